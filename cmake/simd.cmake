@@ -1,0 +1,25 @@
+# tightdp_add_simd(target file.simd.cpp...)
+#
+# Compiles each file once per instruction set. The file wraps its code in `namespace TIGHTDP_ISA { ... }`;
+# cpp/src/cpu/dispatch.hpp chooses one at run time, so a wheel runs on any machine of its platform.
+# A .simd.cpp file calls no inline function with external linkage (std::vector and the like): the linker keeps
+# one copy of those for the whole library, and it could keep the one that needs AVX-512.
+function(tightdp_add_simd target)
+  set(isas baseline)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    list(APPEND isas avx2 avx512)
+    target_compile_definitions(${target} PRIVATE TIGHTDP_X86_DISPATCH=1)
+  endif()
+  set(flags_baseline "")
+  set(flags_avx2 -mavx2 -mfma)
+  set(flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
+  foreach(isa IN LISTS isas)
+    if(ARGN)
+      add_library(${target}_${isa} OBJECT ${ARGN})
+      target_link_libraries(${target}_${isa} PRIVATE tightdp_flags)
+      target_compile_definitions(${target}_${isa} PRIVATE TIGHTDP_ISA=${isa} TIGHTDP_ISA_${isa}=1)
+      target_compile_options(${target}_${isa} PRIVATE -O3 -ffp-contract=fast ${flags_${isa}})
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
+    endif()
+  endforeach()
+endfunction()

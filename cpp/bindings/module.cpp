@@ -1,0 +1,11 @@
+// The extension module: one line a concept, each bound in its own file.
+#include "bind.hpp"
+
+#include "../src/cpu/dispatch.hpp"
+
+PYBIND11_MODULE(_core, m) {
+    m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
+    m.attr("__version__") = TIGHTDP_VERSION;
+    m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
+          "The instruction set in use: baseline, avx2 or avx512.");
+}

@@ -1,0 +1,48 @@
+// Run-time choice among the instruction sets that cmake/simd.cmake compiled.
+//
+// Set TIGHTDP_ISA=baseline|avx2|avx512 in the environment to cap the choice (tests do, to compare the variants).
+#pragma once
+
+namespace tightdp {
+
+enum class Isa { baseline = 0, avx2 = 1, avx512 = 2 };
+
+// The widest instruction set that was compiled, that this processor has and that the environment allows.
+// Decided once, on the first call; never throws.
+Isa active_isa() noexcept;
+
+const char* isa_name(Isa isa) noexcept;
+
+// Picks one of three function pointers. On platforms with the baseline alone all three are the same.
+template <class F>
+F* select_isa(F* baseline, [[maybe_unused]] F* avx2, [[maybe_unused]] F* avx512) noexcept {
+    switch (active_isa()) {
+        case Isa::avx512: return avx512;
+        case Isa::avx2: return avx2;
+        default: return baseline;
+    }
+}
+
+}  // namespace tightdp
+
+// Declares the variants of one kernel: TIGHTDP_DECLARE_SIMD(void, scale, (double* x, int n))
+// and selects among them:              TIGHTDP_SELECT_SIMD(scale)(x, n)
+#if defined(TIGHTDP_X86_DISPATCH)
+#define TIGHTDP_DECLARE_SIMD(ret, name, args) \
+    namespace baseline {                      \
+    ret name args;                            \
+    }                                         \
+    namespace avx2 {                          \
+    ret name args;                            \
+    }                                         \
+    namespace avx512 {                        \
+    ret name args;                            \
+    }
+#define TIGHTDP_SELECT_SIMD(name) ::tightdp::select_isa(&baseline::name, &avx2::name, &avx512::name)
+#else
+#define TIGHTDP_DECLARE_SIMD(ret, name, args) \
+    namespace baseline {                      \
+    ret name args;                            \
+    }
+#define TIGHTDP_SELECT_SIMD(name) (&baseline::name)
+#endif

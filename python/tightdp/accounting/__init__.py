@@ -1,0 +1,1 @@
+"""mechanism -> composition -> engine chosen by cost -> certified bound."""

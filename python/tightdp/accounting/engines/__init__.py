@@ -1,0 +1,4 @@
+"""The engines: each turns (parts, direction, query) into a certified interval, or refuses with a reason.
+
+``base`` holds the seam they share; ``choice`` picks one.
+"""
