@@ -2,6 +2,38 @@
 
 from ._core import __version__
 from .accounting.bound import Bound
-from .mechanisms import Gaussian, Mechanism, PoissonSampled
+from .accounting.composition import Composition
+from .mechanisms import (
+    ZCDP,
+    ApproximateDP,
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PoissonSampled,
+    PureDP,
+    RandomAllocation,
+    RandomizedResponse,
+)
 
-__all__ = ["Bound", "Gaussian", "Mechanism", "PoissonSampled", "__version__"]
+__all__ = [
+    "ZCDP",
+    "ApproximateDP",
+    "Bound",
+    "BoundedRange",
+    "Composition",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "FixedSizeSampled",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "PoissonSampled",
+    "PureDP",
+    "RandomAllocation",
+    "RandomizedResponse",
+    "__version__",
+]

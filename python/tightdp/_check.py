@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
 from typing import Any
+
+import numpy as np
+
+MAX_COUNT = 2**53
+"""Largest count: the last up to which every integer is a double, so no engine rounds it."""
 
 
 def real(name: str, value: Any, accepted: str = "a real number") -> float:
     """``value`` as a finite float; booleans, strings and NaN are refused."""
-    if isinstance(value, (bool, str, bytes)):
-        raise TypeError(f"{name} must be {accepted}, got {value!r}")
-    try:
-        x = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
+    if type(value) is not float:
+        if isinstance(value, (bool, np.bool_, str, bytes)) or (isinstance(value, np.ndarray) and value.ndim):
+            raise TypeError(f"{name} must be {accepted}, got {value!r}")
+        try:
+            value = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
+        except OverflowError:
+            raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
+    x: float = value
     if not math.isfinite(x):
         raise ValueError(f"{name} must be {accepted} and finite, got {value!r}")
-    return x
+    return x + 0.0  # -0.0 becomes 0.0: equal values have one repr
 
 
 def positive(name: str, value: Any) -> float:
@@ -52,14 +62,34 @@ def open_unit(name: str, value: Any) -> float:
     return x
 
 
-def count(name: str, value: Any) -> int:
-    """An integer >= 1."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer >= 1, got {value!r}")
+def closed_unit(name: str, value: Any) -> float:
+    """A float in [0, 1]."""
+    x = real(name, value, "a number in [0, 1]")
+    if not 0 <= x <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
+    return x
+
+
+def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
+    """An integer in [least, most]."""
+    accepted = f"an integer >= {least}" if most == MAX_COUNT else f"an integer in [{least}, {most}]"
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be {accepted}, got {value!r}")
     try:
         n = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer >= 1, got {value!r}") from None
-    if n < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+        raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
+    if n < least:
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    if n > most:
+        raise ValueError(f"{name} must be {accepted} and at most {most}, got {value!r}")
     return n
+
+
+def choice(name: str, value: Any, accepted: Collection[str]) -> str:
+    """One of the ``accepted`` strings."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
+    if value not in accepted:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
+    return value

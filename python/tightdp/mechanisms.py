@@ -1,59 +1,248 @@
-"""What was released: frozen, hashable values whose repr builds them again."""
+"""What was released: frozen, hashable values whose repr builds them again.
+
+Each stands for a pair of distributions, P with the record and Q without it, that dominates every pair of
+neighbouring data sets. Sensitivities are those of one record's contribution, so under "replace" two contributions may
+differ by twice as much (``accounting/neighbors.py``). Bad parameters raise ValueError or TypeError naming the
+parameter and its range.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
-from ._check import probability, positive
-
-if TYPE_CHECKING:
-    from .accounting.bound import Bound
-    from .accounting.composition import Composition
+from . import _check
+from .accounting.composable import Composable
+from .accounting.composition import Composition
 
 
-class Mechanism:
+class Mechanism(Composable):
     """One release. Multiply by a count and add to compose: ``Gaussian(2.0) * 10 + Laplace(1.0)``."""
 
     __slots__ = ()
+    symmetric: ClassVar[bool] = True
+    """Whether (P, Q) and (Q, P) have one and the same privacy curve, so that "add" and "remove" agree."""
 
     def _composition(self) -> Composition:
-        from .accounting.composition import Composition
-
         return Composition(((self, 1),))
 
-    def __mul__(self, count: int) -> Composition:
-        return self._composition() * count
+    def _canonical(self) -> tuple[Mechanism, int]:
+        """The simplest mechanism, and how many of it, with exactly this privacy curve."""
+        return self, 1
 
-    __rmul__ = __mul__
+    def _parameters(self) -> Mapping[str, Any]:
+        """The arguments that build this value again."""
+        names: tuple[str, ...] = getattr(self, "__match_args__", ())
+        return {name: getattr(self, name) for name in names}
 
-    def __add__(self, other: Mechanism | Composition) -> Composition:
-        return self._composition() + other
+    def _key(self) -> tuple[Any, ...]:
+        """What the parts of a composition are sorted by."""
+        values = self._parameters().values()
+        return (type(self).__name__, *(v._key() if isinstance(v, Mechanism) else v for v in values))
 
-    def epsilon(self, delta: float, **options: object) -> Bound:
-        return self._composition().epsilon(delta, **options)  # type: ignore[arg-type]
 
-    def delta(self, epsilon: float, **options: object) -> Bound:
-        return self._composition().delta(epsilon, **options)  # type: ignore[arg-type]
+def _set(mechanism: Mechanism, **checked: object) -> None:
+    for name, value in checked.items():
+        object.__setattr__(mechanism, name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(Mechanism):
-    """Adds N(0, sigma^2 I) to a vector of bounded L2 norm; ``noise_multiplier`` is sigma over that bound."""
+    """Adds N(0, sigma^2 I) to a sum of vectors; ``noise_multiplier`` is sigma over the bound on their L2 norm."""
 
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
+        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(Mechanism):
+    """Adds Laplace noise of scale b to a sum of vectors; ``noise_multiplier`` is b over the bound on their L1 norm."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PureDP(Mechanism):
+    """Anything that is ``epsilon``-DP, accounted by binary randomised response, which dominates all of that.
+
+    The parameter is kept as ``nominal_epsilon``, for ``epsilon`` is the question one asks of any mechanism.
+    """
+
+    nominal_epsilon: float
+
+    def __init__(self, epsilon: float) -> None:
+        _set(self, nominal_epsilon=_check.nonnegative("epsilon", epsilon))
+
+    def _parameters(self) -> Mapping[str, Any]:
+        return {"epsilon": self.nominal_epsilon}
+
+    def __repr__(self) -> str:
+        return f"PureDP(epsilon={self.nominal_epsilon!r})"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ApproximateDP(Mechanism):
+    """Anything that is (``epsilon``, ``delta``)-DP: reveals everything with probability ``delta``, else randomised
+    response. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``."""
+
+    nominal_epsilon: float
+    nominal_delta: float
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        e, d = _check.nonnegative("epsilon", epsilon), _check.closed_unit("delta", delta)
+        _set(self, nominal_epsilon=e, nominal_delta=d)
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        return (PureDP(self.nominal_epsilon) if self.nominal_delta == 0 else self), 1
+
+    def _parameters(self) -> Mapping[str, Any]:
+        return {"epsilon": self.nominal_epsilon, "delta": self.nominal_delta}
+
+    def __repr__(self) -> str:
+        return f"ApproximateDP(epsilon={self.nominal_epsilon!r}, delta={self.nominal_delta!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizedResponse(Mechanism):
+    """With probability ``noise_parameter`` answers uniformly over ``num_buckets`` (the true one included), otherwise
+    truthfully. Neighbours differ in one person's answer, under every relation."""
+
+    noise_parameter: float
+    num_buckets: int
+
+    def __post_init__(self) -> None:
+        _set(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
+        _set(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange(Mechanism):
+    """Privacy losses that all lie within some interval of length ``eta``: the exponential mechanism and noisy max with
+    Gumbel noise. For scores of sensitivity D and monotone in the record, Gumbel noise of scale D/eta gives ``eta``;
+    without monotonicity scale 2D/eta does."""
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        _set(self, eta=_check.nonnegative("eta", self.eta))
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDP(Mechanism):
+    """Anything ``rho``-zCDP: its Renyi divergence of every order a > 1 is at most ``a * rho``. A bound and no pair of
+    distributions, so it is served by the Renyi engine alone, with a trivial lower bound."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        _set(self, rho=_check.nonnegative("rho", self.rho))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(Mechanism):
+    """Adds integer noise with P(n) proportional to exp(-n^2 / (2 sigma^2)) to an integer count that one record moves
+    by at most ``sensitivity``."""
+
+    sigma: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        _set(self, sigma=_check.positive("sigma", self.sigma))
+        _set(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace(Mechanism):
+    """Adds integer noise with P(n) proportional to exp(-|n| / scale) to an integer count that one record moves by at
+    most ``sensitivity``."""
+
+    scale: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        _set(self, scale=_check.positive("scale", self.scale))
+        _set(self, sensitivity=_check.count("sensitivity", self.sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampled(Mechanism):
-    """Runs ``mechanism`` on a batch that holds each record independently with ``sampling_probability``."""
+    """Runs ``mechanism`` on a batch that holds each record independently with probability ``sampling_probability``.
+
+    Shuffled batches and batches of fixed size are not Poisson batches, and must not be accounted as such.
+    """
 
     mechanism: Mechanism
     sampling_probability: float
+    symmetric = False
 
     def __post_init__(self) -> None:
-        q = probability("sampling_probability", self.sampling_probability)
-        object.__setattr__(self, "sampling_probability", q)
+        _sampleable(self.mechanism)
+        q = _check.probability("sampling_probability", self.sampling_probability)
+        _set(self, sampling_probability=q)
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        return self.mechanism._canonical() if self.sampling_probability == 1 else (self, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeSampled(Mechanism):
+    """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
+
+    Accounted under "replace" alone: adding a record would change the size of the data set.
+    """
+
+    mechanism: Mechanism
+    sample_size: int
+    dataset_size: int
+
+    def __post_init__(self) -> None:
+        _sampleable(self.mechanism)
+        n = _check.count("dataset_size", self.dataset_size)
+        _set(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        return self.mechanism._canonical() if self.sample_size == self.dataset_size else (self, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomAllocation(Mechanism):
+    """Runs ``mechanism`` in ``steps`` rounds, each record taking part in ``selected`` of them, drawn uniformly and
+    independently of the other records ("balls in bins" batches)."""
+
+    mechanism: Mechanism
+    steps: int
+    selected: int = 1
+    symmetric = False
+
+    def __post_init__(self) -> None:
+        _sampleable(self.mechanism)
+        steps = _check.count("steps", self.steps)
+        _set(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        inner, count = self.mechanism._canonical()
+        return (inner, count * self.steps) if self.selected == self.steps else (self, 1)
+
+
+_SAMPLERS = (PoissonSampled, FixedSizeSampled, RandomAllocation)
+
+
+def _sampleable(mechanism: Any) -> None:
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a Mechanism that is not sampled already, got {mechanism!r}")
+    if isinstance(mechanism, _SAMPLERS):
+        raise ValueError(
+            f"mechanism must not be sampled already (multiply the probabilities of nested Poisson samples), "
+            f"got {mechanism!r}"
+        )
+    if isinstance(mechanism, RandomizedResponse):
+        raise ValueError(
+            f"mechanism must have an output without the record, got {mechanism!r}: randomised response compares two "
+            f"answers of one person, so there is nothing for a sample to leave out"
+        )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-from ...mechanisms import Mechanism
+if TYPE_CHECKING:
+    from ...mechanisms import Mechanism
 
 Direction = Literal["add", "remove", "replace"]
-Parts = tuple[tuple[Mechanism, int], ...]
+Parts: TypeAlias = "tuple[tuple[Mechanism, int], ...]"
 """Distinct mechanisms with their counts, in a canonical order."""
 
 

@@ -1,0 +1,59 @@
+"""A question to a composition: every direction of the relation is asked on its own, and the worst one counts.
+
+The maximum comes last: each direction is one dominating pair composed with itself through all steps, and only the
+finished curves are compared (docs/theory/conversions.md section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from . import neighbors
+from .bound import Bound
+from .engines import choice
+
+if TYPE_CHECKING:
+    from .composition import Composition
+    from .engines.base import Direction, Parts
+    from .engines.choice import Answer
+    from .options import Options
+
+
+def epsilon(composition: Composition, delta: float, options: Options) -> Bound:
+    """Bounds on inf{eps >= 0 : delta(eps) <= delta}, for checked arguments."""
+    return _worst(
+        composition,
+        options,
+        lambda parts, direction: choice.epsilon(options.engine, parts, direction, delta, options.request),
+    )
+
+
+def delta(composition: Composition, epsilon: float, options: Options) -> Bound:
+    """Bounds on delta(epsilon), for checked arguments."""
+    return _worst(
+        composition,
+        options,
+        lambda parts, direction: choice.delta(options.engine, parts, direction, epsilon, options.request),
+    )
+
+
+def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Direction], Answer]) -> Bound:
+    answers = [ask(parts, direction) for parts, direction in pairs(composition, options)]
+    worst = max(answers, key=lambda answer: answer.interval.upper)
+    lower = max(answer.interval.lower for answer in answers)
+    return Bound(lower, worst.interval.upper, worst.engine, dict(worst.interval.budget))
+
+
+def pairs(composition: Composition, options: Options) -> list[tuple[Parts, Direction]]:
+    """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none."""
+    parts = composition.parts
+    reason = neighbors.refuse(parts, options.neighbors)
+    if reason:
+        raise ValueError(reason)
+    if options.neighbors == "replace":
+        translated = neighbors.translate(parts)
+        return [(parts, "replace")] if translated is None else [(translated, "remove")]
+    if composition.symmetric:
+        return [(parts, "remove")]
+    return [(parts, direction) for direction in options.directions]

@@ -1,0 +1,126 @@
+import pickle
+
+import pytest
+
+import tightdp as dp
+
+G, H, S = dp.Gaussian(3.0), dp.Laplace(2.0), dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
+
+
+def test_composition_is_a_multiset():
+    assert G + H == H + G
+    assert 2 * G == G + G == G * 2
+    assert (G + H) * 3 == H * 3 + G + 2 * G
+    assert hash((G + H) * 3) == hash(3 * G + 3 * H)
+    assert sum([G, H, G]) == G * 2 + H
+    assert G + H != G * 2
+    assert len(S * 1000 + G) == 1001
+
+
+def test_repr_and_pickle_round_trip():
+    for c in (G * 1, S * 1000 + G + H * 2, dp.Composition()):
+        assert eval(repr(c), vars(dp)) == c
+        assert pickle.loads(pickle.dumps(c)) == c
+
+
+def test_equal_mechanisms_in_other_words_are_merged():
+    assert dp.PoissonSampled(G, 1.0) * 3 + G == G * 4
+    assert dp.FixedSizeSampled(G, 7, 7) + G == G * 2
+    assert dp.RandomAllocation(G, 5, 5) * 2 == G * 10
+    assert dp.ApproximateDP(1.0, 0.0) * 2 == dp.PureDP(1.0) * 2
+
+
+def test_a_long_run_composes_in_constant_time_a_step():
+    run = dp.Composition()
+    for _ in range(20_000):  # a recursive merge would overflow the stack
+        run = run + S
+    assert run == S * 20_000
+    deep = G * 1
+    for _ in range(50):
+        deep = deep * 2
+    assert deep.parts == ((G, 2**50),)
+
+
+@pytest.mark.parametrize(
+    ("error", "count"), [(ValueError, 0), (ValueError, -1), (TypeError, 2.0), (TypeError, True), (TypeError, "2")]
+)
+def test_a_count_is_a_positive_integer(error, count):
+    with pytest.raises(error, match=r"^count must be an integer >= 1"):
+        G * count
+
+
+def test_counts_stay_exact_in_doubles():
+    over = G * 2**53 * 2
+    with pytest.raises(ValueError, match=r"count must be an integer >= 1 and at most"):
+        list(over)
+
+
+@pytest.mark.parametrize("other", [1, "x", None, 0.0])
+def test_only_mechanisms_add(other):
+    with pytest.raises(TypeError):
+        G + other
+
+
+def test_a_composition_lists_pairs_of_mechanism_and_count():
+    assert list(H + G * 2) == [(G, 2), (H, 1)]
+    with pytest.raises(TypeError, match=r"^parts must be"):
+        dp.Composition([("x", 1)])
+
+
+def test_nothing_released_is_perfectly_private():
+    nothing = dp.Composition()
+    assert nothing.epsilon(1e-9).upper == 0 and nothing.delta(0.0).upper == 0 and not nothing
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "options"),
+    [
+        (ValueError, "neighbors", {"neighbors": "swap"}),
+        (TypeError, "neighbors", {"neighbors": 1}),
+        (ValueError, "engine", {"engine": "exact"}),
+        (ValueError, "width", {"width": 0.0}),
+        (ValueError, "eps_error", {"eps_error": -1.0}),
+        (ValueError, "delta_error", {"delta_error": 1.0}),
+    ],
+)
+def test_bad_options_are_named(error, name, options):
+    with pytest.raises(error, match=f"^{name} must be"):
+        G.epsilon(1e-5, **options)
+    with pytest.raises(error, match=f"^{name} must be"):
+        G.delta(1.0, **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "delta"), [(ValueError, 0), (ValueError, 1), (ValueError, float("nan")), (TypeError, "x")]
+)
+def test_delta_lies_in_the_open_unit_interval(error, delta):
+    with pytest.raises(error, match=r"^delta must be a number in \(0, 1\)"):
+        G.epsilon(delta)
+
+
+@pytest.mark.parametrize(
+    ("error", "epsilon"), [(ValueError, float("inf")), (ValueError, float("nan")), (TypeError, None)]
+)
+def test_epsilon_is_any_finite_number(error, epsilon):
+    with pytest.raises(error, match=r"^epsilon must be"):
+        G.delta(epsilon)
+
+
+def test_unsound_pairs_of_sampler_and_relation_are_refused_with_the_reason():
+    with pytest.raises(ValueError, match=r"neighbors must be 'replace' for FixedSizeSampled.*size"):
+        dp.FixedSizeSampled(G, 1, 10).epsilon(1e-5)
+    with pytest.raises(ValueError, match=r"no dominating pair"):
+        S.epsilon(1e-5, neighbors="replace")
+
+
+def test_replacing_a_record_doubles_the_sensitivity():
+    assert dp.Gaussian(3.0).epsilon(1e-5, neighbors="replace") == dp.Gaussian(1.5).epsilon(1e-5)
+
+
+def test_a_bound_converts_to_its_safe_side():
+    b = G.epsilon(1e-5)
+    assert b.lower <= float(b) == b.upper and b.width == b.upper - b.lower and b.engine == "closed_form"
+    with pytest.raises(AssertionError, match=r"crossed"):
+        dp.Bound(1.0, 0.5, "none")
+    with pytest.raises(AssertionError, match=r"crossed"):
+        dp.Bound(float("nan"), 0.5, "none")

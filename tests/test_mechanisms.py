@@ -1,0 +1,79 @@
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+
+EVERY = [
+    dp.Gaussian(1.5),
+    dp.Laplace(2.0),
+    dp.PureDP(0.5),
+    dp.ApproximateDP(0.5, 1e-6),
+    dp.RandomizedResponse(0.25, 4),
+    dp.BoundedRange(0.3),
+    dp.ZCDP(0.1),
+    dp.DiscreteGaussian(3.0),
+    dp.DiscreteLaplace(3.0, 2),
+    dp.PoissonSampled(dp.Gaussian(1.0), 0.01),
+    dp.PoissonSampled(dp.Laplace(1.0), 0.01),
+    dp.FixedSizeSampled(dp.Gaussian(1.0), 10, 1000),
+    dp.RandomAllocation(dp.Gaussian(1.0), 100, 3),
+]
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: type(m).__name__)
+def test_a_mechanism_is_a_value(mechanism):
+    rebuilt = eval(repr(mechanism), vars(dp))
+    assert rebuilt == mechanism and hash(rebuilt) == hash(mechanism)
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    with pytest.raises(AttributeError):
+        setattr(mechanism, next(iter(type(mechanism).__match_args__)), 2.0)
+
+
+def test_numbers_are_kept_as_plain_floats_and_integers():
+    m = dp.PoissonSampled(dp.Gaussian(np.float32(0.5)), np.float64(0.25))
+    assert repr(m) == "PoissonSampled(mechanism=Gaussian(noise_multiplier=0.5), sampling_probability=0.25)"
+    assert dp.Gaussian(2) == dp.Gaussian(2.0)
+    assert type(dp.FixedSizeSampled(dp.Gaussian(1), np.int64(3), np.int32(9)).sample_size) is int
+    assert math.copysign(1.0, dp.PureDP(-0.0).nominal_epsilon) == 1.0
+
+
+REFUSED = [
+    *((ValueError, "noise_multiplier", lambda x=x: dp.Gaussian(x)) for x in (0, -1.0, NAN, INF, 10**400)),
+    *((TypeError, "noise_multiplier", lambda x=x: dp.Gaussian(x)) for x in ("1", True, None, 1j, [1.0], np.ones(2))),
+    *((ValueError, "noise_multiplier", lambda x=x: dp.Laplace(x)) for x in (0, -1.0, NAN, INF)),
+    *((ValueError, "epsilon", lambda x=x: dp.PureDP(x)) for x in (-1e-9, NAN, INF)),
+    (ValueError, "epsilon", lambda: dp.ApproximateDP(-1.0, 0.1)),
+    *((ValueError, "delta", lambda x=x: dp.ApproximateDP(1.0, x)) for x in (-0.1, 1.1, NAN)),
+    *((ValueError, "noise_parameter", lambda x=x: dp.RandomizedResponse(x, 2)) for x in (0, 1.1, NAN)),
+    (ValueError, "num_buckets", lambda: dp.RandomizedResponse(0.5, 1)),
+    (TypeError, "num_buckets", lambda: dp.RandomizedResponse(0.5, 2.0)),
+    (ValueError, "eta", lambda: dp.BoundedRange(-1.0)),
+    (ValueError, "rho", lambda: dp.ZCDP(-1.0)),
+    (ValueError, "sigma", lambda: dp.DiscreteGaussian(0.0)),
+    (ValueError, "sensitivity", lambda: dp.DiscreteGaussian(1.0, 0)),
+    (TypeError, "sensitivity", lambda: dp.DiscreteLaplace(1.0, 1.5)),
+    (ValueError, "scale", lambda: dp.DiscreteLaplace(0.0)),
+    *(
+        (ValueError, "sampling_probability", lambda q=q: dp.PoissonSampled(dp.Gaussian(1.0), q))
+        for q in (0, -0.1, 1.01, NAN)
+    ),
+    (TypeError, "mechanism", lambda: dp.PoissonSampled(1.0, 0.1)),
+    (TypeError, "mechanism", lambda: dp.PoissonSampled(dp.Gaussian(1.0) * 2, 0.1)),
+    (ValueError, "mechanism", lambda: dp.PoissonSampled(dp.PoissonSampled(dp.Gaussian(1.0), 0.1), 0.1)),
+    (ValueError, "mechanism", lambda: dp.PoissonSampled(dp.RandomizedResponse(0.5, 2), 0.1)),
+    (ValueError, "sample_size", lambda: dp.FixedSizeSampled(dp.Gaussian(1.0), 11, 10)),
+    (ValueError, "sample_size", lambda: dp.FixedSizeSampled(dp.Gaussian(1.0), 0, 10)),
+    (ValueError, "dataset_size", lambda: dp.FixedSizeSampled(dp.Gaussian(1.0), 1, 0)),
+    (ValueError, "steps", lambda: dp.RandomAllocation(dp.Gaussian(1.0), 0)),
+    (ValueError, "selected", lambda: dp.RandomAllocation(dp.Gaussian(1.0), 3, 4)),
+]
+
+
+@pytest.mark.parametrize(("error", "name", "build"), REFUSED)
+def test_bad_parameters_name_the_argument_and_its_range(error, name, build):
+    with pytest.raises(error, match=rf"^{name} must (be (a|an|one)|not be|have)\b"):
+        build()
