@@ -1,0 +1,151 @@
+// Branch-free exp, expm1, log and e^{ix} - 1 over eight lanes.
+//
+// Each comment states the largest relative error found against 50-digit values (tests/test_simd_math.py); the error
+// analyses of docs/theory/ assume kMathUlp = 4 units of 2^-53, nearly twice the worst of them.
+#pragma once
+
+#include "vec.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+inline constexpr double kMathUlp = 4.0;
+
+// Adding 1.5 * 2^52 rounds to an integer, which then sits in the low bits of the sum.
+inline constexpr double kRound = 6755399441055744.0;
+inline constexpr double kLog2e = 1.4426950408889634074;
+// ln 2 in two parts; the first has 21 trailing zero bits, so n * kLn2Hi is exact for |n| < 2^21.
+inline constexpr double kLn2Hi = 0x1.62e42feep-1;
+inline constexpr double kLn2Lo = 0x1.a39ef35793c76p-33;
+
+// 2^n from the low bits of n + kRound, n in [-1022, 1023].
+TIGHTDP_VINLINE Vec exp2_from_rounded(Vec n_plus_round) {
+    return from_bits((bits(n_plus_round) + 1023) << 52);
+}
+
+struct ExpParts {
+    Vec scale;  // 2^n
+    Vec m1;     // e^r - 1, |r| <= ln(2)/2
+};
+
+// x in [-708, 709]; the caller clamps.
+TIGHTDP_VINLINE ExpParts exp_parts(Vec x) {
+    const Vec shifted = x * kLog2e + kRound;
+    const Vec n = shifted - kRound;
+    const Vec r = (x - n * kLn2Hi) - n * kLn2Lo;
+    // Taylor to r^13 / 13!: the remainder is below 2^-57 of r for |r| <= .347.
+    Vec p = splat(1.0 / 6227020800.0);
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    return {exp2_from_rounded(shifted), r + r * r * p};
+}
+
+TIGHTDP_VINLINE Vec clamp_exp(Vec x) { return min(max(x, splat(-708.0)), splat(709.0)); }
+
+// e^x. Relative error <= 1.4 * 2^-53 on [-708, 709]; x under -708 gives 0, x over 709 gives e^709.
+TIGHTDP_VINLINE Vec exp(Vec x) {
+    const ExpParts e = exp_parts(clamp_exp(x));
+    return select(x < -708.0, splat(0.0), e.scale + e.scale * e.m1);
+}
+
+// e^x - 1. Relative error <= 2.1 * 2^-53 for x in [-708, 709].
+TIGHTDP_VINLINE Vec expm1(Vec x) {
+    const ExpParts e = exp_parts(clamp_exp(x));
+    return (e.scale - 1.0) + e.scale * e.m1;
+}
+
+// ln(y) + correction / y, y a positive normal number, |correction| <= 2^-53 y (for log1p; else 0).
+// Relative error <= 1.3 * 2^-53.
+TIGHTDP_VINLINE Vec log_corrected(Vec y, Vec correction) {
+    // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
+    const Mask shift = bits(y) - 0x3fe6a09e667f3bcdLL;
+    const Mask e_bits = shift >> 52;
+    const Vec m = from_bits(bits(y) - (e_bits << 52));
+    const Vec e = from_bits(e_bits + bits(splat(kRound))) - kRound;
+    // ln m = 2 atanh(s), s = f / (2 + f), f = m - 1 exact.
+    const Vec f = m - 1.0;
+    const Vec s = f / (2.0 + f);
+    const Vec z = s * s;
+    // Taylor of atanh to s^21: |s| <= .1716, so the remainder is below 2^-58.
+    Vec p = splat(2.0 / 21.0);
+    p = p * z + 2.0 / 19.0;
+    p = p * z + 2.0 / 17.0;
+    p = p * z + 2.0 / 15.0;
+    p = p * z + 2.0 / 13.0;
+    p = p * z + 2.0 / 11.0;
+    p = p * z + 2.0 / 9.0;
+    p = p * z + 2.0 / 7.0;
+    p = p * z + 2.0 / 5.0;
+    p = p * z + 2.0 / 3.0;
+    p = p * z;
+    // ln m = f - f^2/2 + s (f^2/2 + p): the largest terms are exact or multiplied by the small s.
+    const Vec half = 0.5 * f * f;
+    const Vec tail = s * (half + p) + (e * kLn2Lo + correction / y);
+    return e * kLn2Hi + (f - (half - tail));
+}
+
+TIGHTDP_VINLINE Vec log(Vec y) { return log_corrected(y, splat(0.0)); }
+
+// ln(1 + x), x > -1. Relative error <= 1.4 * 2^-53.
+TIGHTDP_VINLINE Vec log1p(Vec x) {
+    const Vec y = 1.0 + x;
+    const Vec big = y - x;  // 1 up to the rounding of y
+    // Two exact differences, whichever of 1 and x is larger (Dekker).
+    const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - big);
+    return log_corrected(y, correction);
+}
+
+struct Cis {
+    Vec re;  // cos(x) - 1
+    Vec im;  // sin(x)
+};
+
+// e^{ix} - 1 for |x| < 1e5. Error <= 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and 2 * 2^-53 beyond, after the
+// reduction by multiples of pi/2 in three parts (error below 2^-53 |x| 2^-30).
+TIGHTDP_VINLINE Cis cism1(Vec x) {
+    const Vec shifted = x * 0.63661977236758134308 + kRound;
+    const Vec n = shifted - kRound;
+    Vec r = x - n * 0x1.921fb544p+0;
+    r = r - n * 0x1.0b4611a6p-34;
+    r = r - n * 0x1.3198a2e037073p-69;
+    const Vec z = r * r;
+    // Taylor on |r| <= pi/4: sin to r^17, cos - 1 to r^18; remainders below 2^-57.
+    Vec ps = splat(1.0 / 355687428096000.0);
+    ps = ps * z - 1.0 / 1307674368000.0;
+    ps = ps * z + 1.0 / 6227020800.0;
+    ps = ps * z - 1.0 / 39916800.0;
+    ps = ps * z + 1.0 / 362880.0;
+    ps = ps * z - 1.0 / 5040.0;
+    ps = ps * z + 1.0 / 120.0;
+    ps = ps * z - 1.0 / 6.0;
+    const Vec sn = r + r * z * ps;
+    Vec pc = splat(-1.0 / 6402373705728000.0);
+    pc = pc * z + 1.0 / 20922789888000.0;
+    pc = pc * z - 1.0 / 87178291200.0;
+    pc = pc * z + 1.0 / 479001600.0;
+    pc = pc * z - 1.0 / 3628800.0;
+    pc = pc * z + 1.0 / 40320.0;
+    pc = pc * z - 1.0 / 720.0;
+    pc = pc * z + 1.0 / 24.0;
+    pc = pc * z - 0.5;
+    const Vec cm = z * pc;
+    // Quadrant n mod 4 from the low bits: (c, s) -> (c, s), (-s, c), (-c, -s), (s, -c).
+    const Mask quadrant = bits(shifted) & 3;
+    const Mask odd = -(quadrant & 1);
+    const Mask negate_cos = (Mask)(((quadrant + 1) & 2) == 2);
+    const Mask negate_sin = (Mask)((quadrant & 2) == 2);
+    const Vec c = select(odd, sn, 1.0 + cm);
+    const Vec s = select(odd, 1.0 + cm, sn);
+    const Vec re = select(negate_cos, -c, c) - 1.0;
+    return {select((Mask)(quadrant == 0), cm, re), select(negate_sin, -s, s)};
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,403 @@
+#include "contour.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "contour_part.hpp"
+#include "tightdp/contour/aliasing.hpp"
+#include "tightdp/contour/quadrature.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+constexpr double kUnit = 0x1p-53;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Beyond these the grid engine is faster.
+constexpr double kMaxAbscissae = 1 << 14;
+constexpr double kMaxProducts = 4e6;
+
+// The cumulants of the whole composition, plain Gaussians in closed form, on nodes that follow the abscissa.
+class Cumulant {
+  public:
+    Cumulant(const Composition& composition) : mu2_(composition.gaussian_mu2) {
+        for (const Sampled& s : composition.sampled) {
+            parts_.emplace_back(s.sigma, s.q, s.count, composition.add);
+            total_count_ += s.count;
+        }
+    }
+
+    std::vector<Part>& parts() { return parts_; }
+    double total_count() const { return total_count_; }
+    double mu2() const { return mu2_; }
+
+    bool place(double c_most, double s_most, double log_inverse) {
+        reach_ = c_most;
+        for (Part& part : parts_)
+            if (!part.place(c_most, s_most, log_inverse)) return false;
+        return true;
+    }
+
+    // Extends coarse nodes as needed. False: too many nodes.
+    bool at(double c, Cumulants& out) {
+        if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + total_count_)))) return false;
+        out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
+        for (Part& part : parts_) {
+            const Cumulants k = part.cumulants(c);
+            out.k0 += k.k0;
+            out.k1 += k.k1;
+            out.k2 += k.k2;
+        }
+        return true;
+    }
+
+    // ln M(c) of the composition with its error, on the nodes placed last.
+    CertifiedLogMgf certified(double c) {
+        CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0};
+        sum.error = 6 * kUnit * sum.value;
+        for (Part& part : parts_) {
+            const CertifiedLogMgf k = part.log_mgf(c);
+            sum.value += k.value;
+            sum.error += k.error + parts_.size() * kUnit * std::abs(sum.value);
+        }
+        return sum;
+    }
+
+  private:
+    std::vector<Part> parts_;
+    double mu2_, total_count_ = 0, reach_ = -1;
+};
+
+// The saddle point of G(c) e^{-c eps} and what follows from it.
+struct Saddle {
+    double c, epsilon, log_delta;
+    Cumulants k;
+};
+
+Saddle saddle_at(double c, const Cumulants& k) {
+    const double v = k.k2 + 1 / (c * c) + 1 / ((1 + c) * (1 + c));
+    const double epsilon = k.k1 - 1 / c - 1 / (1 + c);
+    return {c, epsilon, k.k0 - c * epsilon - std::log(c) - std::log1p(c) - 0.5 * std::log(2 * kPi * v), k};
+}
+
+// Newton in ln c, kept in a bracket. By delta: ln delta falls in c at the rate c V. By epsilon: it grows at the rate V.
+bool find_saddle(Cumulant& cumulant, bool by_delta, double target, double c_first, Saddle& best) {
+    double low = 1e-13, high = 1e13, c = std::clamp(c_first, 1e-6, 1e6);
+    for (int i = 0; i < 60; ++i) {
+        Cumulants k;
+        if (!cumulant.at(c, k)) return false;
+        best = saddle_at(c, k);
+        const double v = k.k2 + 1 / (c * c) + 1 / ((1 + c) * (1 + c));
+        const double gap = by_delta ? best.log_delta - target : target - best.epsilon;
+        (gap > 0 ? low : high) = c;
+        double step = gap / (c * v * (by_delta ? c : 1));
+        if (!std::isfinite(step)) return false;
+        // The answer needs c to a per cent of the tilted width only.
+        if (std::abs(step) < 1e-3) return true;
+        step = std::clamp(step, -1.5, 1.5);
+        double next = c * std::exp(step);
+        if (!(next > low && next < high)) next = std::sqrt(low * high);
+        if (high / low < 1 + 1e-9) return true;
+        c = next;
+    }
+    return true;
+}
+
+// One side of the excess by aliasing: the auxiliary abscissa and the period it asks for.
+struct AliasSide {
+    double c = 0, period = kInfinity;
+};
+
+class Inversion {
+  public:
+    Inversion(const Composition& composition, double tolerance)
+        : cumulant_(composition), tolerance_(std::clamp(tolerance, 1e-13, 1e-2)) {}
+
+    Status prepare(bool by_delta, double target);
+    Result solve_epsilon(double delta);
+    Result solve_delta(double epsilon);
+
+  private:
+    struct Value {
+        double delta, slope;                                  // the finite trapezoid sum and its derivative
+        double aliasing, truncation, quadrature, rounding;    // certified; aliasing is one-sided
+        double below() const { return delta - aliasing - truncation - quadrature - rounding; }
+        double above() const { return delta + truncation + quadrature + rounding; }
+    };
+    bool choose_period(double log_tolerated);
+    bool choose_length(double log_needed);
+    void transform();
+    Value value(double epsilon) const;
+    Result fill(const Value& v, double unit) const;
+
+    Cumulant cumulant_;
+    double tolerance_;
+    Saddle saddle_{};
+    double c_ = 0, sd_ = 0;
+    AliasSide left_, right_;
+    CertifiedLogMgf k_{}, k_left_{}, k_right_{};
+    double step_ = 0;
+    long count_ = 0;
+    double log_decay_ = 0;  // ln of the certified bound on |phi| past the last abscissa
+    // h_m = (M(z)/M(c)) / (z (z + 1)), its modulus' rule error, its rounding error, and the turns its phase made.
+    std::vector<double> re_, im_, rule_, round_;
+};
+
+bool Inversion::choose_period(double log_tolerated) {
+    const double unit = 1 / sd_;
+    for (double fraction : {0.0, 0.15, 0.3, 0.45, 0.6}) {
+        const double c = fraction * c_;
+        double log_chernoff = 0;
+        if (c > 0) {
+            Cumulants k;
+            if (!cumulant_.at(c, k)) return false;
+            log_chernoff = k.k0 + log_kappa(c) - c * saddle_.epsilon;
+        }
+        const double period = alias_period(log_chernoff, c_ - c, log_tolerated);
+        if (period < left_.period) left_ = {c, period};
+    }
+    for (double widths : {1.0, 1.5, 2.2, 3.0, 4.0, 5.5, 7.5, 10.0, 14.0, 20.0}) {
+        const double c = c_ + widths * unit;
+        Cumulants k;
+        if (!cumulant_.at(c, k)) break;
+        const double period = alias_period(k.k0 + log_kappa(c) - c * saddle_.epsilon, c - c_, log_tolerated);
+        if (!(period < right_.period)) break;
+        right_ = {c, period};
+    }
+    const double period = std::max({left_.period, right_.period, unit});
+    step_ = 2 * kPi / period;
+    return std::isfinite(period);
+}
+
+bool Inversion::choose_length(double log_needed) {
+    // Levels of abscissae, a factor 1.25 apart; past the last level that decays too little, all do.
+    constexpr double ratio = 1.25;
+    constexpr int most_levels = 120;
+    const double need = std::max(log_needed, 3.0);
+    std::vector<std::vector<Cell>> cells(cumulant_.parts().size());
+    for (std::size_t j = 0; j < cells.size(); ++j)
+        cumulant_.parts()[j].build_minorant(c_, std::min(1e-4, 0.01 / cumulant_.total_count()), cells[j]);
+    const auto decay_between = [&](double low, double high) {
+        double total = 0.5 * cumulant_.mu2() * low * low;
+        for (std::size_t j = 0; j < cells.size() && total < need; ++j)
+            total += cumulant_.parts()[j].count() * decay(cells[j].data(), cells[j].size(), low, high);
+        return total;
+    };
+    double length = std::sqrt(2 * need) / sd_, s = length;
+    for (int level = 0; level < most_levels; ++level, s *= ratio) {
+        if (length / step_ > kMaxAbscissae) return false;
+        if (decay_between(s, ratio * s) < need) {
+            length = ratio * s;
+            continue;
+        }
+        if (decay_between(s, kInfinity) >= need) {
+            count_ = static_cast<long>(std::ceil(length / step_)) + 1;
+            log_decay_ = -need;
+            return true;
+        }
+    }
+    return false;
+}
+
+Status Inversion::prepare(bool by_delta, double target) {
+    // First guess: the Gaussian of equal variance.
+    double variance = cumulant_.mu2(), c_first = 1;
+    {
+        Cumulants k;
+        if (!cumulant_.at(0.5, k)) return Status::too_many_nodes;
+        variance = std::max(k.k2, 1e-300);
+        c_first = by_delta ? std::sqrt(2 * std::max(0.5, -target) / variance)
+                           : std::max(1.0, (target - k.k1) / variance);
+        c_first = std::min(c_first, 30.0);
+    }
+    if (!find_saddle(cumulant_, by_delta, target, c_first, saddle_)) return Status::too_many_nodes;
+    const double log_delta = by_delta ? target : std::min(0.0, saddle_.log_delta);
+    sd_ = std::sqrt(saddle_.k.k2);
+    if (!(sd_ > 0)) return Status::slow_decay;
+    c_ = saddle_.c;
+    // The pole at 0 is kept two widths away: nearer, the left tail of e^{cx} delta(x) is long.
+    if (c_ * sd_ < 2) {
+        c_ = 2 / sd_;
+        Cumulants k;
+        if (!cumulant_.at(c_, k)) return Status::too_many_nodes;
+        sd_ = std::sqrt(k.k2);
+        saddle_.k = k;
+    }
+    const double log_tolerated = log_delta + std::log(0.25 * tolerance_);
+    if (!choose_period(log_tolerated)) return Status::too_many_nodes;
+    // Truncation: e^{K - c eps} rho / (pi S) within the tolerance, S at least one width.
+    const double log_front = saddle_.k.k0 - c_ * saddle_.epsilon;
+    if (!choose_length(log_front + std::log(sd_ / kPi) - log_tolerated)) return Status::slow_decay;
+    const double log_inverse = std::log(32 * (1 + cumulant_.total_count()) / tolerance_) + std::max(0.0, log_front -
+                               std::log(c_) - std::log1p(c_) - log_delta);
+    if (!cumulant_.place(std::max(right_.c, c_), count_ * step_, log_inverse)) return Status::too_many_nodes;
+    double products = 0;
+    for (const Part& part : cumulant_.parts()) {
+        products += static_cast<double>(part.nodes()) * count_;
+        if (part.largest_loss() * step_ * count_ > 1e5) return Status::slow_decay;
+    }
+    if (products > kMaxProducts) return Status::slow_decay;
+    k_ = cumulant_.certified(c_);
+    k_left_ = left_.c > 0 ? cumulant_.certified(left_.c) : CertifiedLogMgf{0, 0};
+    k_right_ = cumulant_.certified(right_.c);
+    if (!std::isfinite(k_.error + k_left_.error + k_right_.error)) return Status::inaccurate;
+    transform();
+    return Status::certified;
+}
+
+void Inversion::transform() {
+    const std::size_t n = count_;
+    re_.assign(n + 1, 0);
+    im_.assign(n + 1, 0);
+    rule_.assign(n + 1, 0);
+    round_.assign(n + 1, 0);
+    // First the logarithm of M(z)/M(c), summed over the parts.
+    std::vector<double> xi_re(n), xi_im(n), error(n);
+    for (Part& part : cumulant_.parts()) {
+        part.products(c_, step_, count_, xi_re.data(), xi_im.data(), error.data());
+        const double k = part.count();
+        for (std::size_t m = 1; m <= n; ++m) {
+            const double x = xi_re[m - 1], y = xi_im[m - 1];
+            const double log_modulus = 0.5 * std::log1p(std::max(-1 + 1e-300, x * (2 + x) + y * y));
+            const double angle = std::atan2(y, 1 + x);
+            re_[m] += k * log_modulus;
+            im_[m] += k * angle;
+            rule_[m] += k * error[m - 1] / std::max(std::exp(log_modulus), 1e-300);
+            round_[m] += kUnit * (6 * k * (std::abs(log_modulus) + std::abs(angle)) + std::abs(re_[m]) + std::abs(im_[m]));
+        }
+    }
+    for (std::size_t m = 0; m <= n; ++m) {
+        const double s = step_ * m;
+        const double gauss_re = -0.5 * cumulant_.mu2() * s * s, gauss_im = cumulant_.mu2() * s * (c_ + 0.5);
+        re_[m] += gauss_re;
+        im_[m] += gauss_im;
+        round_[m] += 8 * kUnit * (std::abs(gauss_re) + std::abs(gauss_im) + std::abs(re_[m]) + std::abs(im_[m]) + 1);
+        // Divided by z (z + 1).
+        const double p = c_ * (c_ + 1) - s * s, r = s * (2 * c_ + 1), norm = p * p + r * r;
+        const double size = std::exp(re_[m]), co = std::cos(im_[m]), si = std::sin(im_[m]);
+        const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
+        const double modulus = size / std::sqrt(norm) * (m == 0 ? 0.5 : 1.0);
+        re_[m] = m == 0 ? 0.5 * a : a;
+        im_[m] = m == 0 ? 0.0 : b;
+        // |prod (a_j + e_j)^k - prod a_j^k| <= modulus * (e^{sum k e_j / |a_j|} - 1).
+        rule_[m] = modulus * std::expm1(std::min(rule_[m], 700.0));
+        round_[m] = modulus * (round_[m] + 16 * kUnit);
+    }
+}
+
+Inversion::Value Inversion::value(double epsilon) const {
+    double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
+    const std::size_t n = count_;
+    for (std::size_t m = 0; m <= n; ++m) {
+        const double s = step_ * m, angle = s * epsilon;
+        const double co = std::cos(angle), si = std::sin(angle);
+        const double real = re_[m] * co + im_[m] * si;
+        const double imaginary = im_[m] * co - re_[m] * si;
+        sum += real;
+        slope += c_ * real - s * imaginary;
+        const double modulus = std::abs(re_[m]) + std::abs(im_[m]);
+        size += modulus;
+        rule += rule_[m];
+        round += round_[m] + modulus * 3 * kUnit * (2 + std::abs(angle));
+    }
+    round += size * kUnit * static_cast<double>(n + 4);
+    const double front = step_ / kPi * std::exp(k_.value - c_ * epsilon);
+    Value v{};
+    v.delta = front * sum;
+    v.slope = -front * slope;
+    const double front_rounding = kUnit * (std::abs(k_.value) + 3 * std::abs(c_ * epsilon) + 16);
+    v.truncation = std::exp(k_.value + k_.error - c_ * epsilon + log_decay_) / (kPi * step_ * count_) * (1 + 1e-9);
+    // The rule errors of M(c) itself are part of k_.error, which counts against every term.
+    const double inflate = std::exp(std::min(k_.error, 1.0));
+    v.quadrature = front * rule * inflate + std::abs(v.delta) * std::expm1(std::min(k_.error, 1.0));
+    v.rounding = front * round * inflate + std::abs(v.delta) * front_rounding;
+    const double period = 2 * kPi / step_;
+    v.aliasing =
+        alias_excess(k_left_.value + k_left_.error + log_kappa(left_.c) - left_.c * epsilon, c_ - left_.c, period) +
+        alias_excess(k_right_.value + k_right_.error + log_kappa(right_.c) - right_.c * epsilon, right_.c - c_, period);
+    return v;
+}
+
+Result Inversion::fill(const Value& v, double unit) const {
+    Result r;
+    r.status = Status::certified;
+    r.aliasing = v.aliasing * unit;
+    r.truncation = v.truncation * unit;
+    r.quadrature = v.quadrature * unit;
+    r.rounding = v.rounding * unit;
+    for (const Part& part : const_cast<Cumulant&>(cumulant_).parts()) r.nodes += part.nodes();
+    r.abscissae = count_ + 1;
+    return r;
+}
+
+Result Inversion::solve_epsilon(double delta) {
+    double e = saddle_.epsilon;
+    Value v = value(e);
+    const double width = 1 / c_;
+    for (int i = 0; i < 20; ++i) {
+        // Newton on ln delta, which is nearly linear in epsilon.
+        if (!(v.delta > 0) || !(v.slope < 0)) return {};
+        const double move = v.delta * std::log(v.delta / delta) / -v.slope;
+        e += std::clamp(move, -20 * width, 20 * width);
+        v = value(e);
+        if (std::abs(move) <= 1e-14 * std::abs(e) || std::abs(v.delta - delta) <= 1e-15 * delta) break;
+    }
+    if (!(v.delta > 0) || !(v.slope < 0)) return {};
+    const double error = v.aliasing + v.truncation + v.quadrature + v.rounding;
+    Result r = fill(v, 1 / -v.slope);
+    // Outwards until the certified sides have crossed delta.
+    double out = 1.01 * (error + std::abs(v.delta - delta)) / -v.slope + 4 * kUnit * std::abs(e);
+    bool found = false;
+    for (int i = 0; i < 50 && !found; ++i, out *= 2) {
+        r.upper = e + out;
+        found = value(r.upper).above() <= delta;
+    }
+    if (!found) return {};
+    out = 1.01 * (error + std::abs(v.delta - delta)) / -v.slope + 4 * kUnit * std::abs(e);
+    found = false;
+    for (int i = 0; i < 50 && !found; ++i, out *= 2) {
+        r.lower = e - out;
+        found = value(r.lower).below() >= delta;
+    }
+    if (!found) r.lower = 0;
+    r.upper = std::max(0.0, r.upper);
+    r.lower = std::max(0.0, r.lower);
+    return r;
+}
+
+Result Inversion::solve_delta(double epsilon) {
+    const Value v = value(epsilon);
+    Result r = fill(v, 1);
+    if (!std::isfinite(v.above()) || !std::isfinite(v.below())) return {};
+    r.upper = std::clamp(v.above() * (1 + 4 * kUnit), std::numeric_limits<double>::min(), 1.0);
+    r.lower = std::clamp(v.below() * (1 - 4 * kUnit), 0.0, 1.0);
+    return r;
+}
+
+template <class Solve>
+Result run(const Composition& composition, double tolerance, bool by_delta, double target, Solve solve) noexcept {
+    try {
+        Inversion inversion(composition, tolerance);
+        const Status status = inversion.prepare(by_delta, target);
+        Result r;
+        if (status == Status::certified) r = solve(inversion);
+        else r.status = status;
+        return r;
+    } catch (...) {  // memory: the caller turns to another engine
+        return {};
+    }
+}
+
+}  // namespace
+
+Result epsilon(const Composition& composition, double delta, double tolerance) noexcept {
+    return run(composition, tolerance, true, std::log(delta), [&](Inversion& i) { return i.solve_epsilon(delta); });
+}
+
+Result delta(const Composition& composition, double epsilon, double tolerance) noexcept {
+    return run(composition, tolerance, false, epsilon, [&](Inversion& i) { return i.solve_delta(epsilon); });
+}
+
+}  // namespace tightdp::contour

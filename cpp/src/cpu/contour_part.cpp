@@ -1,0 +1,146 @@
+#include "contour_part.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tightdp/contour/quadrature.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+constexpr double kUnit = 0x1p-53;
+
+// Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no term of
+// the sum overflows and M - 1 is summed directly.
+constexpr double kDirect = 600;
+
+}  // namespace
+
+bool Part::place(double c_most, double s_most, double log_inverse) {
+    const double h = node_step(sigma_, c_most, add_, s_most, log_inverse);
+    margin_ = range_margin(sigma_, c_most, add_, log_inverse);
+    s_most_ = s_most;
+    // One more node on the right: the tail of the sum is compared with an integral that starts a step earlier.
+    const double left = std::floor((range_left(sigma_, q_, c_most, add_) - margin_) / h) - 1;
+    const double right = std::ceil((range_right(sigma_, c_most, add_) + margin_) / h) + 1;
+    if (!(right - left < kMaxNodes)) return false;
+    const long n = static_cast<long>(right - left) + 1;
+    grid_ = {q_, 1 / sigma_, h, left, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock};
+    loss_.resize(grid_.n);
+    posterior_.resize(grid_.n);
+    weights_.resize(grid_.n);
+    TIGHTDP_SELECT_SIMD(contour_nodes)(grid_, loss_.data(), posterior_.data());
+    return true;
+}
+
+double Part::largest_loss() const { return std::max(std::abs(loss_.front()), std::abs(loss_.back())); }
+
+double Part::shift(double c) const {
+    const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
+    if (most < kDirect) return 0;
+    double peak = 0;
+    const double b = beta(c);
+    for (long i = 0; i < grid_.n; ++i) {
+        const double u = (grid_.first + i) * grid_.h;
+        peak = std::max(peak, b * loss_[i] - 0.5 * u * u);
+    }
+    return peak < kDirect ? 0 : peak;
+}
+
+void Part::moments(double c, Moments& out, double* weights) {
+    TIGHTDP_SELECT_SIMD(contour_moments)
+    (grid_, beta(c), shift(c), loss_.data(), posterior_.data(), weights, out);
+}
+
+Cumulants Part::cumulants(double c) {
+    Moments m;
+    moments(c, m, nullptr);
+    const double s = shift(c), sign = add_ ? -1 : 1, mean = m.first / m.sum;
+    const double k0 = s > 0 ? s + std::log(m.sum) : std::log1p(m.minus_one);
+    return {count_ * k0, count_ * sign * mean, count_ * std::max(0.0, m.second / m.sum - mean * mean)};
+}
+
+CertifiedLogMgf Part::log_mgf(double c) {
+    Moments m;
+    moments(c, m, nullptr);
+    const double s = shift(c);
+    const double rule = quadrature_error(sigma_, c, add_, 0, grid_.h) + range_error(sigma_, c, add_, margin_) +
+                        2.1 * std::exp(-2 * (kPi / grid_.h) * (kPi / grid_.h));
+    const double sums = static_cast<double>(grid_.n);
+    double value, rounding;
+    if (s > 0) {
+        value = s + std::log(m.sum);
+        rounding = (m.alpha / m.sum + sums + 8) * kUnit + 4 * kUnit * std::abs(value);
+    } else {
+        value = std::log1p(m.minus_one);
+        rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnit + 4 * kUnit * std::abs(value);
+    }
+    // |ln(1 + x)| <= 1.01 x for the small relative errors x that are of use; larger ones give an infinite bound.
+    const double relative = 1.001 * (rule + rounding);
+    return {count_ * value, relative < 0.01 ? count_ * 1.01 * relative : HUGE_VAL};
+}
+
+void Part::build_minorant(double c, double resolution, std::vector<Cell>& cells) {
+    cells.clear();
+    Moments m;
+    moments(c, m, weights_.data());
+    // Where a node's share of the mass reaches the resolution.
+    long from = 0, to = grid_.n - 1;
+    const double least = resolution * m.sum;
+    while (from < to && weights_[from] < least) ++from;
+    while (to > from && weights_[to] < least) --to;
+    const double low = (grid_.first + from - 1) * grid_.h, high = (grid_.first + to + 1) * grid_.h;
+    // Steps of .15 keep 9/10 of the mass under the minorant; .2 sigma keeps the density even across a cell.
+    constexpr long most_cells = 1024;
+    const double h = std::max(std::min(0.15, 0.2 * sigma_), (high - low) / (most_cells - 2 * kNodeBlock));
+    NodeGrid g{q_, 1 / sigma_, h, std::floor(low / h), 0};
+    g.n = (static_cast<long>((high - low) / h) + 2 + kNodeBlock) / kNodeBlock * kNodeBlock;
+    thread_local std::vector<double> loss, posterior, density;
+    loss.resize(g.n);
+    posterior.resize(g.n);
+    density.resize(g.n);
+    TIGHTDP_SELECT_SIMD(contour_nodes)(g, loss.data(), posterior.data());
+    Moments unused;
+    const double b = beta(c);
+    TIGHTDP_SELECT_SIMD(contour_moments)
+    (g, b, shift(c), loss.data(), posterior.data(), density.data(), unused);
+    // place() kept the relative error of the sum under 1e-3 (contour.md 3.3).
+    const double total = m.sum * (1 + 1e-3);
+    for (long i = 0; i + 1 < g.n; ++i) {
+        const double length = h / sigma_ * posterior[i];
+        // ln density is concave under "add"; under "remove" it is a chord plus a tangent away from that.
+        double right = density[i + 1];
+        if (!add_) right *= std::max(0.0, 1 - b * (loss[i + 1] - loss[i] - length) * (1 + 1e-9) - 1e-9);
+        const double mass = std::min(density[i], right) * posterior[i] / posterior[i + 1] / total;
+        if (mass > 0 && length > 0) cells.push_back({mass, loss[i], length});
+    }
+    if (add_) {  // the loss is -ln W: mirror, so that cells run left to right
+        for (Cell& cell : cells) cell.left = -cell.left - cell.length;
+        std::reverse(cells.begin(), cells.end());
+    }
+}
+
+void Part::products(double c, double step, long steps, double* re, double* im, double* error) {
+    Moments m;
+    moments(c, m, weights_.data());
+    // Only the nodes that carry mass at this abscissa: place() may have reached further right for others.
+    const double reach = range_right(sigma_, c, add_) + margin_;
+    long n = static_cast<long>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
+    n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
+    TIGHTDP_SELECT_SIMD(contour_products)
+    (loss_.data(), add_ ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
+    const double inverse = 1 / m.sum;
+    const double rule = 2.2 * (quadrature_error(sigma_, c, add_, s_most_, grid_.h) +
+                               range_error(sigma_, c, add_, margin_));
+    // contour.md 5.2: the phases, the recurrence, the weights, the sum.
+    const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
+    const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (0.5 * n + 40 + alpha);
+    for (long i = 0; i < steps; ++i) {
+        re[i] *= inverse;
+        im[i] *= inverse;
+        const double row = static_cast<double>(i % 128) + 1;
+        error[i] = rule + kUnit * step * (i + 1) * (fixed + 2 * row * abs_first);
+    }
+}
+
+}  // namespace tightdp::contour

@@ -1,0 +1,62 @@
+// One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its decay.
+#pragma once
+
+#include <vector>
+
+#include "contour_kernels.hpp"
+#include "tightdp/contour/truncation.hpp"
+
+namespace tightdp::contour {
+
+struct Cumulants {
+    double k0 = 0, k1 = 0, k2 = 0;  // K, K', K''
+};
+
+// ln M at a real abscissa with a bound on its error.
+struct CertifiedLogMgf {
+    double value, error;
+};
+
+class Part {
+  public:
+    // sigma > 0, 0 < q < 1, count >= 1.
+    Part(double sigma, double q, double count, bool add) : sigma_(sigma), q_(q), count_(count), add_(add) {}
+
+    double count() const { return count_; }
+
+    // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error e^{-log_inverse} each for
+    // quadrature and range. False if that takes more than kMaxNodes nodes.
+    bool place(double c_most, double s_most, double log_inverse);
+
+    // count * ln M and its derivatives at c <= c_most; not certified.
+    Cumulants cumulants(double c);
+
+    // count * ln M(c), certified; c <= c_most.
+    CertifiedLogMgf log_mgf(double c);
+
+    // The minorant of the tilted law at c. Every mass counts, relative to 1, down to resolution.
+    void build_minorant(double c, double resolution, std::vector<Cell>& cells);
+
+    // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and the bound on the error of each.
+    void products(double c, double step, long steps, double* re, double* im, double* error);
+
+    long nodes() const { return grid_.n; }
+    // The largest |loss| on a node: the phases step * |loss| are reduced exactly below 1e5.
+    double largest_loss() const;
+
+  private:
+    double beta(double c) const { return add_ ? -c : 1 + c; }
+    double shift(double c) const;
+    void moments(double c, Moments& out, double* weights);
+
+    double sigma_, q_, count_;
+    bool add_;
+    NodeGrid grid_{};
+    double margin_ = 0, s_most_ = 0;
+    std::vector<double> loss_, posterior_, weights_;
+};
+
+// More nodes than this and the grid engine is the better choice.
+inline constexpr long kMaxNodes = 1 << 15;
+
+}  // namespace tightdp::contour
