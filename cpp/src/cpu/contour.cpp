@@ -55,12 +55,13 @@ class Cumulant {
 
     // ln M(c) of the composition with its error, on the nodes placed last.
     CertifiedLogMgf certified(double c) {
-        CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0};
-        sum.error = 6 * kUnit * sum.value;
+        CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0, 0};
+        sum.rounding = 6 * kUnit * sum.value;
         for (Part& part : parts_) {
             const CertifiedLogMgf k = part.log_mgf(c);
             sum.value += k.value;
-            sum.error += k.error + parts_.size() * kUnit * std::abs(sum.value);
+            sum.rule += k.rule;
+            sum.rounding += k.rounding + 2 * kUnit * std::abs(sum.value);
         }
         return sum;
     }
@@ -141,7 +142,7 @@ class Inversion {
     double step_ = 0;
     long count_ = 0;
     double log_decay_ = 0;  // ln of the certified bound on |phi| past the last abscissa
-    // h_m = (M(z)/M(c)) / (z (z + 1)), its modulus' rule error, its rounding error, and the turns its phase made.
+    // h_m = (M(z)/M(c)) / (z (z + 1)), halved at m = 0, and the bounds on its rule and rounding errors.
     std::vector<double> re_, im_, rule_, round_;
 };
 
@@ -166,7 +167,7 @@ bool Inversion::choose_period(double log_tolerated) {
         if (!(period < right_.period)) break;
         right_ = {c, period};
     }
-    const double period = std::max({left_.period, right_.period, unit});
+    const double period = std::max({left_.period, right_.period, sd_});
     step_ = 2 * kPi / period;
     return std::isfinite(period);
 }
@@ -176,13 +177,13 @@ bool Inversion::choose_length(double log_needed) {
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
     const double need = std::max(log_needed, 3.0);
-    std::vector<std::vector<Cell>> cells(cumulant_.parts().size());
-    for (std::size_t j = 0; j < cells.size(); ++j)
-        cumulant_.parts()[j].build_minorant(c_, std::min(1e-4, 0.01 / cumulant_.total_count()), cells[j]);
+    std::vector<Decay> decays(cumulant_.parts().size());
+    for (std::size_t j = 0; j < decays.size(); ++j)
+        cumulant_.parts()[j].build_decay(c_, std::min(1e-4, 0.01 / cumulant_.total_count()), decays[j]);
     const auto decay_between = [&](double low, double high) {
         double total = 0.5 * cumulant_.mu2() * low * low;
-        for (std::size_t j = 0; j < cells.size() && total < need; ++j)
-            total += cumulant_.parts()[j].count() * decay(cells[j].data(), cells[j].size(), low, high);
+        for (std::size_t j = 0; j < decays.size() && total < need; ++j)
+            total += cumulant_.parts()[j].count() * decays[j].log_decay(low, high);
         return total;
     };
     double length = std::sqrt(2 * need) / sd_, s = length;
@@ -240,9 +241,9 @@ Status Inversion::prepare(bool by_delta, double target) {
     }
     if (products > kMaxProducts) return Status::slow_decay;
     k_ = cumulant_.certified(c_);
-    k_left_ = left_.c > 0 ? cumulant_.certified(left_.c) : CertifiedLogMgf{0, 0};
+    k_left_ = left_.c > 0 ? cumulant_.certified(left_.c) : CertifiedLogMgf{};
     k_right_ = cumulant_.certified(right_.c);
-    if (!std::isfinite(k_.error + k_left_.error + k_right_.error)) return Status::inaccurate;
+    if (!std::isfinite(k_.upper() + k_left_.upper() + k_right_.upper())) return Status::inaccurate;
     transform();
     return Status::certified;
 }
@@ -254,9 +255,9 @@ void Inversion::transform() {
     rule_.assign(n + 1, 0);
     round_.assign(n + 1, 0);
     // First the logarithm of M(z)/M(c), summed over the parts.
-    std::vector<double> xi_re(n), xi_im(n), error(n);
+    std::vector<double> xi_re(n), xi_im(n), rounding(n);
     for (Part& part : cumulant_.parts()) {
-        part.products(c_, step_, count_, xi_re.data(), xi_im.data(), error.data());
+        const double rule = part.products(c_, step_, count_, xi_re.data(), xi_im.data(), rounding.data());
         const double k = part.count();
         for (std::size_t m = 1; m <= n; ++m) {
             const double x = xi_re[m - 1], y = xi_im[m - 1];
@@ -264,8 +265,10 @@ void Inversion::transform() {
             const double angle = std::atan2(y, 1 + x);
             re_[m] += k * log_modulus;
             im_[m] += k * angle;
-            rule_[m] += k * error[m - 1] / std::max(std::exp(log_modulus), 1e-300);
-            round_[m] += kUnit * (6 * k * (std::abs(log_modulus) + std::abs(angle)) + std::abs(re_[m]) + std::abs(im_[m]));
+            const double inverse = 1 / std::max(std::exp(log_modulus), 1e-300);
+            rule_[m] += k * rule * inverse;
+            round_[m] += k * rounding[m - 1] * inverse + kUnit * (6 * k * (std::abs(log_modulus) + std::abs(angle)) +
+                                                                  2 * (std::abs(re_[m]) + std::abs(im_[m])));
         }
     }
     for (std::size_t m = 0; m <= n; ++m) {
@@ -281,9 +284,10 @@ void Inversion::transform() {
         const double modulus = size / std::sqrt(norm) * (m == 0 ? 0.5 : 1.0);
         re_[m] = m == 0 ? 0.5 * a : a;
         im_[m] = m == 0 ? 0.0 : b;
-        // |prod (a_j + e_j)^k - prod a_j^k| <= modulus * (e^{sum k e_j / |a_j|} - 1).
-        rule_[m] = modulus * std::expm1(std::min(rule_[m], 700.0));
-        round_[m] = modulus * (round_[m] + 16 * kUnit);
+        // |prod (a_j + e_j)^k - prod a_j^k| <= modulus * (e^{sum k e_j / |a_j|} - 1). The cross term
+        // of the two kinds of error is charged to the rule.
+        rule_[m] = modulus * std::expm1(std::min(rule_[m], 700.0)) * std::exp(std::min(round_[m], 700.0));
+        round_[m] = modulus * std::expm1(std::min(round_[m] + 16 * kUnit, 700.0));
     }
 }
 
@@ -308,15 +312,15 @@ Inversion::Value Inversion::value(double epsilon) const {
     v.delta = front * sum;
     v.slope = -front * slope;
     const double front_rounding = kUnit * (std::abs(k_.value) + 3 * std::abs(c_ * epsilon) + 16);
-    v.truncation = std::exp(k_.value + k_.error - c_ * epsilon + log_decay_) / (kPi * step_ * count_) * (1 + 1e-9);
-    // The rule errors of M(c) itself are part of k_.error, which counts against every term.
-    const double inflate = std::exp(std::min(k_.error, 1.0));
-    v.quadrature = front * rule * inflate + std::abs(v.delta) * std::expm1(std::min(k_.error, 1.0));
-    v.rounding = front * round * inflate + std::abs(v.delta) * front_rounding;
+    v.truncation = std::exp(k_.upper() - c_ * epsilon + log_decay_) / (kPi * step_ * count_) * (1 + 1e-9);
+    // An error x of ln M(c) multiplies the sum and what is certified of it by at most e^x.
+    const double inflate = std::exp(k_.rule + k_.rounding + front_rounding);
+    v.quadrature = (front * rule + std::abs(v.delta) * std::expm1(k_.rule)) * inflate;
+    v.rounding = (front * round + std::abs(v.delta) * std::expm1(k_.rounding + front_rounding)) * inflate;
     const double period = 2 * kPi / step_;
     v.aliasing =
-        alias_excess(k_left_.value + k_left_.error + log_kappa(left_.c) - left_.c * epsilon, c_ - left_.c, period) +
-        alias_excess(k_right_.value + k_right_.error + log_kappa(right_.c) - right_.c * epsilon, right_.c - c_, period);
+        alias_excess(k_left_.upper() + log_kappa(left_.c) - left_.c * epsilon, c_ - left_.c, period) +
+        alias_excess(k_right_.upper() + log_kappa(right_.c) - right_.c * epsilon, right_.c - c_, period);
     return v;
 }
 

@@ -75,15 +75,35 @@ CertifiedLogMgf Part::log_mgf(double c) {
         value = std::log1p(m.minus_one);
         rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnit + 4 * kUnit * std::abs(value);
     }
-    // |ln(1 + x)| <= 1.01 x for the small relative errors x that are of use; larger ones give an infinite bound.
-    const double relative = 1.001 * (rule + rounding);
-    return {count_ * value, relative < 0.01 ? count_ * 1.01 * relative : HUGE_VAL};
+    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use; larger ones give an infinite bound.
+    if (!(rule + rounding < 0.01)) return {count_ * value, HUGE_VAL, HUGE_VAL};
+    return {count_ * value, count_ * 1.02 * rule, count_ * 1.02 * rounding};
 }
 
-void Part::build_minorant(double c, double resolution, std::vector<Cell>& cells) {
+// contour.md 3.4: the density of the loss is f = phi W^beta sigma / (r M) and d ln f / du = -u - 1/sigma +
+// (beta + 1) r / sigma, so that every mode lies where the two linear bounds of that change sign, there are at most two
+// (one where beta <= -1), and between nodes f exceeds the nearer one at most by e^{B h^2 / 8}, B bounding the second
+// derivative of ln f.
+double Part::variation(double c, double sum) const {
+    const double b = beta(c) + 1, inverse = 1 / sigma_;
+    const auto slope = [&](long i) { return -(grid_.first + i) * grid_.h - inverse + b * posterior_[i] * inverse; };
+    const double left = grid_.first * grid_.h, right = (grid_.first + grid_.n - 1) * grid_.h;
+    const bool unimodal = b <= 0;
+    const bool covered = unimodal ? slope(0) > 0 && slope(grid_.n - 1) < 0
+                                  : left < -inverse && right > (b - 1) * inverse;
+    if (!covered) return HUGE_VAL;
+    double peak = 0;
+    for (long i = 0; i < grid_.n; ++i) peak = std::max(peak, weights_[i] / posterior_[i]);
+    const double bend = 1 + std::abs(b) * 0.25 * inverse * inverse;
+    return (unimodal ? 2 : 4) * peak * sigma_ / grid_.h * std::exp(bend * grid_.h * grid_.h / 8) / (sum * (1 - 1e-3));
+}
+
+void Part::build_decay(double c, double resolution, Decay& out) {
+    std::vector<Cell>& cells = out.cells;
     cells.clear();
     Moments m;
     moments(c, m, weights_.data());
+    out.variation = variation(c, m.sum);
     // Where a node's share of the mass reaches the resolution.
     long from = 0, to = grid_.n - 1;
     const double least = resolution * m.sum;
@@ -120,7 +140,7 @@ void Part::build_minorant(double c, double resolution, std::vector<Cell>& cells)
     }
 }
 
-void Part::products(double c, double step, long steps, double* re, double* im, double* error) {
+double Part::products(double c, double step, long steps, double* re, double* im, double* rounding) {
     Moments m;
     moments(c, m, weights_.data());
     // Only the nodes that carry mass at this abscissa: place() may have reached further right for others.
@@ -130,8 +150,6 @@ void Part::products(double c, double step, long steps, double* re, double* im, d
     TIGHTDP_SELECT_SIMD(contour_products)
     (loss_.data(), add_ ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
     const double inverse = 1 / m.sum;
-    const double rule = 2.2 * (quadrature_error(sigma_, c, add_, s_most_, grid_.h) +
-                               range_error(sigma_, c, add_, margin_));
     // contour.md 5.2: the phases, the recurrence, the weights, the sum.
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
     const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (0.5 * n + 40 + alpha);
@@ -139,8 +157,9 @@ void Part::products(double c, double step, long steps, double* re, double* im, d
         re[i] *= inverse;
         im[i] *= inverse;
         const double row = static_cast<double>(i % 128) + 1;
-        error[i] = rule + kUnit * step * (i + 1) * (fixed + 2 * row * abs_first);
+        rounding[i] = kUnit * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
+    return 2.2 * (quadrature_error(sigma_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
 }
 
 }  // namespace tightdp::contour

@@ -1,6 +1,8 @@
 // One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its decay.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "contour_kernels.hpp"
@@ -12,9 +14,24 @@ struct Cumulants {
     double k0 = 0, k1 = 0, k2 = 0;  // K, K', K''
 };
 
+// What bounds |phi(s)| from above: a minorant of the tilted law, and the total variation of its density.
+struct Decay {
+    std::vector<Cell> cells;
+    double variation;
+
+    // Lower bound on -ln |phi(s)| for every s in [s_low, s_high].
+    double log_decay(double s_low, double s_high) const {
+        const double by_mass = decay(cells.data(), static_cast<long>(cells.size()), s_low, s_high);
+        return std::max(by_mass, std::log(s_low / variation));
+    }
+};
+
 // ln M at a real abscissa with a bound on its error.
 struct CertifiedLogMgf {
-    double value, error;
+    double value = 0;
+    double rule = 0;      // bound on the error of the trapezoid rule over u
+    double rounding = 0;  // bound on the rounding error
+    double upper() const { return value + rule + rounding; }
 };
 
 class Part {
@@ -34,11 +51,12 @@ class Part {
     // count * ln M(c), certified; c <= c_most.
     CertifiedLogMgf log_mgf(double c);
 
-    // The minorant of the tilted law at c. Every mass counts, relative to 1, down to resolution.
-    void build_minorant(double c, double resolution, std::vector<Cell>& cells);
+    // What the tilted law at c guarantees. Cells follow the mass down to the resolution, relative to 1.
+    void build_decay(double c, double resolution, Decay& out);
 
-    // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and the bound on the error of each.
-    void products(double c, double step, long steps, double* re, double* im, double* error);
+    // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the bound on
+    // the error of the trapezoid rule, common to all.
+    double products(double c, double step, long steps, double* re, double* im, double* rounding);
 
     long nodes() const { return grid_.n; }
     // The largest |loss| on a node: the phases step * |loss| are reduced exactly below 1e5.
@@ -48,6 +66,7 @@ class Part {
     double beta(double c) const { return add_ ? -c : 1 + c; }
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
+    double variation(double c, double sum) const;
 
     double sigma_, q_, count_;
     bool add_;
