@@ -1,0 +1,66 @@
+"""Our real Fourier transform beside scipy.fft: one thread, float64, interleaved, answers compared.
+
+python bench/fft.py [--rounds 31]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import scipy.fft
+
+from tightdp import _core
+
+
+def timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def interleaved(calls: list[Callable[[], object]], rounds: int) -> list[float]:
+    """Median seconds of each call, the calls taking turns."""
+    times: list[list[float]] = [[] for _ in calls]
+    for r in range(rounds):
+        for i in range(len(calls)):
+            slot = (i + r) % len(calls)
+            times[slot].append(timed(calls[slot]))
+    return [statistics.median(t) for t in times]
+
+
+def assert_same_convolution(x: np.ndarray) -> None:
+    """x * x by both: the spectra are ordered differently, what they make of a convolution is not."""
+    ours = _core.rfft_inverse(_core.rfft_power(_core.rfft_forward(x), 2))
+    theirs = scipy.fft.irfft(scipy.fft.rfft(x) ** 2, len(x))
+    allowed = 8 * _core.rfft_rounding_bound(len(x)) * np.abs(x).sum() * np.linalg.norm(x)
+    assert np.linalg.norm(ours - theirs) <= allowed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=31)
+    rounds = parser.parse_args().rounds
+    print(f"instruction set: {_core.isa()}; scipy {scipy.__version__}; median of {rounds} rounds")
+    header = f"{'forward us':>11} {'scipy us':>10} {'ratio':>6}"
+    print(f"{'length':>8} {header} {header.replace('forward', 'inverse')}")
+    for bits in range(12, 23):
+        n = 1 << bits
+        x = np.random.default_rng(bits).random(n)
+        assert_same_convolution(x)
+        ours, theirs = _core.rfft_forward(x), scipy.fft.rfft(x)
+        calls: list[Callable[[], object]] = [
+            lambda x=x: _core.rfft_forward(x),
+            lambda x=x: scipy.fft.rfft(x, workers=1),
+            lambda s=ours: _core.rfft_inverse(s),
+            lambda s=theirs, n=n: scipy.fft.irfft(s, n, workers=1),
+        ]
+        f, sf, i, si = (t * 1e6 for t in interleaved(calls, rounds))
+        print(f"{n:>8} {f:>11.1f} {sf:>10.1f} {f / sf:>6.2f} {i:>11.1f} {si:>10.1f} {i / si:>6.2f}")
+
+
+if __name__ == "__main__":
+    main()
