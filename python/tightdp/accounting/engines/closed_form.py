@@ -1,60 +1,143 @@
-"""Closed forms (docs/theory/closed-forms.md): Gaussians."""
+"""Closed forms: Gaussians however many, single steps, and k-fold randomised response (docs/theory/closed-forms.md)."""
 
 from __future__ import annotations
 
-import math
+from functools import lru_cache
 
-from ...mechanisms import Gaussian
+from ... import mechanisms as m
+from ..laws import binomial, single
+from ..laws.base import Law
+from ..laws.gaussian import Gaussian
+from ..outward import Range, exp, expm1, log1p
 from .base import DEFAULT, Direction, Interval, Parts, Request
+
+_MOST_ATOMS = 64
+"""Sensitivity of a discrete Laplace whose atoms are summed here; the grid engine is as exact and faster beyond."""
 
 
 class ClosedForm:
     name = "closed_form"
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        if direction != "replace" and all(isinstance(mechanism, Gaussian) for mechanism, _ in parts):
+        if law(parts, direction) is not None:
             return None
-        return "it has formulas for Gaussians alone"
+        return (
+            "it has formulas for Gaussians, for one step of a mechanism, and for pure or approximate mechanisms of one "
+            "and the same epsilon"
+        )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
-        if not parts:
-            return Interval(0.0, 0.0, {})
-        low, high = 0.0, 1.0
-        while _gaussian(_mu(parts), high)[1] > delta:
-            high *= 2.0
-            if math.isinf(high):
-                return Interval(0.0, high, {})
-        lower, upper = low, high
-        for _ in range(200):
-            mid = 0.5 * (low + high)
-            if not low < mid < high:
-                break
-            down, up = _gaussian(_mu(parts), mid)
-            if up <= delta:
-                high = upper = mid
-            else:
-                low = mid
-                if down > delta:
-                    lower = mid
-        return Interval(lower, upper, {"rounding": upper - lower})
+        return _interval(_law(parts, direction).epsilon(delta))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
-        lower, upper = _gaussian(_mu(parts), epsilon)
-        return Interval(lower, upper, {"rounding": upper - lower})
+        return _interval(_law(parts, direction).delta(epsilon))
 
 
 ENGINE = ClosedForm()
 
 
-def _mu(parts: Parts) -> float:
-    return math.sqrt(sum(count / mechanism.noise_multiplier**2 for mechanism, count in parts))  # type: ignore[attr-defined]
+def _interval(found: Range) -> Interval:
+    return Interval(found.lo, found.hi, {"rounding": found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
-def _gaussian(mu: float, epsilon: float) -> tuple[float, float]:
-    if mu == 0:
-        return (max(0.0, -math.expm1(epsilon)),) * 2
-    a = 0.5 * math.erfc((epsilon / mu - mu / 2) / math.sqrt(2))
-    b = 0.5 * math.erfc((epsilon / mu + mu / 2) / math.sqrt(2))
-    b = math.exp(min(epsilon, 700) + math.log(b)) if b > 0 else 0.0
-    slop = (a + b) * 1e-13 + 1e-300
-    return max(a - b - slop, -math.expm1(epsilon), 0.0), min(a - b + slop, 1.0)
+def _law(parts: Parts, direction: Direction) -> Law:
+    found = law(parts, direction)
+    assert found is not None, "refused parts were asked"
+    return found
+
+
+@lru_cache(maxsize=256)
+def law(parts: Parts, direction: Direction) -> Law | None:
+    """The formula of a composition in one direction, or None. "replace" was translated before (``neighbors``)."""
+    if direction == "replace":
+        return None
+    if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
+        return Gaussian(gaussian_mu_squared(parts))
+    if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
+        return _pure_family(parts)
+    if len(parts) > 1:
+        return None
+    mechanism, count = parts[0]
+    return _one(mechanism, direction) if count == 1 else _fold(_binary_epsilon(mechanism), count)
+
+
+def gaussian_mu_squared(parts: Parts) -> Range:
+    """Sum of count / sigma^2 over Gaussian parts."""
+    total = Range(0.0)
+    for mechanism, count in parts:
+        assert isinstance(mechanism, m.Gaussian)
+        total += count / (Range(mechanism.noise_multiplier) * mechanism.noise_multiplier)
+    return total
+
+
+def _pure_family(parts: Parts) -> Law | None:
+    """Mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 - d_j)."""
+    e = getattr(parts[0][0], "nominal_epsilon", 0.0)
+    count, log_kept = 0, Range(0.0)
+    for mechanism, times in parts:
+        if not isinstance(mechanism, (m.PureDP, m.ApproximateDP)) or mechanism.nominal_epsilon != e:
+            return None
+        count += times
+        if isinstance(mechanism, m.ApproximateDP):
+            log_kept += times * log1p(-Range(mechanism.nominal_delta))
+    kept = _fold(Range(e), count) if e > 0 else single.Atoms([(Range(0.0), Range(1.0))])
+    if kept is None or log_kept.hi == 0:
+        return kept
+    failure = -expm1(log_kept)
+    if len(parts) == count == 1:
+        assert isinstance(parts[0][0], m.ApproximateDP)
+        failure = Range(parts[0][0].nominal_delta)
+    return single.WithDelta(kept, failure)
+
+
+def _fold(nominal: Range | None, count: int) -> Law | None:
+    if nominal is None or binomial.deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
+        return None
+    return single.Pure(nominal) if count == 1 else binomial.PureFold(nominal, count)
+
+
+def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
+    """e where the mechanism's pair is that of binary randomised response at e."""
+    match mechanism:
+        case m.RandomizedResponse(p, 2) if p < 1:
+            return log1p(2 * ((1 - Range(p)) / p))
+        case m.DiscreteLaplace(scale, 1):
+            return 1 / Range(scale)
+    return None
+
+
+def _one(mechanism: m.Mechanism, direction: Direction) -> Law | None:
+    match mechanism:
+        case m.Gaussian() | m.PureDP() | m.ApproximateDP():
+            return law(((mechanism, 1),), direction)
+        case m.Laplace(scale):
+            return single.Laplace(1 / Range(scale))
+        case m.BoundedRange(eta):
+            return single.BoundedRange(eta) if eta > 0 else Gaussian(0.0)
+        case m.RandomizedResponse(p, buckets):
+            return _randomized_response(p, buckets)
+        case m.DiscreteLaplace(scale, sensitivity) if sensitivity <= _MOST_ATOMS:
+            return _discrete_laplace(scale, sensitivity)
+        case m.PoissonSampled(inner, q):
+            full = _one(inner, direction)
+            if full is None:
+                return None
+            return single.SampledRemove(full, q) if direction == "remove" else single.SampledAdd(full, q)
+    return None
+
+
+def _randomized_response(p: float, buckets: int) -> Law:
+    """The true answer, the other one that is compared, and all the rest, which say nothing."""
+    wrong = Range(p) / buckets
+    loss = log1p((1 - Range(p)) / wrong)
+    return single.Atoms([(loss, 1 - Range(p) + wrong), (-loss, wrong), (Range(0.0), (buckets - 2) * wrong)])
+
+
+def _discrete_laplace(scale: float, sensitivity: int) -> Law:
+    """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
+    b, s = Range(scale), sensitivity
+    t = exp(-1 / b)
+    atoms = [(s / b, 1 / (1 + t)), (-(s / b), exp(-s / b) / (1 + t))]
+    ratio = -expm1(-1 / b) / (1 + t)
+    atoms += [((2 * n - s) / b, ratio * exp((n - s) / b)) for n in range(1, s)]
+    return single.Atoms(atoms)

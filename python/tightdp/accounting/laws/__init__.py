@@ -1,0 +1,1 @@
+"""Privacy curves with a formula, on ranges so that rounding is accounted for (docs/theory/closed-forms.md)."""
