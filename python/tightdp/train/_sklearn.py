@@ -1,0 +1,76 @@
+"""scikit-learn's estimator interface where scikit-learn is installed, and the part of it that is needed where it is not."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+
+    class BaseEstimator:
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: Any) -> Any: ...
+        def __sklearn_tags__(self) -> Any: ...
+
+    class ClassifierMixin:
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
+
+    def validate_data(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]: ...
+
+else:
+    try:
+        from sklearn.base import BaseEstimator, ClassifierMixin
+        from sklearn.utils.validation import validate_data as _validate
+
+        def validate_data(estimator, X, *, reset):
+            """X as a 2-D float32 or float64 array; NaN and inf pass."""
+            return _validate(
+                estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
+            )
+
+    except ImportError:
+
+        class BaseEstimator:
+            """get_params and set_params over the arguments of __init__."""
+
+            @classmethod
+            def _names(cls):
+                return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+            def get_params(self, deep=True):
+                return {name: getattr(self, name) for name in self._names()}
+
+            def set_params(self, **params):
+                for name, value in params.items():
+                    if name not in self._names():
+                        raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}")
+                    setattr(self, name, value)
+                return self
+
+            def __repr__(self):
+                return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+        class ClassifierMixin:
+            """score is the mean accuracy."""
+
+            def score(self, X, y, sample_weight=None):
+                return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+
+        def validate_data(estimator, X, *, reset):
+            """X as a 2-D float32 or float64 array; NaN and inf pass."""
+            X = np.asarray(X)
+            if X.ndim != 2 or 0 in X.shape:
+                raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
+            if X.dtype not in (np.float32, np.float64):
+                X = X.astype(np.float64)
+            if reset:
+                estimator.n_features_in_ = X.shape[1]
+            elif X.shape[1] != estimator.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(estimator).__name__} "
+                    f"is expecting {estimator.n_features_in_} features as input"
+                )
+            return np.ascontiguousarray(X)

@@ -1,0 +1,26 @@
+"""What an algorithm is: a frozen description that, given public facts and a target, makes a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from .budget import Budget, Target
+from .gate import Gate
+from .model import Vector
+from .oracle import Oracle, Public
+
+
+class Plan(NamedTuple):
+    """Made before any record is looked at."""
+
+    budget: Budget
+    run: Callable[[Oracle, Gate, Vector], Vector]
+    """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+
+
+class Algorithm(Protocol):
+    """A frozen dataclass of settings; see ``tightdp.train`` for how to write one."""
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the target."""

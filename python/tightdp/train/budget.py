@@ -1,0 +1,93 @@
+"""What a run may release and what it is charged.
+
+A fixed plan lists every release in advance; a cap lets the algorithm choose adaptively below sure totals. Both are asked
+before each release. The charge is that of the plan or the cap, never of "what happened to be released": when
+the choice of releases depends on past outputs, only the sure cap bounds the privacy loss (docs/theory/filters.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from .. import BudgetExceeded
+from ..accounting.calibrate import calibrate
+from ..accounting.composition import Composition
+from ..mechanisms import Gaussian, Mechanism
+
+
+class Target(NamedTuple):
+    """The guarantee asked for: an (epsilon, delta), the latter alone when the algorithm brings its own noise."""
+
+    epsilon: float | None
+    delta: float
+
+
+class Budget(Protocol):
+    """Asked before every release."""
+
+    def spend(self, mechanism: Mechanism) -> None:
+        """Pays for one release or raises ``BudgetExceeded`` and pays nothing."""
+
+    def charge(self) -> Composition:
+        """What the whole run costs at most, fixed before it starts."""
+
+
+class FixedPlan:
+    """Each mechanism a fixed number of times, in any order."""
+
+    def __init__(self, releases: Mechanism | Composition) -> None:
+        self._releases = releases._composition()
+        self._left = Counter(dict(self._releases.parts))
+
+    def spend(self, mechanism: Mechanism) -> None:
+        if self._left[mechanism] < 1:
+            raise BudgetExceeded(f"{mechanism!r} is not, or no longer, in the plan of this run")
+        self._left[mechanism] -= 1
+
+    def charge(self) -> Composition:
+        return self._releases
+
+
+class Caps:
+    """Adaptively chosen Gaussians up to a total, and of every other mechanism up to a count.
+
+    ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is dominated
+    by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/filters.md).
+    """
+
+    def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
+        self._gaussian = self._gaussian_left = gaussian
+        self._others = dict(others)
+        self._left = Counter(self._others)
+
+    def spend(self, mechanism: Mechanism) -> None:
+        if isinstance(mechanism, Gaussian):
+            cost = mechanism.noise_multiplier**-2
+            if cost > self._gaussian_left:
+                raise BudgetExceeded(f"{mechanism!r} costs {cost:g} of the {self._gaussian_left:g} left for Gaussians")
+            self._gaussian_left -= cost
+        elif self._left[mechanism] < 1:
+            raise BudgetExceeded(f"no {mechanism!r} is left in this run's caps")
+        else:
+            self._left[mechanism] -= 1
+
+    def charge(self) -> Composition:
+        parts: list[tuple[Mechanism, int]] = [(m, k) for m, k in self._others.items() if k]
+        if self._gaussian > 0:
+            parts.append((Gaussian(self._gaussian**-0.5), 1))
+        return Composition(tuple(parts))
+
+
+def noise_for(
+    plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
+) -> float:
+    """The noise multiplier of a run: the algorithm's own, or the smallest that meets the target."""
+    if target.epsilon is None:
+        if noise_multiplier is None:
+            raise ValueError("epsilon must be given where the algorithm has no noise_multiplier of its own")
+        return noise_multiplier
+    if noise_multiplier is not None:
+        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one follows from the other")
+    return float(calibrate(plan, epsilon=target.epsilon, delta=target.delta))

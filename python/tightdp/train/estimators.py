@@ -1,0 +1,295 @@
+"""scikit-learn classifiers whose ``fit`` is private: the driver that joins a model, an algorithm, a budget and a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import Philox, SecureRandom, _check
+from ..accounting.bound import Bound
+from ..accounting.composition import Composition
+from ..mechanisms import Mechanism
+from ._sklearn import BaseEstimator, ClassifierMixin, validate_data
+from .algorithm import Algorithm
+from .budget import Target
+from .gate import Gate
+from .linear import Hinge, LinearModel, Logistic, Loss, Multinomial
+from .model import Model, Vector
+from .noisygd import NoisyGD
+from .oracle import Oracle, Public
+from .records import Array, Records
+from .sampling import Source
+
+
+class PrivateClassifier(ClassifierMixin, BaseEstimator):
+    """What every private classifier shares: checks, bounds on features, the run, the account.
+
+    Parameters
+    ----------
+    algorithm : what trains; None for ``NoisyGD()``
+    epsilon, delta : the guarantee to meet, add/remove one record; the noise follows. With ``epsilon=None`` the algorithm's own
+        noise is used and ``privacy_`` reports what it costs at ``delta``. There is no default: a privacy parameter is
+        a decision.
+    classes : the label set, public by assumption. None takes it from ``y`` and thereby declares the labels that occur public.
+    public_size : a public number of records, from which sampling probabilities and divisors come. None takes len(X) and
+        thereby declares the number of records public.
+    bounds : public (low, high), scalars or one a feature: features are clipped to them and mapped to [0, 1]. They must not be
+        computed from the data. None leaves features as they are; no scaling is ever fitted.
+    regularization : lambda of lambda/2 |w|^2 beside the mean loss (the intercept included)
+    fit_intercept : whether a constant feature 1 is added
+    random_state : None draws from the operating system's secure generator. An int makes the run reproducible (Philox): for
+        experiments, never for a release.
+    callback : called after each release with the number of releases so far
+
+    Attributes
+    ----------
+    privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
+    charged_ : ``Composition`` that the run was charged: all that was planned, or the caps of an adaptive run
+    history_ : the mechanisms that were released, in order
+    classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
+
+    What is protected: the fitted parameters, and nothing but them and the public facts above, may be published.
+    Errors are for whoever holds the data. Records with NaN or infinite features contribute nothing. Arithmetic is
+    floating point; the guarantee is that of the real-valued algorithm (docs/theory/training.md).
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        classes: Any = None,
+        public_size: int | None = None,
+        bounds: Any = None,
+        regularization: float = 0.0,
+        fit_intercept: bool = True,
+        random_state: int | None = None,
+        callback: Callable[[int], object] | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.public_size = public_size
+        self.bounds = bounds
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Trains privately on features ``(n, d)`` and labels ``(n,)``.
+
+        Raises ``ValueError`` or ``TypeError``, naming the argument and its range, before any record is used.
+        """
+        target = self._target()
+        regularization = _check.nonnegative("regularization", self.regularization)
+        source = _source(self.random_state)
+        features, targets = self._checked(X, y)
+        records = len(targets) if self.public_size is None else _check.count("public_size", self.public_size)
+        self._model = self._build(features.shape[1], len(self.classes_))
+        public = Public(records, self._model.size, regularization)
+        algorithm = NoisyGD() if self.algorithm is None else self.algorithm
+        plan = algorithm.plan(public, target)
+        gate = Gate(plan.budget, source, self.callback)
+        oracle = Oracle(self._model, Records(features, targets), public)
+        self._w: Vector = plan.run(oracle, gate, self._model.start(source.uniform))
+        self.history_: tuple[Mechanism, ...] = gate.history
+        self.charged_: Composition = plan.budget.charge()
+        self.privacy_: Bound = self.charged_.epsilon(target.delta)
+        self.n_iter_ = len(self.history_)
+        return self
+
+    def _build(self, features: int, classes: int) -> Model:
+        raise NotImplementedError
+
+    def _target(self) -> Target:
+        if self.delta is None:
+            raise ValueError("delta must be given, a number in (0, 1)")
+        epsilon = None if self.epsilon is None else _check.positive("epsilon", self.epsilon)
+        return Target(epsilon, _check.open_unit("delta", self.delta))
+
+    def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
+        """Features within bounds, and labels as indices into ``classes_``."""
+        features = self._bounded(validate_data(self, X, reset=True))
+        labels = _labels(y)
+        if len(labels) != len(features):
+            raise ValueError(f"y must have one label a record: got {len(labels)} for {len(features)} records")
+        present = np.unique(labels)
+        self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must have at least two classes, got one class only: {self.classes_.tolist()}")
+        unknown = np.setdiff1d(present, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds labels that are not in classes: {unknown[:3].tolist()}")
+        return features, np.searchsorted(self.classes_, labels)
+
+    def _bounded(self, features: Array) -> Array:
+        if self.bounds is None:
+            return features
+        try:
+            low, high = (np.asarray(b, dtype=features.dtype) for b in self.bounds)
+            width = np.broadcast_to(high - low, features.shape[1:])
+        except (TypeError, ValueError):
+            raise ValueError("bounds must be (low, high), each a number or one number a feature") from None
+        if not (np.isfinite(width).all() and (width > 0).all()):
+            raise ValueError("bounds must be finite and low < high in every feature")
+        bounded: Array = (np.clip(features, low, high) - low) / width
+        return bounded
+
+    def _predictable(self, X: Any) -> Array:
+        if not hasattr(self, "_w"):
+            raise _not_fitted(self)
+        features = validate_data(self, X, reset=False)
+        if not np.isfinite(features).all():
+            raise ValueError("X must be finite where predictions are asked for: it holds NaN or infinity")
+        return self._bounded(features)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row, shape (n,)."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # such records contribute nothing, silently: see the class
+        return tags
+
+
+class LinearClassifier(PrivateClassifier):
+    """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
+
+    def _loss(self, classes: int) -> Loss:
+        raise NotImplementedError
+
+    def _build(self, features: int, classes: int) -> LinearModel:
+        return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
+
+    @property
+    def coef_(self) -> Vector:
+        table = self._table()
+        return table[:, :-1] if self._model.intercept else table
+
+    @property
+    def intercept_(self) -> Vector:
+        table = self._table()
+        return table[:, -1] if self._model.intercept else np.zeros(len(table))
+
+    def _table(self) -> Vector:
+        if not hasattr(self, "_w"):
+            raise AttributeError("coef_ and intercept_ are there after fit")
+        return self._w.reshape(self._model.loss.outputs, -1)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        features = self._predictable(X)
+        z = np.asarray(self._model.scores(self._w, features), dtype=np.float64)
+        return z[:, 0] if z.shape[1] == 1 else z
+
+
+class LogisticRegression(LinearClassifier):
+    """Private logistic regression: binary with two classes, multinomial with more.
+
+    >>> import numpy as np
+    >>> from tightdp.train import LogisticRegression
+    >>> x = np.linspace(-1, 1, 2000)[:, None]
+    >>> clf = LogisticRegression(epsilon=1.0, delta=1e-5, random_state=0).fit(x, x[:, 0] > 0)
+    >>> clf.privacy_.upper <= 1.0
+    True
+    >>> bool(clf.score(x, x[:, 0] > 0) > 0.9)
+    True
+    """
+
+    __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
+
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Multinomial(classes)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities, shape (n, classes)."""
+        z = self.decision_function(X)
+        if z.ndim == 1:
+            z = np.column_stack([np.zeros_like(z), z])
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class LinearSVC(LinearClassifier):
+    """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more than two.
+
+    ``huber`` > 0 rounds the hinge's kink over |1 - margin| <= huber.
+    """
+
+    __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
+
+    def __init__(
+        self,
+        algorithm: Algorithm | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        huber: float = 0.0,
+        classes: Any = None,
+        public_size: int | None = None,
+        bounds: Any = None,
+        regularization: float = 0.0,
+        fit_intercept: bool = True,
+        random_state: int | None = None,
+        callback: Callable[[int], object] | None = None,
+    ) -> None:
+        super().__init__(
+            algorithm,
+            epsilon,
+            delta,
+            classes=classes,
+            public_size=public_size,
+            bounds=bounds,
+            regularization=regularization,
+            fit_intercept=fit_intercept,
+            random_state=random_state,
+            callback=callback,
+        )
+        self.huber = huber
+
+    def _loss(self, classes: int) -> Loss:
+        return Hinge(classes, _check.nonnegative("huber", self.huber))
+
+
+def _source(random_state: Any) -> Source:
+    if random_state is None:
+        return SecureRandom()
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
+    raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"y must be a 1-D array of labels, got shape {labels.shape}")
+    if labels.dtype.kind == "f" and (~np.isfinite(labels)).any():
+        raise ValueError("y must hold labels: it holds NaN or infinity")
+    return labels
+
+
+def _not_fitted(estimator: object) -> Exception:
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return AttributeError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
+    return NotFittedError(f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' first.")

@@ -1,0 +1,91 @@
+"""The noise gate: the one place where something private becomes something released.
+
+Before a release the budget is asked, then the query is evaluated, then noise is added: a refused release has
+looked at nothing. What was released is a frozen ``Mechanism``, and the account is made of those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from .. import _check
+from ..mechanisms import BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
+from .budget import Budget
+from .model import Vector
+from .oracle import Query
+from .sampling import Source, gumbel, laplace
+
+T = TypeVar("T", Vector, int)
+
+
+class Release(NamedTuple, Generic[T]):
+    """A released value and the mechanism that says what its release cost."""
+
+    value: T
+    mechanism: Mechanism
+
+
+class Gate:
+    """Releases queries, one charge each.
+
+    Parameters
+    ----------
+    budget : asked to ``spend`` the mechanism before each release; raises ``BudgetExceeded`` and spends nothing
+    source : draws the Poisson batches and the noise
+    callback : called after each release with the number of releases so far
+    """
+
+    def __init__(self, budget: Budget, source: Source, callback: Callable[[int], object] | None = None) -> None:
+        self._budget, self._source, self._callback = budget, source, callback
+        self._history: list[Mechanism] = []
+
+    @property
+    def history(self) -> tuple[Mechanism, ...]:
+        """What was released so far, in order."""
+        return tuple(self._history)
+
+    def gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
+        """The query's value + N(0, (noise_multiplier * sensitivity)^2 I). An empty batch releases the noise alone."""
+        mechanism = self._spend(Gaussian(noise_multiplier), query)
+        value = query.evaluate(self._source)
+        deviation = noise_multiplier * query.sensitivity
+        noisy: Vector = value + deviation * self._source.normal(value.size).reshape(value.shape)
+        return self._released(noisy, mechanism)
+
+    def least(self, query: Query, *, eta: float | None = None, epsilon: float | None = None) -> Release[int]:
+        """The index of (about) the smallest score.
+
+        With ``eta``: Gumbel noise of scale sensitivity / eta, which is the exponential mechanism and eta-bounded-range.
+        With ``epsilon``: Laplace noise of scale sensitivity / epsilon, which is epsilon-DP because the scores are monotone.
+        Ties and noise: docs/theory/selection.md.
+        """
+        if not query.scores:
+            raise ValueError("query must be a query of scores")
+        if (eta is None) == (epsilon is None):
+            raise ValueError("exactly one of eta and epsilon must be given")
+        if eta is not None:
+            scale = query.sensitivity / _check.positive("eta", eta)
+            mechanism = self._spend(BoundedRange(eta), query)
+            scores = query.evaluate(self._source)
+            noise = gumbel(self._source, scores.size)
+        else:
+            scale = query.sensitivity / _check.positive("epsilon", epsilon)
+            mechanism = self._spend(PureDP(epsilon), query)
+            scores = query.evaluate(self._source)
+            noise = laplace(self._source, scores.size)
+        return self._released(int(np.argmax(scale * noise - scores)), mechanism)
+
+    def _spend(self, mechanism: Mechanism, query: Query) -> Mechanism:
+        if query.sampling_probability < 1.0:
+            mechanism = PoissonSampled(mechanism, query.sampling_probability)
+        self._budget.spend(mechanism)
+        self._history.append(mechanism)  # charged from here on, whatever happens next
+        return mechanism
+
+    def _released(self, value: T, mechanism: Mechanism) -> Release[T]:
+        if self._callback is not None:
+            self._callback(len(self._history))
+        return Release(value, mechanism)

@@ -1,0 +1,1 @@
+"""Full-batch noisy gradient descent with momentum and iterate averaging."""

@@ -1,0 +1,72 @@
+"""What is done with a released gradient. All of it is post-processing and costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .. import _check
+from .model import Vector
+
+
+class Optimizer(Protocol):
+    """A frozen description; ``stepper`` makes the mutable state of one run."""
+
+    def stepper(self, size: int) -> Stepper: ...
+
+
+class Stepper(Protocol):
+    def __call__(self, w: Vector, gradient: Vector) -> Vector:
+        """The next parameters."""
+
+
+@dataclass(frozen=True)
+class SGD:
+    """w - learning_rate * m, with m = momentum * m + gradient."""
+
+    learning_rate: float = 1.0
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learning_rate", _check.positive("learning_rate", self.learning_rate))
+        object.__setattr__(self, "momentum", _check.below_one("momentum", self.momentum))
+
+    def stepper(self, size: int) -> Stepper:
+        m = np.zeros(size)
+
+        def step(w: Vector, gradient: Vector) -> Vector:
+            m[:] = self.momentum * m + gradient
+            return w - self.learning_rate * m
+
+        return step
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Kingma and Ba's Adam, with bias correction."""
+
+    learning_rate: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    damping: float = 1e-8
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learning_rate", _check.positive("learning_rate", self.learning_rate))
+        object.__setattr__(self, "beta1", _check.below_one("beta1", self.beta1))
+        object.__setattr__(self, "beta2", _check.below_one("beta2", self.beta2))
+        object.__setattr__(self, "damping", _check.positive("damping", self.damping))
+
+    def stepper(self, size: int) -> Stepper:
+        m, v, t = np.zeros(size), np.zeros(size), 0
+
+        def step(w: Vector, gradient: Vector) -> Vector:
+            nonlocal t
+            t += 1
+            m[:] = self.beta1 * m + (1 - self.beta1) * gradient
+            v[:] = self.beta2 * v + (1 - self.beta2) * gradient**2
+            scale = np.sqrt(v / (1 - self.beta2**t)) + self.damping
+            return w - self.learning_rate * (m / (1 - self.beta1**t)) / scale
+
+        return step

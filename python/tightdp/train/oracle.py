@@ -1,0 +1,121 @@
+"""The oracle: the only one that sees records. It answers no question; it hands out queries that the gate may release.
+
+A query knows, before anything is computed, how far one record can move its value (``sensitivity``) and with what
+probability that record is looked at (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
+batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .model import Gradients, Model, Vector, clip_weights
+from .records import Records
+from .sampling import Source, poisson_sample
+
+
+@dataclass(frozen=True)
+class Query:
+    """A sum over records that may be released with noise.
+
+    ``sensitivity``: largest L2 norm of one record's contribution (for ``scores``: the largest width of the interval in
+    which one record moves them all). ``evaluate`` is for the gate alone.
+    """
+
+    shape: tuple[int, ...]
+    sensitivity: float
+    sampling_probability: float
+    evaluate: Callable[[Source], Vector] = field(repr=False, compare=False)
+    scores: bool = False
+    """Whether the value is a vector of scores to choose from, each record adding between 0 and ``sensitivity`` to every one."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """All that an algorithm may know without asking: none of it depends on the records."""
+
+    records: int
+    """The public number of records; sampling probabilities and divisors come from it."""
+    size: int
+    """Length of the parameter vector."""
+    regularization: float = 0.0
+    """lambda: the objective is (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
+
+
+class Oracle:
+    """Builds queries over records for one model.
+
+    ``state`` holds what a query needs to remember about each record between evaluations (DPIS keeps the last norms
+    there). It is as private as the records: queries read and write it, nobody else.
+    """
+
+    def __init__(self, model: Model, records: Records, public: Public) -> None:
+        self._model, self._records, self.public = model, records, public
+        self.state: dict[str, NDArray[Any]] = {}
+
+    def batch(self, source: Source, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
+        """For queries: a fresh Poisson batch, as row numbers (None: every row) and records."""
+        rows = poisson_sample(source, len(self._records), sampling_probability)
+        return rows, self._records.take(rows)
+
+    def gradients(self, w: Vector, records: Records) -> Gradients:
+        """For queries: the model's gradients of those records."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._model.gradients(w, records)
+
+    def gradient_sum(
+        self,
+        w: Vector,
+        max_norm: float,
+        *,
+        sampling_probability: float = 1.0,
+        center: Vector | None = None,
+        scale: Vector | None = None,
+    ) -> Query:
+        """sum_k clip((g_k - center) / scale, max_norm) over a Poisson batch. Sensitivity: max_norm.
+
+        ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
+        """
+
+        def evaluate(source: Source) -> Vector:
+            _, records = self.batch(source, sampling_probability)
+            g = self.gradients(w, records)
+            weights = clip_weights(g.squared_norms(center, scale), g.finite(), max_norm)
+            total = g.weighted_sum(weights)
+            if center is not None:
+                total = total - weights.sum() * center
+            return total if scale is None else total / scale
+
+        return Query((self.public.size,), max_norm, sampling_probability, evaluate)
+
+    def norm_sum(self, w: Vector, max_norm: float, *, sampling_probability: float = 1.0) -> Query:
+        """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
+
+        def evaluate(source: Source) -> Vector:
+            _, records = self.batch(source, sampling_probability)
+            norms = np.sqrt(self.gradients(w, records).squared_norms(None, None))
+            return np.array([np.minimum(norms, max_norm).sum()])
+
+        return Query((1,), max_norm, sampling_probability, evaluate)
+
+    def line_loss_sums(
+        self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
+    ) -> Query:
+        """For each step s: sum_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
+
+        One record adds between 0 and ``max_loss`` to every entry, which is what the gate's selections rest on: they are
+        monotone, so noise of scale max_loss / eta is enough (docs/theory/selection.md).
+        """
+
+        def evaluate(source: Source) -> Vector:
+            _, records = self.batch(source, sampling_probability)
+            with np.errstate(over="ignore", invalid="ignore"):
+                losses = self._model.line_losses(w, direction, steps, records)
+                return np.nan_to_num(np.clip(losses, 0.0, max_loss), nan=0.0).sum(axis=1)
+
+        return Query((len(steps),), max_loss, sampling_probability, evaluate, scores=True)

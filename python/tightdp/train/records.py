@@ -1,0 +1,51 @@
+"""The raw data, held where no algorithm reaches: features, targets, and what is computed once of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+
+class Records:
+    """Features ``(n, d)`` in float32 or float64 and a target each.
+
+    A record with a non-finite feature is kept as a row of zeros and marked invalid: it then contributes 0 to every
+    sum. To refuse it, or to let its NaN through, would each reveal that it is there.
+    """
+
+    __slots__ = ("__dict__", "features", "targets", "valid")
+
+    def __init__(self, features: Array, targets: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> None:
+        if valid is None:
+            valid = np.isfinite(features).all(axis=1)
+            if not valid.all():
+                features = np.where(valid[:, None], features, features.dtype.type(0))
+        self.features, self.targets, self.valid = features, targets, valid
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def squared_norms(self) -> NDArray[np.float64]:
+        """|x|^2 of each row, accumulated in float64; computed once a fit, whatever the number of steps."""
+        with np.errstate(over="ignore"):
+            return np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64)
+
+    @cached_property
+    def squares(self) -> Array:
+        """x^2, entry by entry: what coordinate-wise scaled norms need."""
+        with np.errstate(over="ignore"):
+            return np.square(self.features)
+
+    def take(self, rows: NDArray[np.intp] | None) -> Records:
+        """The chosen rows; None is all of them, without a copy."""
+        if rows is None:
+            return self
+        part = Records(self.features[rows], self.targets[rows], self.valid[rows])
+        part.__dict__["squared_norms"] = self.squared_norms[rows]
+        return part
