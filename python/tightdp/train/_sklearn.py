@@ -1,4 +1,5 @@
-"""scikit-learn's estimator interface where scikit-learn is installed, and the part of it that is needed where it is not."""
+"""scikit-learn's estimator interface where scikit-learn is installed, and the part of it that is needed where it is
+not."""
 
 from __future__ import annotations
 
@@ -18,11 +19,18 @@ if TYPE_CHECKING:
     class ClassifierMixin:
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
+    class NotFittedError(ValueError, AttributeError): ...
+
     def validate_data(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]: ...
+    def validate_labels(y: Any) -> NDArray[Any]: ...
 
 else:
     try:
         from sklearn.base import BaseEstimator, ClassifierMixin
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils import assert_all_finite
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import column_or_1d
         from sklearn.utils.validation import validate_data as _validate
 
         def validate_data(estimator, X, *, reset):
@@ -31,7 +39,17 @@ else:
                 estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
             )
 
+        def validate_labels(y):
+            """y as a 1-D array of labels."""
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
+            check_classification_targets(y)
+            return y
+
     except ImportError:
+
+        class NotFittedError(ValueError, AttributeError):
+            """Raised where something is asked that fit provides."""
 
         class BaseEstimator:
             """get_params and set_params over the arguments of __init__."""
@@ -74,3 +92,12 @@ else:
                     f"is expecting {estimator.n_features_in_} features as input"
                 )
             return np.ascontiguousarray(X)
+
+        def validate_labels(y):
+            """y as a 1-D array of labels."""
+            y = np.asarray(y)
+            if y.ndim != 1:
+                raise ValueError(f"y must be a 1-D array of labels, got shape {y.shape}")
+            if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # also NaN
+                raise ValueError("y must hold labels: it holds numbers that are not whole")
+            return y

@@ -23,4 +23,5 @@ class Algorithm(Protocol):
     """A frozen dataclass of settings; see ``tightdp.train`` for how to write one."""
 
     def plan(self, public: Public, target: Target) -> Plan:
-        """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the target."""
+        """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the
+        target."""

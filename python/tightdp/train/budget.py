@@ -1,7 +1,7 @@
 """What a run may release and what it is charged.
 
-A fixed plan lists every release in advance; a cap lets the algorithm choose adaptively below sure totals. Both are asked
-before each release. The charge is that of the plan or the cap, never of "what happened to be released": when
+A fixed plan lists every release in advance; a cap lets the algorithm choose adaptively below sure totals. Both are
+asked before each release. The charge is that of the plan or the cap, never of "what happened to be released": when
 the choice of releases depends on past outputs, only the sure cap bounds the privacy loss (docs/theory/filters.md).
 """
 
@@ -15,6 +15,9 @@ from .. import BudgetExceeded
 from ..accounting.calibrate import calibrate
 from ..accounting.composition import Composition
 from ..mechanisms import Gaussian, Mechanism
+
+ROUNDING = 1e-12
+"""Relative excess charged for a sum of costs kept in floating point: 4,000 releases round by less than this."""
 
 
 class Target(NamedTuple):
@@ -53,8 +56,8 @@ class FixedPlan:
 class Caps:
     """Adaptively chosen Gaussians up to a total, and of every other mechanism up to a count.
 
-    ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is dominated
-    by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/filters.md).
+    ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
+    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/filters.md).
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
@@ -66,7 +69,7 @@ class Caps:
         if isinstance(mechanism, Gaussian):
             cost = mechanism.noise_multiplier**-2
             if cost > self._gaussian_left:
-                raise BudgetExceeded(f"{mechanism!r} costs {cost:g} of the {self._gaussian_left:g} left for Gaussians")
+                raise BudgetExceeded(f"{mechanism!r} costs {cost:g}, Gaussians have {self._gaussian_left:g} left")
             self._gaussian_left -= cost
         elif self._left[mechanism] < 1:
             raise BudgetExceeded(f"no {mechanism!r} is left in this run's caps")
@@ -76,7 +79,7 @@ class Caps:
     def charge(self) -> Composition:
         parts: list[tuple[Mechanism, int]] = [(m, k) for m, k in self._others.items() if k]
         if self._gaussian > 0:
-            parts.append((Gaussian(self._gaussian**-0.5), 1))
+            parts.append((Gaussian((self._gaussian * (1 + ROUNDING)) ** -0.5), 1))
         return Composition(tuple(parts))
 
 
@@ -89,5 +92,5 @@ def noise_for(
             raise ValueError("epsilon must be given where the algorithm has no noise_multiplier of its own")
         return noise_multiplier
     if noise_multiplier is not None:
-        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one follows from the other")
+        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one gives the other")
     return float(calibrate(plan, epsilon=target.epsilon, delta=target.delta))

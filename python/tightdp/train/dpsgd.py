@@ -7,27 +7,27 @@ noise; the average of the last iterates may be returned.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from .. import _check
+from ..accounting.composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from .algorithm import Plan
+from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
 from .model import Vector
 from .optimizers import SGD, Optimizer
 from .oracle import Oracle, Public
+from .settings import checked, optional
 
 
 @dataclass(frozen=True)
 class DPSGD:
     """Differentially private stochastic gradient descent.
 
-    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch that holds
-    each record independently with probability q = batch_size / (public number of records).
+    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch
+    that holds each record independently with probability q = batch_size / (public number of records).
 
     Parameters
     ----------
@@ -49,20 +49,16 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs", "max_norm"):
-            object.__setattr__(self, name, _check.positive(name, getattr(self, name)))
-        if self.noise_multiplier is not None:
-            object.__setattr__(self, "noise_multiplier", _check.positive("noise_multiplier", self.noise_multiplier))
-        object.__setattr__(self, "average", _check.below_one("average", self.average))
+        checked(self, batch_size=_check.positive, epochs=_check.positive, max_norm=_check.positive)
+        checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
 
     def plan(self, public: Public, target: Target) -> Plan:
         q = min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
         expected = q * public.records
 
-        def releases(noise: float) -> object:
-            step = Gaussian(noise)
-            return (step if q == 1 else PoissonSampled(step, q)) * steps
+        def releases(noise: float) -> Composition:
+            return PoissonSampled(Gaussian(noise), q) * steps
 
         noise = noise_for(releases, self.noise_multiplier, target)
 
@@ -75,19 +71,3 @@ class DPSGD:
             return iterates.mean()
 
         return Plan(FixedPlan(releases(noise)), run)
-
-
-class TailMean:
-    """The mean of the last ``share`` of ``steps`` iterates, or the last one."""
-
-    def __init__(self, steps: int, share: float) -> None:
-        self._skip = steps - max(1, round(steps * share))
-        self._seen, self._sum = 0, np.float64(0.0)
-
-    def add(self, w: Vector) -> None:
-        self._seen += 1
-        if self._seen > self._skip:
-            self._sum = self._sum + w
-
-    def mean(self) -> Vector:
-        return np.asarray(self._sum / (self._seen - self._skip))

@@ -1,4 +1,5 @@
-"""scikit-learn classifiers whose ``fit`` is private: the driver that joins a model, an algorithm, a budget and a gate."""
+"""scikit-learn classifiers whose ``fit`` is private: the driver that joins a model, an algorithm, a budget and a
+gate."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .. import Philox, SecureRandom, _check
 from ..accounting.bound import Bound
 from ..accounting.composition import Composition
 from ..mechanisms import Mechanism
-from ._sklearn import BaseEstimator, ClassifierMixin, validate_data
+from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithm import Algorithm
 from .budget import Target
 from .gate import Gate
@@ -30,18 +31,19 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     algorithm : what trains; None for ``NoisyGD()``
-    epsilon, delta : the guarantee to meet, add/remove one record; the noise follows. With ``epsilon=None`` the algorithm's own
-        noise is used and ``privacy_`` reports what it costs at ``delta``. There is no default: a privacy parameter is
-        a decision.
-    classes : the label set, public by assumption. None takes it from ``y`` and thereby declares the labels that occur public.
-    public_size : a public number of records, from which sampling probabilities and divisors come. None takes len(X) and
-        thereby declares the number of records public.
-    bounds : public (low, high), scalars or one a feature: features are clipped to them and mapped to [0, 1]. They must not be
-        computed from the data. None leaves features as they are; no scaling is ever fitted.
+    epsilon, delta : the guarantee to meet, add/remove one record; the noise follows. With ``epsilon=None`` the
+        algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is no default: a
+        privacy parameter is a decision.
+    classes : the label set, public by assumption. None takes it from ``y`` and thereby declares the labels that
+        occur public.
+    public_size : a public number of records, from which sampling probabilities and divisors come. None takes len(X)
+        and thereby declares the number of records public.
+    bounds : public (low, high), scalars or one a feature: features are clipped to them and mapped to [0, 1]. They
+        must not be computed from the data. None leaves features as they are; no scaling is ever fitted.
     regularization : lambda of lambda/2 |w|^2 beside the mean loss (the intercept included)
     fit_intercept : whether a constant feature 1 is added
-    random_state : None draws from the operating system's secure generator. An int makes the run reproducible (Philox): for
-        experiments, never for a release.
+    random_state : None draws from the operating system's secure generator. An int makes the run reproducible
+        (Philox): for experiments, never for a release.
     callback : called after each release with the number of releases so far
 
     Attributes
@@ -91,7 +93,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         source = _source(self.random_state)
         features, targets = self._checked(X, y)
         records = len(targets) if self.public_size is None else _check.count("public_size", self.public_size)
-        self._model = self._build(features.shape[1], len(self.classes_))
+        self._model: Any = self._build(features.shape[1], len(self.classes_))
         public = Public(records, self._model.size, regularization)
         algorithm = NoisyGD() if self.algorithm is None else self.algorithm
         plan = algorithm.plan(public, target)
@@ -116,7 +118,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
         """Features within bounds, and labels as indices into ``classes_``."""
         features = self._bounded(validate_data(self, X, reset=True))
-        labels = _labels(y)
+        labels = validate_labels(y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label a record: got {len(labels)} for {len(features)} records")
         present = np.unique(labels)
@@ -143,7 +145,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
     def _predictable(self, X: Any) -> Array:
         if not hasattr(self, "_w"):
-            raise _not_fitted(self)
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite where predictions are asked for: it holds NaN or infinity")
@@ -159,13 +161,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
         raise NotImplementedError
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # such records contribute nothing, silently: see the class
-        return tags
-
 
 class LinearClassifier(PrivateClassifier):
+    _model: LinearModel
     """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
 
     def _loss(self, classes: int) -> Loss:
@@ -186,7 +184,7 @@ class LinearClassifier(PrivateClassifier):
 
     def _table(self) -> Vector:
         if not hasattr(self, "_w"):
-            raise AttributeError("coef_ and intercept_ are there after fit")
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         return self._w.reshape(self._model.loss.outputs, -1)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -228,7 +226,8 @@ class LogisticRegression(LinearClassifier):
 
 
 class LinearSVC(LinearClassifier):
-    """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more than two.
+    """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more
+    than two.
 
     ``huber`` > 0 rounds the hinge's kink over |1 - margin| <= huber.
     """
@@ -274,22 +273,3 @@ def _source(random_state: Any) -> Source:
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
     raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise ValueError(f"y must be a 1-D array of labels, got shape {labels.shape}")
-    if labels.dtype.kind == "f" and (~np.isfinite(labels)).any():
-        raise ValueError("y must hold labels: it holds NaN or infinity")
-    return labels
-
-
-def _not_fitted(estimator: object) -> Exception:
-    try:
-        from sklearn.exceptions import NotFittedError
-    except ImportError:
-        return AttributeError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
-    return NotFittedError(f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' first.")

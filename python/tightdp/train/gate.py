@@ -58,24 +58,22 @@ class Gate:
     def least(self, query: Query, *, eta: float | None = None, epsilon: float | None = None) -> Release[int]:
         """The index of (about) the smallest score.
 
-        With ``eta``: Gumbel noise of scale sensitivity / eta, which is the exponential mechanism and eta-bounded-range.
-        With ``epsilon``: Laplace noise of scale sensitivity / epsilon, which is epsilon-DP because the scores are monotone.
-        Ties and noise: docs/theory/selection.md.
+        With ``eta``: Gumbel noise of scale sensitivity / eta, which is the exponential mechanism and
+        eta-bounded-range. With ``epsilon``: Laplace noise of scale sensitivity / epsilon, which is epsilon-DP
+        because the scores are monotone. Ties and noise: docs/theory/selection.md.
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
-        if (eta is None) == (epsilon is None):
-            raise ValueError("exactly one of eta and epsilon must be given")
-        if eta is not None:
-            scale = query.sensitivity / _check.positive("eta", eta)
+        if eta is not None and epsilon is None:
+            scale, draw = query.sensitivity / _check.positive("eta", eta), gumbel
             mechanism = self._spend(BoundedRange(eta), query)
-            scores = query.evaluate(self._source)
-            noise = gumbel(self._source, scores.size)
-        else:
-            scale = query.sensitivity / _check.positive("epsilon", epsilon)
+        elif epsilon is not None and eta is None:
+            scale, draw = query.sensitivity / _check.positive("epsilon", epsilon), laplace
             mechanism = self._spend(PureDP(epsilon), query)
-            scores = query.evaluate(self._source)
-            noise = laplace(self._source, scores.size)
+        else:
+            raise ValueError("exactly one of eta and epsilon must be given")
+        scores = query.evaluate(self._source)
+        noise = draw(self._source, scores.size)
         return self._released(int(np.argmax(scale * noise - scores)), mechanism)
 
     def _spend(self, mechanism: Mechanism, query: Query) -> Mechanism:

@@ -61,9 +61,9 @@ class Multinomial:
 class Hinge:
     """max(0, 1 - y z), or its Huberised form of width ``h``: quadratic for |1 - y z| <= h, else the hinge.
 
-    With more than two classes the sum over one-against-the-rest problems, y = 1 for the record's own class and -1 for the
-    others. With h = 0 the derivative at the kink is taken as 0. Huberised: Chapelle (2007), "Training a support
-    vector machine in the primal"; smooth with curvature 1/(2h), which output and objective perturbation need.
+    With more than two classes the sum over one-against-the-rest problems, y = 1 for the record's own class and -1
+    for the others. With h = 0 the derivative at the kink is taken as 0. Huberised: Chapelle (2007), "Training a
+    support vector machine in the primal"; smooth with curvature 1/(2h), which output and objective perturbation need.
     """
 
     def __init__(self, classes: int = 2, h: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class Hinge:
             losses: Array = np.where(gap > self.h, gap, np.where(gap < -self.h, 0 * gap, inside))
         else:
             losses = np.maximum(gap, 0)
-        return losses.sum(axis=1)
+        return np.asarray(losses.sum(axis=1))
 
     def residual(self, z: Array, targets: NDArray[np.intp]) -> Array:
         signs = self._signs(z, targets)
@@ -128,7 +128,7 @@ class Outer:
     """Gradients r_k x_k^T of a linear layer: residuals (n, outputs) and the features."""
 
     def __init__(self, residual: Array, records: Records, intercept: bool) -> None:
-        self._finite: NDArray[np.bool_] = records.valid & np.isfinite(residual).all(axis=1)
+        self._finite = records.valid & np.isfinite(residual).all(axis=1)
         if not self._finite.all():
             residual = np.where(self._finite[:, None], residual, residual.dtype.type(0))
         self._r, self._records, self._intercept = residual, records, intercept
@@ -195,4 +195,4 @@ def _softplus(z: Array) -> Array:
 
 def _sigmoid(z: Array) -> Array:
     e = np.exp(-np.abs(z))
-    return np.where(z >= 0, 1, e) / (1 + e)
+    return np.asarray(np.where(z >= 0, 1, e) / (1 + e))

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _check
 from .model import Vector
+from .settings import below_one, checked
 
 
 class Optimizer(Protocol):
@@ -30,8 +31,7 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning_rate", _check.positive("learning_rate", self.learning_rate))
-        object.__setattr__(self, "momentum", _check.below_one("momentum", self.momentum))
+        checked(self, learning_rate=_check.positive, momentum=below_one)
 
     def stepper(self, size: int) -> Stepper:
         m = np.zeros(size)
@@ -53,10 +53,7 @@ class Adam:
     damping: float = 1e-8
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning_rate", _check.positive("learning_rate", self.learning_rate))
-        object.__setattr__(self, "beta1", _check.below_one("beta1", self.beta1))
-        object.__setattr__(self, "beta2", _check.below_one("beta2", self.beta2))
-        object.__setattr__(self, "damping", _check.positive("damping", self.damping))
+        checked(self, learning_rate=_check.positive, beta1=below_one, beta2=below_one, damping=_check.positive)
 
     def stepper(self, size: int) -> Stepper:
         m, v, t = np.zeros(size), np.zeros(size), 0

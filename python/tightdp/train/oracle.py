@@ -23,8 +23,8 @@ from .sampling import Source, poisson_sample
 class Query:
     """A sum over records that may be released with noise.
 
-    ``sensitivity``: largest L2 norm of one record's contribution (for ``scores``: the largest width of the interval in
-    which one record moves them all). ``evaluate`` is for the gate alone.
+    ``sensitivity``: largest L2 norm of one record's contribution (for ``scores``: the largest width of the interval
+    in which one record moves them all). ``evaluate`` is for the gate alone.
     """
 
     shape: tuple[int, ...]
@@ -32,7 +32,8 @@ class Query:
     sampling_probability: float
     evaluate: Callable[[Source], Vector] = field(repr=False, compare=False)
     scores: bool = False
-    """Whether the value is a vector of scores to choose from, each record adding between 0 and ``sensitivity`` to every one."""
+    """Whether the value is a vector of scores to choose from, each record adding between 0 and ``sensitivity`` to
+    every one."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,15 @@ class Oracle:
     ) -> Query:
         """For each step s: sum_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
 
-        One record adds between 0 and ``max_loss`` to every entry, which is what the gate's selections rest on: they are
-        monotone, so noise of scale max_loss / eta is enough (docs/theory/selection.md).
+        One record adds between 0 and ``max_loss`` to every entry, which is what the gate's selections rest on: they
+        are monotone, so noise of scale max_loss / eta is enough (docs/theory/selection.md).
         """
 
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
             with np.errstate(over="ignore", invalid="ignore"):
                 losses = self._model.line_losses(w, direction, steps, records)
-                return np.nan_to_num(np.clip(losses, 0.0, max_loss), nan=0.0).sum(axis=1)
+                clipped = np.clip(losses, 0.0, max_loss)
+            return np.asarray(np.where(np.isnan(clipped), 0.0, clipped).sum(axis=1))
 
         return Query((len(steps),), max_loss, sampling_probability, evaluate, scores=True)

@@ -22,10 +22,11 @@ class Records:
 
     def __init__(self, features: Array, targets: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> None:
         if valid is None:
-            valid = np.isfinite(features).all(axis=1)
+            valid = np.asarray(np.isfinite(features).all(axis=1))
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
-        self.features, self.targets, self.valid = features, targets, valid
+        self.features, self.targets = features, targets
+        self.valid: NDArray[np.bool_] = valid
 
     def __len__(self) -> int:
         return len(self.features)
@@ -34,7 +35,7 @@ class Records:
     def squared_norms(self) -> NDArray[np.float64]:
         """|x|^2 of each row, accumulated in float64; computed once a fit, whatever the number of steps."""
         with np.errstate(over="ignore"):
-            return np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64)
+            return np.asarray(np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64))
 
     @cached_property
     def squares(self) -> Array:

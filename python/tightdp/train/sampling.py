@@ -25,8 +25,8 @@ def poisson_sample(source: Source, records: int, probability: float) -> NDArray[
     """Each of ``records`` rows independently with ``probability``, ascending; None when the probability is 1.
 
     Draws the gaps between chosen rows, which are geometric: the cost is that of the batch, not of the data. A gap
-    is 1 + floor(log(U) / log(1 - q)) with U uniform on (0, 1] in steps of 2^-53, so that each inclusion probability is exact
-    up to about 2^-50; the accounting takes it as exact.
+    is 1 + floor(log(U) / log(1 - q)) with U uniform on (0, 1] in steps of 2^-53, so that each inclusion probability
+    is exact up to about 2^-50; the accounting takes it as exact.
     """
     if probability >= 1.0:
         return None

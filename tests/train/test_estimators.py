@@ -1,0 +1,203 @@
+"""scikit-learn's interface, the account of what was released, and every documented error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import tightdp as dp
+from tightdp.train import DPSGD, SGD, LinearSVC, LogisticRegression, NoisyGD
+
+LOUD = NoisyGD(noise_multiplier=1e-3, steps=200, learning_rate=2.0, max_norm=5.0, momentum=0.9)
+
+
+EXCEPTIONS = {
+    "check_estimators_nan_inf": "a refusal would reveal that a record with NaN is there; predict does refuse",
+}
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(LOUD, delta=1e-5), LinearSVC(LOUD, delta=1e-5)])
+def test_scikit_learn_accepts_it(estimator):
+    checks = check_estimator(estimator, expected_failed_checks=EXCEPTIONS, on_skip=None)
+    assert {c["check_name"] for c in checks if c["status"] == "xfail"} == set(EXCEPTIONS)
+
+
+def test_dpsgd_is_charged_what_it_released(blobs):
+    X, y = blobs
+    algorithm = DPSGD(batch_size=150, epochs=2, noise_multiplier=1.5)
+    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(X, y)
+    by_hand = dp.PoissonSampled(dp.Gaussian(1.5), 0.1) * 20
+    assert clf.history_ == (dp.PoissonSampled(dp.Gaussian(1.5), 0.1),) * 20
+    assert clf.charged_ == by_hand
+    assert clf.privacy_ == by_hand.epsilon(1e-5)
+    assert clf.n_iter_ == 20
+
+
+@pytest.mark.parametrize("algorithm", [DPSGD(batch_size=150, epochs=2), NoisyGD()])
+def test_epsilon_and_delta_are_met_and_used_up(blobs, algorithm):
+    clf = LogisticRegression(algorithm, epsilon=0.7, delta=1e-5, random_state=0).fit(*blobs)
+    assert 0.69 < clf.privacy_.lower <= clf.privacy_.upper <= 0.7
+    assert clf.charged_ == sum(clf.history_)
+
+
+def test_noisy_gd_is_one_gaussian(blobs):
+    clf = LogisticRegression(NoisyGD(steps=9, noise_multiplier=6.0), delta=1e-5, random_state=0).fit(*blobs)
+    one = dp.Gaussian(2.0).epsilon(1e-5)
+    assert clf.privacy_.upper == pytest.approx(one.upper, rel=1e-9)
+
+
+def test_empty_batches_still_release_noise(blobs):
+    X, y = blobs
+    algorithm = DPSGD(batch_size=1e-9, epochs=1e-11, noise_multiplier=1.0, optimizer=SGD(1e-9), average=0.0)
+    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(X, y)
+    assert clf.n_iter_ == 15 and (clf.coef_ != 0).all()
+
+
+def test_the_divisor_is_public(blobs, monkeypatch):
+    """Twice the public size at the same noise: the same sums over twice the divisor, so steps half as long."""
+    X, y = blobs
+    algorithm = NoisyGD(steps=1, noise_multiplier=1.0)
+    once, twice = (
+        LogisticRegression(algorithm, delta=1e-5, public_size=n, random_state=0).fit(X, y) for n in (1500, 3000)
+    )
+    np.testing.assert_allclose(once.coef_, 2 * twice.coef_)
+
+
+def test_an_int_reproduces_and_none_does_not(blobs):
+    fits = [LogisticRegression(epsilon=1.0, delta=1e-5, random_state=s).fit(*blobs).coef_ for s in (7, 7, None, None)]
+    assert (fits[0] == fits[1]).all() and (fits[2] != fits[3]).any()
+
+
+def test_three_classes():
+    g = np.random.default_rng(0)
+    y = g.choice(["a", "b", "c"], 6000)
+    X = g.normal(size=(6000, 3)) + 3 * (y[:, None] == np.array(["a", "b", "c"]))
+    for kind in (LogisticRegression, LinearSVC):
+        clf = kind(epsilon=2.0, delta=1e-5, random_state=0).fit(X, y)
+        assert clf.coef_.shape == (3, 3) and clf.intercept_.shape == (3,)
+        assert clf.score(X, y) > 0.8
+    proba = LogisticRegression(epsilon=2.0, delta=1e-5, random_state=0).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+
+
+def test_bounds_clip_and_scale(blobs):
+    X, y = blobs
+    bounded = LogisticRegression(epsilon=1.0, delta=1e-5, bounds=(-2.0, 6.0), random_state=0).fit(X, y)
+    by_hand = LogisticRegression(epsilon=1.0, delta=1e-5, random_state=0).fit((np.clip(X, -2, 6) + 2) / 8, y)
+    np.testing.assert_allclose(bounded.coef_, by_hand.coef_)
+    np.testing.assert_array_equal(bounded.predict(X), by_hand.predict((np.clip(X, -2, 6) + 2) / 8))
+
+
+def test_a_nan_record_is_neither_refused_nor_revealed(blobs):
+    X, y = blobs
+    spoilt = np.vstack([X, np.full((1, 4), np.nan)])
+    with_nan = LogisticRegression(epsilon=1.0, delta=1e-5, public_size=1500, random_state=0).fit(
+        spoilt, np.append(y, 1)
+    )
+    without = LogisticRegression(epsilon=1.0, delta=1e-5, public_size=1500, random_state=0).fit(X, y)
+    np.testing.assert_allclose(with_nan.coef_, without.coef_, rtol=1e-9)
+
+
+def test_callback_counts_releases(blobs):
+    seen = []
+    LogisticRegression(NoisyGD(steps=5), epsilon=1.0, delta=1e-5, callback=seen.append).fit(*blobs)
+    assert seen == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"delta": None}, "delta must be given"),
+        ({"epsilon": None}, "epsilon must be given"),
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"epsilon": float("nan")}, "epsilon must be"),
+        ({"delta": 0.0}, "delta must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"regularization": -1.0}, "regularization must be"),
+        ({"public_size": 0}, "public_size must be"),
+        ({"classes": [0]}, "y must have at least two classes"),
+        ({"classes": [1, 2]}, "not in classes"),
+        ({"bounds": (1.0, 1.0)}, "low < high"),
+        ({"bounds": 3.0}, r"bounds must be \(low, high\)"),
+        ({"bounds": (np.zeros(3), np.ones(3))}, r"bounds must be \(low, high\)"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"algorithm": NoisyGD(noise_multiplier=1.0)}, "exclude each other"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(blobs, settings, message):
+    clf = LogisticRegression(**{"epsilon": 1.0, "delta": 1e-5, **settings})
+    with pytest.raises(ValueError, match=message):
+        clf.fit(*blobs)
+
+
+def test_bad_types_are_refused_by_name(blobs):
+    with pytest.raises(TypeError, match="random_state must be None"):
+        LogisticRegression(epsilon=1.0, delta=1e-5, random_state="x").fit(*blobs)
+    with pytest.raises(ValueError, match="huber must be"):
+        LinearSVC(epsilon=1.0, delta=1e-5, huber=-1.0).fit(*blobs)
+
+
+def test_bad_data_is_refused_by_name(blobs):
+    X, y = blobs
+    clf = LogisticRegression(epsilon=1.0, delta=1e-5)
+    with pytest.raises(ValueError, match="one class only"):
+        clf.fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="one label a record"):
+        clf.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        clf.fit(X, np.full(len(X), np.nan))
+    with pytest.raises(ValueError, match="1d"):
+        clf.fit(X, np.zeros((len(X), 2)))
+    fitted = clone(clf).fit(X, y)
+    with pytest.raises(ValueError, match="finite"):
+        fitted.predict(np.full((1, 4), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "name"),
+    [
+        (DPSGD, {"batch_size": 0}, "batch_size"),
+        (DPSGD, {"epochs": -1}, "epochs"),
+        (DPSGD, {"max_norm": float("inf")}, "max_norm"),
+        (DPSGD, {"noise_multiplier": 0}, "noise_multiplier"),
+        (DPSGD, {"average": 1.5}, "average"),
+        (NoisyGD, {"steps": 0}, "steps"),
+        (NoisyGD, {"momentum": 1.0}, "momentum"),
+        (NoisyGD, {"learning_rate": float("nan")}, "learning_rate"),
+        (SGD, {"learning_rate": 0}, "learning_rate"),
+    ],
+)
+def test_bad_algorithm_settings_are_refused_by_name(kind, settings, name):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        kind(**settings)
+
+
+def test_works_without_scikit_learn(tmp_path):
+    """With an import of scikit-learn made to fail: the same fit, get_params, set_params and score."""
+    (tmp_path / "sklearn.py").write_text("raise ImportError('hidden')\n")
+    code = """
+import numpy as np
+from tightdp.train import LogisticRegression
+x = np.linspace(-1, 1, 500)[:, None]
+clf = LogisticRegression(epsilon=1.0, delta=1e-5, random_state=0)
+assert clf.set_params(epsilon=2.0).get_params()["epsilon"] == 2.0
+assert clf.fit(x, x[:, 0] > 0).score(x, x[:, 0] > 0) > 0.9
+try:
+    clf.predict(np.zeros((1, 2)))
+except ValueError as e:
+    assert "2 features" in str(e)
+try:
+    LogisticRegression().predict(x)
+except AttributeError as e:
+    assert "not fitted" in str(e)
+print(clf)
+"""
+    env = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "epsilon=2.0" in done.stdout

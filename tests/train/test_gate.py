@@ -1,0 +1,165 @@
+"""The oracle's sums, the gate's order of things, and the budget that is asked first."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.train import CallableModel, Caps, FixedPlan, Gate, LinearModel, Oracle, Public, Query, Records
+from tightdp.train.linear import Logistic
+from tightdp.train.sampling import gumbel, laplace, poisson_sample
+
+
+def oracle(X, y, records=None):
+    model = LinearModel(X.shape[1], Logistic(), intercept=False)
+    return Oracle(model, Records(X, y), Public(records or len(y), model.size))
+
+
+class Anything:
+    def spend(self, mechanism):
+        pass
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+def test_a_record_that_is_not_finite_contributes_nothing(bad, still):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    y = np.arange(20) % 2
+    w = np.array([0.1, -0.2, 0.3])
+    gate = Gate(Anything(), still)
+    spoilt = np.vstack([X, [bad, bad, 0.0]])
+    for ask in (
+        lambda o: gate.gaussian(o.gradient_sum(w, 0.5), 1.0).value,
+        lambda o: gate.gaussian(o.gradient_sum(w, 0.5, center=w, scale=1 + w**2), 1.0).value,
+    ):
+        clean, with_bad = ask(oracle(X, y)), ask(oracle(spoilt, np.append(y, 1)))
+        np.testing.assert_allclose(with_bad, clean, rtol=1e-12)
+    norms = gate.gaussian(oracle(spoilt, np.append(y, 1)).norm_sum(w, 0.5), 1.0).value
+    rest = gate.gaussian(oracle(X, y).norm_sum(w, 0.5), 1.0).value
+    assert 0 <= norms[0] - rest[0] <= 0.5
+
+
+def test_one_record_moves_a_sum_by_at_most_its_sensitivity(still):
+    g = np.random.default_rng(1)
+    X, y, w = 5 * g.normal(size=(30, 3)), g.integers(0, 2, 30), g.normal(size=3)
+    gate = Gate(Anything(), still)
+    for options in ({}, {"center": g.normal(size=3), "scale": g.uniform(0.1, 2, 3)}):
+        sums = [gate.gaussian(oracle(X[:n], y[:n]).gradient_sum(w, 0.7, **options), 1.0).value for n in (29, 30)]
+        assert np.linalg.norm(sums[1] - sums[0]) <= 0.7 * (1 + 1e-12)
+    steps = np.linspace(0, 3, 7)
+    scores = [oracle(X[:n], y[:n]).line_loss_sums(w, -w, steps, 0.9).evaluate(still) for n in (29, 30)]
+    assert (scores[1] - scores[0] >= 0).all() and (scores[1] - scores[0] <= 0.9).all()
+
+
+def test_the_sum_is_clipped_example_by_example(still):
+    g = np.random.default_rng(2)
+    X, y, w = g.normal(size=(9, 3)), g.integers(0, 2, 9), g.normal(size=3)
+    center, scale = g.normal(size=3), g.uniform(0.5, 2, 3)
+    rows = ((1 / (1 + np.exp(-X @ w)) - y)[:, None] * X - center) / scale
+    norms = np.linalg.norm(rows, axis=1)
+    expected = (rows * np.minimum(1, 0.6 / norms)[:, None]).sum(axis=0)
+    query = oracle(X, y).gradient_sum(w, 0.6, center=center, scale=scale)
+    np.testing.assert_allclose(Gate(Anything(), still).gaussian(query, 1.0).value, expected, rtol=1e-12)
+
+
+def test_the_budget_is_asked_before_anything_is_looked_at(still):
+    looked = []
+    query = Query((1,), 1.0, 1.0, lambda source: looked.append(1) or np.zeros(1))
+    gate = Gate(FixedPlan(dp.Gaussian(2.0) * 2), still)
+    gate.gaussian(query, 2.0)
+    with pytest.raises(dp.BudgetExceeded):
+        gate.gaussian(query, 1.9)
+    gate.gaussian(query, 2.0)
+    with pytest.raises(dp.BudgetExceeded):
+        gate.gaussian(query, 2.0)
+    assert len(looked) == 2 and gate.history == (dp.Gaussian(2.0),) * 2
+
+
+def test_noise_has_the_deviation_that_is_charged():
+    empty = Query((20_000,), 3.0, 0.5, lambda source: np.zeros(20_000))
+    release = Gate(Anything(), dp.Philox(1)).gaussian(empty, 2.0)
+    assert release.mechanism == dp.PoissonSampled(dp.Gaussian(2.0), 0.5)
+    assert abs(release.value.std() - 6.0) < 5 * 6 / math.sqrt(2 * 20_000)
+
+
+def test_selection_follows_the_exponential_mechanism():
+    scores = np.array([0.0, 1.0, 3.0])
+    query = Query((3,), 2.0, 1.0, lambda source: scores, scores=True)
+    gate = Gate(Anything(), dp.Philox(5))
+    eta, n = 1.5, 20_000
+    chosen = np.bincount([gate.least(query, eta=eta).value for _ in range(n)], minlength=3)
+    p = np.exp(-eta * scores / 2.0)
+    p /= p.sum()
+    assert (abs(chosen - n * p) < 5 * np.sqrt(n * p * (1 - p))).all()
+    assert gate.history[0] == dp.BoundedRange(eta)
+    assert gate.least(query, epsilon=0.3).mechanism == dp.PureDP(0.3)
+
+
+def test_only_scores_can_be_chosen_from(still):
+    gate = Gate(Anything(), still)
+    with pytest.raises(ValueError, match="scores"):
+        gate.least(Query((3,), 1.0, 1.0, lambda s: np.zeros(3)), eta=1.0)
+    scores = Query((3,), 1.0, 1.0, lambda s: np.zeros(3), scores=True)
+    for options in ({}, {"eta": 1.0, "epsilon": 1.0}):
+        with pytest.raises(ValueError, match="eta and epsilon"):
+            gate.least(scores, **options)
+
+
+def test_caps_admit_adaptive_choices_up_to_the_cap_and_charge_the_cap():
+    caps = Caps(1.0, [(dp.BoundedRange(0.1), 2)])
+    for _ in range(4):
+        caps.spend(dp.Gaussian(2.0))
+    with pytest.raises(dp.BudgetExceeded):
+        caps.spend(dp.Gaussian(1e4))
+    for _ in range(2):
+        caps.spend(dp.BoundedRange(0.1))
+    for refused in (dp.BoundedRange(0.1), dp.BoundedRange(0.05), dp.PureDP(0.1)):
+        with pytest.raises(dp.BudgetExceeded):
+            caps.spend(refused)
+    (gaussian, once), (range_, twice) = sorted(caps.charge().parts, key=lambda part: part[1])
+    assert 1 - 1e-12 < gaussian.noise_multiplier < 1 and once == 1  # rounded outward
+    assert (range_, twice) == (dp.BoundedRange(0.1), 2)
+
+
+@pytest.mark.parametrize("q", [0.003, 0.2, 0.97])
+def test_poisson_batches_hold_each_record_with_probability_q(q):
+    source, n, runs = dp.Philox(9), 400, 4000
+    counts, sizes = np.zeros(n), []
+    for _ in range(runs):
+        rows = poisson_sample(source, n, q)
+        assert (np.diff(rows) > 0).all()
+        counts[rows] += 1
+        sizes.append(len(rows))
+    deviation = math.sqrt(runs * q * (1 - q))
+    assert (abs(counts - runs * q) < 5.5 * deviation).all()
+    assert abs(np.var(sizes) / (n * q * (1 - q)) - 1) < 0.15  # independent: a binomial number of them
+    pairs = np.corrcoef(sizes[:-1], sizes[1:])[0, 1]
+    assert abs(pairs) < 5 / math.sqrt(runs)
+
+
+def test_sampling_everything_takes_no_coins():
+    assert poisson_sample(None, 10, 1.0) is None
+
+
+@pytest.mark.parametrize(("draw", "variance"), [(gumbel, math.pi**2 / 6), (laplace, 2.0)])
+def test_selection_noise(draw, variance):
+    x = draw(dp.Philox(3), 100_000)
+    assert abs(x.var() / variance - 1) < 0.05
+    assert np.isfinite(x).all()
+
+
+def test_a_callable_model_is_held_to_its_shapes():
+    X, y = np.ones((3, 2)), np.zeros(3, int)
+    records = Records(X, y)
+    model = CallableModel(2, lambda w, X, y: X * w, initial=[1.0, 2.0])
+    np.testing.assert_allclose(model.gradients(np.ones(2), records).weighted_sum(np.ones(3)), [3, 3])
+    with pytest.raises(ValueError, match="losses must be given"):
+        model.losses(np.ones(2), records)
+    with pytest.raises(ValueError, match=r"gradients must return shape \(3, 2\)"):
+        CallableModel(2, lambda w, X, y: X[:2]).gradients(np.ones(2), records)
+    with pytest.raises(ValueError, match=r"losses must return shape \(3,\)"):
+        CallableModel(2, lambda w, X, y: X, lambda w, X, y: X).losses(np.ones(2), records)
+    with pytest.raises(ValueError, match=r"initial must have shape \(2,\)"):
+        CallableModel(2, lambda w, X, y: X, initial=[1.0])
