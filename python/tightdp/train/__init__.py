@@ -31,6 +31,7 @@ How to add an algorithm
 
 from .algorithm import Algorithm, Plan
 from .budget import Caps, FixedPlan, Target
+from .dpagd import DPAGD
 from .dpsgd import DPSGD
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .gate import Gate, Release
@@ -42,6 +43,7 @@ from .oracle import Oracle, Public, Query
 from .records import Records
 
 __all__ = [
+    "DPAGD",
     "DPSGD",
     "SGD",
     "Adam",

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from .. import BudgetExceeded
 from ..accounting.calibrate import calibrate
 from ..accounting.composition import Composition
-from ..mechanisms import Gaussian, Mechanism
+from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 
 ROUNDING = 1e-12
 """Relative excess charged for a sum of costs kept in floating point: 4,000 releases round by less than this."""
@@ -58,6 +58,7 @@ class Caps:
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
     dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/filters.md).
+    A mechanism on a Poisson sample is charged as if on all records, which dominates it.
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
@@ -66,6 +67,8 @@ class Caps:
         self._left = Counter(self._others)
 
     def spend(self, mechanism: Mechanism) -> None:
+        if isinstance(mechanism, PoissonSampled):
+            mechanism = mechanism.mechanism
         if isinstance(mechanism, Gaussian):
             cost = mechanism.noise_multiplier**-2
             if cost > self._gaussian_left:

@@ -55,26 +55,23 @@ class Gate:
         noisy: Vector = value + deviation * self._source.normal(value.size).reshape(value.shape)
         return self._released(noisy, mechanism)
 
-    def least(self, query: Query, *, eta: float | None = None, epsilon: float | None = None) -> Release[int]:
-        """The index of (about) the smallest score.
+    def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
+        """The index of (about) the smallest of score + ``offset``, the latter public.
 
-        With ``eta``: Gumbel noise of scale sensitivity / eta, which is the exponential mechanism and
-        eta-bounded-range. With ``epsilon``: Laplace noise of scale sensitivity / epsilon, which is epsilon-DP
-        because the scores are monotone. Ties and noise: docs/theory/selection.md.
+        ``BoundedRange(eta)`` adds Gumbel noise of scale sensitivity / eta: the exponential mechanism. ``PureDP(epsilon)`` adds
+        Laplace noise of scale sensitivity / epsilon, enough because one record moves all scores the same way
+        (docs/theory/selection.md).
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
-        if eta is not None and epsilon is None:
-            scale, draw = query.sensitivity / _check.positive("eta", eta), gumbel
-            mechanism = self._spend(BoundedRange(eta), query)
-        elif epsilon is not None and eta is None:
-            scale, draw = query.sensitivity / _check.positive("epsilon", epsilon), laplace
-            mechanism = self._spend(PureDP(epsilon), query)
+        if isinstance(mechanism, BoundedRange):
+            scale, draw = query.sensitivity / _check.positive("eta", mechanism.eta), gumbel
         else:
-            raise ValueError("exactly one of eta and epsilon must be given")
-        scores = query.evaluate(self._source)
+            scale, draw = query.sensitivity / _check.positive("epsilon", mechanism.nominal_epsilon), laplace
+        spent = self._spend(mechanism, query)
+        scores = query.evaluate(self._source) + offset
         noise = draw(self._source, scores.size)
-        return self._released(int(np.argmax(scale * noise - scores)), mechanism)
+        return self._released(int(np.argmin(scores - scale * noise)), spent)
 
     def _spend(self, mechanism: Mechanism, query: Query) -> Mechanism:
         if query.sampling_probability < 1.0:

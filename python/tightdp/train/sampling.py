@@ -1,9 +1,8 @@
-"""Randomness for training: one source for coins and noise, and Poisson batches drawn from it."""
+"""What training draws: Poisson batches and the noise of selections, all from one source."""
 
 from __future__ import annotations
 
-import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,48 +11,30 @@ from .model import Vector
 
 
 class Source(Protocol):
-    """What training draws from; ``tightdp.SecureRandom`` and ``tightdp.Philox`` are such sources."""
+    """What ``tightdp.SecureRandom`` and ``tightdp.Philox`` offer."""
 
     def uniform(self, size: int) -> Vector:
-        """Independent uniforms on [0, 1)."""
+        """Independent uniforms inside (0, 1)."""
 
-    def normal(self, size: int) -> Vector:
+    def normal(self, size: int) -> NDArray[Any]:
         """Independent standard normals."""
+
+    def bernoulli(self, probability: float, size: int) -> NDArray[np.bool_]:
+        """Independent coins, True with at most ``probability``."""
 
 
 def poisson_sample(source: Source, records: int, probability: float) -> NDArray[np.intp] | None:
-    """Each of ``records`` rows independently with ``probability``, ascending; None when the probability is 1.
-
-    Draws the gaps between chosen rows, which are geometric: the cost is that of the batch, not of the data. A gap
-    is 1 + floor(log(U) / log(1 - q)) with U uniform on (0, 1] in steps of 2^-53, so that each inclusion probability
-    is exact up to about 2^-50; the accounting takes it as exact.
-    """
+    """Each of ``records`` rows independently with ``probability``, ascending; None (every row) when it is 1."""
     if probability >= 1.0:
         return None
-    scale = 1.0 / math.log1p(-probability)
-    mean = records * probability
-    chosen: list[NDArray[np.float64]] = []
-    last = -1.0
-    while last < records:
-        gaps = 1.0 + np.floor(np.log(1.0 - source.uniform(int(mean + 4.0 * math.sqrt(mean)) + 16)) * scale)
-        rows = last + np.cumsum(gaps)
-        chosen.append(rows)
-        last, mean = float(rows[-1]), max(0.0, (records - float(rows[-1])) * probability)
-    rows = np.concatenate(chosen)
-    return rows[rows < records].astype(np.intp)
+    return np.flatnonzero(source.bernoulli(probability, records))
 
 
 def gumbel(source: Source, size: int) -> Vector:
-    """Standard Gumbel noise, -log(-log U) with U in (0, 1)."""
-    return -np.log(-np.log(_open(source, size)))
+    """Standard Gumbel noise, -log(-log U)."""
+    return np.asarray(-np.log(-np.log(source.uniform(size))))
 
 
 def laplace(source: Source, size: int) -> Vector:
     """Standard Laplace noise: the difference of two exponentials."""
-    return np.log(_open(source, size)) - np.log(_open(source, size))
-
-
-def _open(source: Source, size: int) -> Vector:
-    """Uniforms in (0, 1): the midpoints of steps of 2^-53."""
-    u: Vector = np.maximum(source.uniform(size), 2.0**-54)
-    return u
+    return np.asarray(np.log(source.uniform(size)) - np.log(source.uniform(size)))

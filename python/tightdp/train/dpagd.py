@@ -1,0 +1,163 @@
+"""DP-AGD: gradient descent whose noise and step sizes adapt to what it has seen (Lee and Kifer 2018, Algorithm 2).
+
+Each iteration measures a noisy gradient, privately chooses among ``candidates`` step sizes, and when "no step" wins
+measures the same gradient again with more budget and averages. Departures from the paper, each needed or better
+(docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of records; the
+raw running average of a gradient is kept and a normalised copy is stepped along; all measurements are averaged;
+the regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than Laplace at equal
+scale; the budget is asked before every release; and the run is charged for its caps exactly, not through zCDP alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import BudgetExceeded, _check
+from ..accounting.composition import Composition
+from ..mechanisms import BoundedRange, Mechanism, PureDP
+from .algorithm import Plan
+from .budget import Caps, Target, noise_for
+from .gate import Gate
+from .model import Vector
+from .oracle import Oracle, Public, Query
+from .settings import below_one, checked, optional
+
+
+@dataclass(frozen=True)
+class DPAGD:
+    """Adaptive gradient descent under a cap on gradients and a cap on selections.
+
+    Parameters
+    ----------
+    selections : how many private selections the run may make, inner retries included
+    share : the part of the privacy budget (as zCDP) that selections get
+    max_norm : L2 bound on one record's gradient
+    max_loss : one record's loss is clipped to [0, max_loss] in selections. Too low a clip makes it cheap to give up on
+        the smaller class: keep it well above the loss of a wrong but unsure prediction
+    candidates, max_step : step sizes are ``candidates`` equal parts of [0, max_step], 0 included
+    every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
+    growth : by what part the budget of a gradient grows when no step wins
+    momentum : weight of the last direction in the next one (0, the paper's, by default); post-processing
+    noise : "gumbel", or "laplace" as printed
+    batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
+        is the unamplified one, which stays valid
+    noise_multiplier : noise of the first gradients over max_norm; None to have it follow from epsilon and delta
+
+    Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times BoundedRange(eta) (PureDP
+    with Laplace noise), add/remove one record, however the run adapts (docs/theory/filters.md).
+    """
+
+    selections: int = 40
+    share: float = 0.3
+    max_norm: float = 2.0
+    max_loss: float = 3.0
+    candidates: int = 20
+    max_step: float = 2.0
+    every: int = 10
+    stretch: float = 0.1
+    growth: float = 0.3
+    momentum: float = 0.0
+    noise: str = "gumbel"
+    batch_size: float | None = None
+    noise_multiplier: float | None = None
+
+    def __post_init__(self) -> None:
+        checked(self, selections=_check.count, candidates=_check.count, every=_check.count, share=_check.open_unit)
+        checked(self, max_norm=_check.positive, max_loss=_check.positive, max_step=_check.positive)
+        checked(self, stretch=_check.nonnegative, growth=_check.positive, momentum=below_one)
+        checked(self, batch_size=optional(_check.positive), noise_multiplier=optional(_check.positive))
+        _check.choice("noise", self.noise, ("gumbel", "laplace"))
+
+    def _selection(self, noise_multiplier: float) -> Mechanism:
+        """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian, eta^2/8
+        for Gumbel noise, epsilon^2/2 for Laplace noise."""
+        ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
+        return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
+
+    def _caps(self, noise_multiplier: float) -> Caps:
+        gradients = self.selections / noise_multiplier**2
+        return Caps(gradients, [(self._selection(noise_multiplier), self.selections)])
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        def charge(noise_multiplier: float) -> Composition:
+            return self._caps(noise_multiplier).charge()
+
+        noise_multiplier = noise_for(charge, self.noise_multiplier, target)
+        selection = self._selection(noise_multiplier)
+        q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return _Descent(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
+
+        return Plan(self._caps(noise_multiplier), run)
+
+
+class _Descent:
+    """One run: the current parameters, the current price of a gradient, the current range of steps."""
+
+    def __init__(
+        self,
+        settings: DPAGD,
+        public: Public,
+        oracle: Oracle,
+        gate: Gate,
+        w: Vector,
+        q: float,
+        noise_multiplier: float,
+        selection: Mechanism,
+    ) -> None:
+        self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
+        self._w, self._selection = w, selection
+        self._price = noise_multiplier**-2
+        """1 / noise_multiplier^2 of the next gradient: what it takes from the cap, and the weight of what it brings."""
+        self._max_step = settings.max_step
+        self._taken: list[float] = []
+        self._last: Vector = np.zeros_like(w)
+
+    def run(self) -> Vector:
+        """Iterates until a release is refused; the parameters before that release are the answer."""
+        try:
+            while True:
+                self._iterate()
+        except BudgetExceeded:
+            return self._w
+
+    def _iterate(self) -> None:
+        measured, weight = self._measure(self._price), self._price
+        while True:
+            direction = self._set.momentum * self._last + measured + self._penalty()
+            unit = direction / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
+            step = self._choose(unit)
+            if step > 0:
+                self._w = self._w - step * unit
+                self._last = direction
+                self._note(step)
+                return
+            extra = self._set.growth * self._price
+            measured = (weight * measured + extra * self._measure(extra)) / (weight + extra)
+            weight += extra
+            self._price += extra
+
+    def _measure(self, price: float) -> Vector:
+        """An unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's own)."""
+        query = self._oracle.gradient_sum(self._w, self._set.max_norm, sampling_probability=self._q)
+        return self._gate.gaussian(query, price**-0.5).value / self._q
+
+    def _penalty(self) -> Vector:
+        return self._public.records * self._public.regularization * self._w
+
+    def _choose(self, unit: Vector) -> float:
+        steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
+        query: Query = self._oracle.line_loss_sums(
+            self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
+        )
+        ends = self._w - steps[:, None] * unit
+        penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
+        return float(steps[self._gate.least(query, self._selection, offset=penalty).value])
+
+    def _note(self, step: float) -> None:
+        self._taken.append(step)
+        if len(self._taken) % self._set.every == 0:
+            self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])
