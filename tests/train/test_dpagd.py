@@ -128,7 +128,7 @@ def test_the_penalty_carries_the_public_number_of_records():
 
 
 def test_the_wrong_sign_of_the_authors_code_would_choose_the_worst(still):
-    """Correction 10: their noisy max took the argmax of -score - noise, which reverses the preference it adds noise to."""
+    """Correction 10: their noisy max took the argmax of -score - noise."""
     gate = Gate(type("Any", (), {"spend": lambda self, m: None})(), dp.Philox(2))
     query = Query((3,), 1.0, 1.0, lambda s: np.array([50.0, 0.0, 100.0]), scores=True)
     assert {gate.least(query, dp.BoundedRange(1.0)).value for _ in range(50)} == {1}

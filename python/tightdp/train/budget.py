@@ -2,7 +2,7 @@
 
 A fixed plan lists every release in advance; a cap lets the algorithm choose adaptively below sure totals. Both are
 asked before each release. The charge is that of the plan or the cap, never of "what happened to be released": when
-the choice of releases depends on past outputs, only the sure cap bounds the privacy loss (docs/theory/filters.md).
+the choice of releases depends on past outputs, only the sure cap bounds the privacy loss (docs/theory/caps.md).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Caps:
     """Adaptively chosen Gaussians up to a total, and of every other mechanism up to a count.
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
-    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/filters.md).
+    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md).
     A mechanism on a Poisson sample is charged as if on all records, which dominates it.
     """
 

@@ -2,11 +2,11 @@
 
 Each iteration measures a noisy gradient, privately chooses among ``candidates`` step sizes, and when "no step" wins
 measures the same gradient again with more budget and averages. Departures from the paper, each needed or better
-(docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of records; the
-raw running average of a gradient is kept and a normalised copy is stepped along; all measurements are averaged;
-the regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than Laplace at equal
-scale; the budget is asked before every release; and the run is charged for its caps exactly, not through zCDP alone.
-"""
+(docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of
+records; the raw running average of a gradient is kept and a normalised copy is stepped along; all measurements are
+averaged; the regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than
+Laplace at equal scale; the budget is asked before every release; and the run is charged for its caps exactly, not
+through zCDP alone."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class DPAGD:
         is the unamplified one, which stays valid
     noise_multiplier : noise of the first gradients over max_norm; None to have it follow from epsilon and delta
 
-    Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times BoundedRange(eta) (PureDP
-    with Laplace noise), add/remove one record, however the run adapts (docs/theory/filters.md).
+    Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
+    BoundedRange(eta) (PureDP with Laplace noise), add/remove one record, however the run adapts (docs/theory/caps.md).
     """
 
     selections: int = 40
@@ -71,8 +71,8 @@ class DPAGD:
         _check.choice("noise", self.noise, ("gumbel", "laplace"))
 
     def _selection(self, noise_multiplier: float) -> Mechanism:
-        """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian, eta^2/8
-        for Gumbel noise, epsilon^2/2 for Laplace noise."""
+        """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,
+        eta^2/8 for Gumbel noise, epsilon^2/2 for Laplace noise."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
         return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
 

@@ -58,9 +58,9 @@ class Gate:
     def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
         """The index of (about) the smallest of score + ``offset``, the latter public.
 
-        ``BoundedRange(eta)`` adds Gumbel noise of scale sensitivity / eta: the exponential mechanism. ``PureDP(epsilon)`` adds
-        Laplace noise of scale sensitivity / epsilon, enough because one record moves all scores the same way
-        (docs/theory/selection.md).
+        ``BoundedRange(eta)`` adds Gumbel noise of scale sensitivity / eta: the exponential mechanism.
+        ``PureDP(epsilon)`` adds Laplace noise of scale sensitivity / epsilon, enough because one record moves all
+        scores the same way (docs/theory/selection.md).
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
