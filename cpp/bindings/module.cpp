@@ -5,12 +5,14 @@
 
 void bind_contour(py::module_& m);
 void bind_fft(py::module_& m);
+void bind_special(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
     bind_contour(m);
     bind_fft(m);
+    bind_special(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
           "The instruction set in use: baseline, avx2 or avx512.");
 }

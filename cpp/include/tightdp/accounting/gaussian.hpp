@@ -1,0 +1,137 @@
+// The Gaussian mechanism in closed form, certified: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 -
+// eps/mu).
+//
+// Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8. The pair
+// is its own reversal, so one curve serves both directions. docs/theory/gaussian.md.
+#pragma once
+
+#include <cmath>
+
+#include "interval.hpp"
+#include "tightdp/config.hpp"
+#include "tightdp/special/mills.hpp"
+#include "tightdp/special/normal.hpp"
+
+namespace tightdp {
+
+// delta(eps) and 1 - delta(eps), neither by subtraction; ln delta, which does not underflow; and -delta'(eps)
+// over delta.
+struct GaussianPoint {
+    double delta, complement, log_delta, log_slope;
+};
+
+// Bound on the relative errors of delta and of 1 - delta in the normal range.
+inline constexpr double kGaussianError = 96 * kUnitRoundoff;
+
+// The range of mu that the error analysis covers.
+inline constexpr double kGaussianMuMin = 1e-9, kGaussianMuMax = 1e9;
+
+namespace detail {
+
+// R(t) - R(t + mu) for t >= -mu/2, mu <= max(1, t/3): the integral of S = -R' by Gauss-Legendre with ten
+// nodes. The rule's own error is below 2^-60 of the value there (docs/theory/gaussian.md, Lemma 2).
+TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
+    constexpr double node[5] = {0.14887433898163122, 0.43339539412924716, 0.67940956829902444,
+                                0.86506336668898454, 0.97390652851717174};
+    constexpr double weight[5] = {0.29552422471475287, 0.26926671930999635, 0.21908636251598204,
+                                  0.14945134915058059, 0.06667134430868814};
+    const double middle = t + 0.5 * mu;
+    double sum = 0;
+    for (int i = 0; i < 5; ++i) {
+        for (double side : {-node[i], node[i]}) {
+            const double x = middle + 0.5 * mu * side;
+            // S(-a) = 1 + a R(-a) and R(-a) = 1/phi(a) - R(a)
+            const double slope = x >= 0 ? mills_slope(x) : 1 - x * (1 / normal_density(x) - mills_ratio(-x));
+            sum += weight[i] * slope;
+        }
+    }
+    return 0.5 * mu * sum;
+}
+
+}  // namespace detail
+
+// eps >= 0. The number of standard deviations t = eps/mu - mu/2 is kept as an unevaluated sum of two doubles,
+// because an error in t is multiplied by t in delta. Past t = 1e140 the answer is 0.
+inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
+    const double quotient = eps / mu;
+    if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
+    const double remainder = std::fma(-quotient, mu, eps) / mu;
+    const double difference = quotient - 0.5 * mu;
+    const double v = difference - quotient;  // two-sum: difference + lost = quotient - mu/2 exactly
+    const double lost = (quotient - (difference - v)) + (-0.5 * mu - v);
+    const double t = difference + (lost + remainder);
+    const double rest = (difference - t) + (lost + remainder);
+    const double density = kInvSqrt2Pi * exp_half_square(t, rest);
+    const double far = mills_ratio(t + mu);  // e^eps Phi(-mu/2 - eps/mu) over the density
+    const bool smooth = mu <= 1 || mu <= t / 3;
+    if (t >= 0) {
+        const double gap = smooth ? detail::mills_difference(t, mu) : mills_ratio(t) - far;
+        const double delta = density * gap;
+        return {delta, 1 - delta, std::log(gap) - 0.5 * t * t - t * rest - kLogSqrt2Pi, far / gap};
+    }
+    const double complement = density * (mills_ratio(-t) + far);
+    const double delta = smooth ? density * detail::mills_difference(t, mu) : 1 - complement;
+    const double log_delta = complement < 0.5 ? std::log1p(-complement) : std::log(delta);
+    return {delta, complement, log_delta, density * far / delta};
+}
+
+struct GaussianBounds {
+    Interval delta, complement;
+};
+
+// Certified delta(eps) and 1 - delta(eps), any finite eps. Below zero by the reversal identity of a pair that
+// is its own reversal: delta(eps) = (1 - e^eps) + e^eps delta(-eps), 1 - delta(eps) = e^eps (1 -
+// delta(-eps)).
+inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
+    GaussianPoint p = gaussian_point(mu, std::fabs(eps));
+    if (eps < 0) {
+        const double factor = std::exp(eps);
+        p.delta = -std::expm1(eps) + factor * p.delta;
+        p.complement *= factor;
+    }
+    const Interval delta = around(p.delta, kGaussianError), complement = around(p.complement, kGaussianError);
+    // Whichever of the two is the smaller knows the other better.
+    if (p.delta < 0.5) return {delta, {below(1 - delta.upper), above(1 - delta.lower)}};
+    return {{below(1 - complement.upper), above(1 - complement.lower)}, complement};
+}
+
+// Certified epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta}, delta in [1e-300, 1).
+//
+// Newton on ln delta (concave and decreasing: from the right it does not pass the root), kept in a bracket;
+// then the two ends step outwards until gaussian_bounds proves each.
+inline Interval gaussian_epsilon(double mu, double delta) noexcept {
+    const auto at_most = [&](double eps) {  // proves delta(eps) <= delta
+        const GaussianBounds b = gaussian_bounds(mu, eps);
+        return delta <= 0.5 ? b.delta.upper <= delta : b.complement.lower >= 1 - delta;
+    };
+    const auto at_least = [&](double eps) {  // proves delta(eps) >= delta
+        const GaussianBounds b = gaussian_bounds(mu, eps);
+        return delta <= 0.5 ? b.delta.lower >= delta : b.complement.upper <= 1 - delta;
+    };
+    if (at_most(0)) return {0, 0};
+    const double target = std::log(delta);
+    // delta(eps) <= P[Y > eps] <= e^{-t^2/2} for t >= 0
+    double low = 0, high = mu * (0.5 * mu + std::sqrt(-2 * target)) * (1 + 1e-12);
+    double eps = high, slope = 1;
+    for (int i = 0; i < 200; ++i) {
+        const GaussianPoint p = gaussian_point(mu, eps);
+        slope = p.log_slope;
+        const double excess = delta <= 0.5 ? p.log_delta - target : ((1 - delta) - p.complement) / p.delta;
+        (excess > 0 ? low : high) = eps;
+        double next = eps + excess / slope;
+        if (!(next >= low && next <= high)) next = 0.5 * (low + high);
+        const bool done = std::fabs(next - eps) <= 2 * kUnitRoundoff * eps || next == low || next == high;
+        eps = next;
+        if (done) break;
+    }
+    double step = 4 * kUnitRoundoff * eps + 1e-320;
+    Interval result{eps, eps};
+    while (!at_most(result.upper)) result.upper = eps + (step *= 2);
+    for (step = 4 * kUnitRoundoff * eps; result.lower > 0 && !at_least(result.lower);) {
+        step *= 2;
+        result.lower = step < eps ? eps - step : 0.0;
+    }
+    return result;
+}
+
+}  // namespace tightdp

@@ -1,0 +1,69 @@
+"""Prints the coefficients of cpp/include/tightdp/special/mills.hpp (needs mpmath).
+
+With y = (x - c)/(x + c), x in [0, inf) becomes y in [-1, 1), on which (1 + a x) R(x) and (1 + b x + x^2) S(x) are
+smooth, R Mills' ratio and S = -R' = 1 - x R. Each is interpolated at Chebyshev nodes and rewritten in powers of y.
+
+    python tools/fit_mills.py
+"""
+
+from __future__ import annotations
+
+import mpmath as mp
+
+mp.mp.dps = 60
+CENTER, RATIO_SLOPE, SLOPE_SLOPE = mp.mpf(5), mp.mpf(1), mp.mpf("1.5")
+RATIO_DEGREE, SLOPE_DEGREE = 25, 27
+
+
+def ratio(x: mp.mpf) -> mp.mpf:
+    """Mills' ratio R(x) = (1 - Phi(x)) / phi(x)."""
+    return mp.sqrt(mp.pi / 2) * mp.erfc(x / mp.sqrt(2)) * mp.exp(x * x / 2)
+
+
+def scaled_ratio(y: mp.mpf) -> mp.mpf:
+    x = CENTER * (1 + y) / (1 - y)
+    return (1 + RATIO_SLOPE * x) * ratio(x)
+
+
+def scaled_slope(y: mp.mpf) -> mp.mpf:
+    x = CENTER * (1 + y) / (1 - y)
+    with mp.workdps(120):
+        return (1 + SLOPE_SLOPE * x + x * x) * (1 - x * ratio(x))
+
+
+def powers(f, degree: int) -> list[mp.mpf]:
+    """The polynomial through f at the degree + 1 Chebyshev nodes, in powers of y, lowest first."""
+    n = degree + 1
+    nodes = [mp.cos(mp.pi * (mp.mpf(j) + 0.5) / n) for j in range(n)]
+    values = [f(y) for y in nodes]
+    chebyshev = [
+        (2 if k else 1)
+        * mp.fsum(v * mp.cos(k * mp.pi * (mp.mpf(j) + 0.5) / n) for j, v in enumerate(values))
+        / n
+        for k in range(n)
+    ]
+    previous, current = [mp.mpf(1)], [mp.mpf(0), mp.mpf(1)]
+    total = [mp.mpf(0)] * n
+    total[0] += chebyshev[0]
+    for k in range(1, n):
+        for i, t in enumerate(current):
+            total[i] += chebyshev[k] * t
+        following = [mp.mpf(0)] + [2 * t for t in current]
+        for i, t in enumerate(previous):
+            following[i] -= t
+        previous, current = current, following
+    return total
+
+
+def main() -> None:
+    for name, f, degree in (("kRatio", scaled_ratio, RATIO_DEGREE), ("kSlope", scaled_slope, SLOPE_DEGREE)):
+        c = powers(f, degree)
+        y = [mp.mpf(i) / 1000 for i in range(-1000, 1000)]
+        worst = max(abs(mp.polyval(c[::-1], v) / f(v) - 1) for v in y)
+        print(f"// {name}: truncated at degree {degree}, error {mp.nstr(worst, 3)}")
+        print(f"inline constexpr double {name}[] = {{")
+        print(",\n".join(f"    {float(v).hex()}" for v in c) + "};")
+
+
+if __name__ == "__main__":
+    main()
