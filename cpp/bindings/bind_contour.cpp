@@ -1,8 +1,10 @@
 #include "bind.hpp"
 #include "../src/cpu/contour.hpp"
+#include "../src/cpu/contour_batch.hpp"
 
 namespace {
 
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using tightdp::contour::Composition;
 using tightdp::contour::Result;
 using tightdp::contour::Sampled;
@@ -39,4 +41,20 @@ void bind_contour(py::module_& m) {
         [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, bool add, double epsilon,
            double tolerance) { return query(sampled, mu2, add, epsilon, tolerance, tightdp::contour::delta); },
         "sampled"_a, "mu2"_a, "add"_a, "epsilon"_a, "tolerance"_a);
+    m.def(
+        "contour_epsilon_batch",
+        [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int threads) {
+            const py::ssize_t n = sigma.size();
+            py::array_t<double> lower(n), upper(n);
+            py::array_t<unsigned char> status(n);
+            double *lo = lower.mutable_data(), *up = upper.mutable_data();
+            unsigned char* st = status.mutable_data();
+            {
+                py::gil_scoped_release release;
+                tightdp::contour::epsilon_batch(n, sigma.data(), q.data(), steps.data(), delta.data(), tolerance,
+                                                threads, lo, up, st);
+            }
+            return py::make_tuple(lower, upper, status);
+        },
+        "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "threads"_a);
 }

@@ -8,6 +8,7 @@
 #include "contour_part.hpp"
 #include "tightdp/contour/aliasing.hpp"
 #include "tightdp/contour/quadrature.hpp"
+#include "tightdp/contour/trivial.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -397,7 +398,21 @@ Result run(const Composition& composition, double tolerance, bool by_delta, doub
 }  // namespace
 
 Result epsilon(const Composition& composition, double delta, double tolerance) noexcept {
-    return run(composition, tolerance, true, std::log(delta), [&](Inversion& i) { return i.solve_epsilon(delta); });
+    // Total variation distances add up at most: delta(0) <= delta means epsilon = 0.
+    double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2)) * (1 + 1e-14);
+    double most = composition.add && composition.gaussian_mu2 == 0 ? 0 : kInfinity;
+    for (const Sampled& s : composition.sampled) {
+        distance += s.count * total_variation(s.sigma, s.q) * (1 + 1e-14);
+        most += s.count * largest_add_loss(s.q) * (1 + 1e-14);
+    }
+    if (distance <= delta) {
+        Result zero;
+        zero.status = Status::certified;
+        return zero;
+    }
+    Result r = run(composition, tolerance, true, std::log(delta), [&](Inversion& i) { return i.solve_epsilon(delta); });
+    r.upper = std::min(r.upper, most);
+    return r;
 }
 
 Result delta(const Composition& composition, double epsilon, double tolerance) noexcept {

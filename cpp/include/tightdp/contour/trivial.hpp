@@ -1,0 +1,18 @@
+// Bounds that need no inversion. docs/theory/contour.md, section 6.
+#pragma once
+
+#include <cmath>
+
+#include "tightdp/config.hpp"
+
+namespace tightdp::contour {
+
+// delta(0) of one step is its total variation distance, q erf(1 / (2 sqrt(2) sigma)). Rounded up.
+TIGHTDP_HD inline double total_variation(double sigma, double q) noexcept {
+    return q * std::erf(0.35355339059327376220 / sigma) * (1 + 1e-15);
+}
+
+// Under "add" no step loses more than ln(1 / (1 - q)). Rounded up.
+TIGHTDP_HD inline double largest_add_loss(double q) noexcept { return -std::log1p(-q) * (1 + 1e-15); }
+
+}  // namespace tightdp::contour
