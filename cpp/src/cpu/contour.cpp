@@ -17,8 +17,8 @@ constexpr double kUnit = 0x1p-53;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Beyond these the grid engine is faster.
-constexpr double kMaxAbscissae = 1 << 14;
-constexpr double kMaxProducts = 4e6;
+constexpr double kMaxAbscissae = 1 << 17;
+constexpr double kMaxProducts = 3e7;
 
 // The cumulants of the whole composition, plain Gaussians in closed form, on nodes that follow the abscissa.
 class Cumulant {
@@ -107,6 +107,31 @@ bool find_saddle(Cumulant& cumulant, bool by_delta, double target, double c_firs
     return true;
 }
 
+// e^{x^2} erfc(x), to some digits: it guides choices only.
+double scaled_erfc(double x) {
+    return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
+}
+
+// ln delta(epsilon) as if the law tilted to c were normal: right near the saddle point and usable away from it.
+double normal_log_delta(double c, const Cumulants& k, double epsilon) {
+    const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
+    if (a < -20) return 0;
+    const double step = sd / std::sqrt(2.0), first = scaled_erfc(a);
+    const double drop = step > 1e-4 ? first - scaled_erfc(a + step) : step * (2 / std::sqrt(kPi) - 2 * a * first);
+    return k.k0 - c * epsilon - 0.5 * m * m + std::log(std::max(0.5 * drop, 1e-300));
+}
+
+// Its inverse, by bisection.
+double normal_epsilon(double c, const Cumulants& k, double log_delta) {
+    const double sd = std::sqrt(k.k2);
+    double low = k.k1 - 30 * sd, high = k.k1 + 30 * sd;
+    for (int i = 0; i < 50; ++i) {
+        const double mid = 0.5 * (low + high);
+        (normal_log_delta(c, k, mid) > log_delta ? low : high) = mid;
+    }
+    return 0.5 * (low + high);
+}
+
 // One side of the excess by aliasing: the auxiliary abscissa and the period it asks for.
 struct AliasSide {
     double c = 0, period = kInfinity;
@@ -128,7 +153,9 @@ class Inversion {
         double below() const { return delta - aliasing - truncation - quadrature - rounding; }
         double above() const { return delta + truncation + quadrature + rounding; }
     };
-    bool choose_period(double log_tolerated);
+    bool choose_period();
+    bool balance(bool by_delta, double target, bool consistent);
+    double log_tolerated() const { return log_delta_ + std::log(0.25 * tolerance_); }
     bool choose_length(double log_needed);
     void transform();
     Value value(double epsilon) const;
@@ -137,7 +164,7 @@ class Inversion {
     Cumulant cumulant_;
     double tolerance_;
     Saddle saddle_{};
-    double c_ = 0, sd_ = 0;
+    double c_ = 0, sd_ = 0, log_delta_ = 0;
     AliasSide left_, right_;
     CertifiedLogMgf k_{}, k_left_{}, k_right_{};
     double step_ = 0;
@@ -147,8 +174,9 @@ class Inversion {
     std::vector<double> re_, im_, rule_, round_;
 };
 
-bool Inversion::choose_period(double log_tolerated) {
+bool Inversion::choose_period() {
     const double unit = 1 / sd_;
+    left_ = right_ = {};
     for (double fraction : {0.0, 0.15, 0.3, 0.45, 0.6}) {
         const double c = fraction * c_;
         double log_chernoff = 0;
@@ -157,17 +185,25 @@ bool Inversion::choose_period(double log_tolerated) {
             if (!cumulant_.at(c, k)) return false;
             log_chernoff = k.k0 + log_kappa(c) - c * saddle_.epsilon;
         }
-        const double period = alias_period(log_chernoff, c_ - c, log_tolerated);
+        const double period = alias_period(log_chernoff, c_ - c, log_tolerated());
         if (period < left_.period) left_ = {c, period};
     }
-    for (double widths : {1.0, 1.5, 2.2, 3.0, 4.0, 5.5, 7.5, 10.0, 14.0, 20.0}) {
+    // The period asked for is a quasi-convex function of the auxiliary abscissa: walk to its minimum.
+    const auto better_right = [&](double widths) {
         const double c = c_ + widths * unit;
         Cumulants k;
-        if (!cumulant_.at(c, k)) break;
-        const double period = alias_period(k.k0 + log_kappa(c) - c * saddle_.epsilon, c - c_, log_tolerated);
-        if (!(period < right_.period)) break;
+        if (!cumulant_.at(c, k)) return false;
+        const double period = alias_period(k.k0 + log_kappa(c) - c * saddle_.epsilon, c - c_, log_tolerated());
+        if (!(period < right_.period)) return false;
         right_ = {c, period};
-    }
+        return true;
+    };
+    constexpr double start = 4, ratio = 1.4, nearest = 1e-3, farthest = 30;
+    better_right(start);
+    bool rising = false;
+    for (double widths = start * ratio; widths < farthest && better_right(widths); widths *= ratio) rising = true;
+    for (double widths = start / ratio; !rising && widths > nearest; widths /= ratio)
+        if (!better_right(widths) && std::isfinite(right_.period)) break;
     const double period = std::max({left_.period, right_.period, sd_});
     step_ = 2 * kPi / period;
     return std::isfinite(period);
@@ -180,7 +216,7 @@ bool Inversion::choose_length(double log_needed) {
     const double need = std::max(log_needed, 3.0);
     std::vector<Decay> decays(cumulant_.parts().size());
     for (std::size_t j = 0; j < decays.size(); ++j)
-        cumulant_.parts()[j].build_decay(c_, std::min(1e-4, 0.01 / cumulant_.total_count()), decays[j]);
+        cumulant_.parts()[j].build_decay(c_, std::min(1e-4, 0.01 / cumulant_.total_count()), need > 0.01 * cumulant_.parts()[j].count(), decays[j]);
     const auto decay_between = [&](double low, double high) {
         double total = 0.5 * cumulant_.mu2() * low * low;
         for (std::size_t j = 0; j < decays.size() && total < need; ++j)
@@ -203,6 +239,29 @@ bool Inversion::choose_length(double log_needed) {
     return false;
 }
 
+// Moves the abscissa towards 0 while that shortens the period.
+bool Inversion::balance(bool by_delta, double target, bool consistent) {
+    double period = consistent ? 2 * kPi / step_ : kInfinity;
+    for (int i = 0; i < 40; ++i) {
+        const Inversion before = *this;
+        c_ *= 0.85;
+        Cumulants k;
+        if (!cumulant_.at(c_, k) || !(k.k2 > 0)) return false;
+        saddle_.k = k;
+        sd_ = std::sqrt(k.k2);
+        if (by_delta) saddle_.epsilon = normal_epsilon(c_, k, target);
+        else log_delta_ = std::min(0.0, normal_log_delta(c_, k, target));
+        const bool found = choose_period();
+        if (found && 2 * kPi / step_ < period) {
+            period = 2 * kPi / step_;
+        } else if (std::isfinite(period)) {
+            *this = before;
+            break;
+        }
+    }
+    return std::isfinite(period);
+}
+
 Status Inversion::prepare(bool by_delta, double target) {
     // First guess: the Gaussian of equal variance.
     double variance = cumulant_.mu2(), c_first = 1;
@@ -215,25 +274,32 @@ Status Inversion::prepare(bool by_delta, double target) {
         c_first = std::min(c_first, 30.0);
     }
     if (!find_saddle(cumulant_, by_delta, target, c_first, saddle_)) return Status::too_many_nodes;
-    const double log_delta = by_delta ? target : std::min(0.0, saddle_.log_delta);
+    log_delta_ = by_delta ? target : std::min(0.0, saddle_.log_delta);
     sd_ = std::sqrt(saddle_.k.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     c_ = saddle_.c;
-    // The pole at 0 is kept two widths away: nearer, the left tail of e^{cx} delta(x) is long.
-    if (c_ * sd_ < 2) {
-        c_ = 2 / sd_;
+    // Where the law has a far lobe (small q, large sigma) the tilt jumps across it and no abscissa is a saddle point.
+    const bool consistent = by_delta ? std::abs(saddle_.log_delta - target) < 0.5
+                                     : std::abs(saddle_.epsilon - target) * c_ < 0.5;
+    if (!by_delta) saddle_.epsilon = target;
+    // The pole at 0 is kept two widths away if that can be had without tilting into such a lobe (where the variance
+    // jumps): nearer, the left tail of e^{cx} delta(x) is long.
+    for (double widths = 2; consistent && widths > c_ * sd_; widths *= 0.8) {
         Cumulants k;
-        if (!cumulant_.at(c_, k)) return Status::too_many_nodes;
+        if (!cumulant_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
+        c_ = widths / sd_;
         sd_ = std::sqrt(k.k2);
         saddle_.k = k;
+        break;
     }
-    const double log_tolerated = log_delta + std::log(0.25 * tolerance_);
-    if (!choose_period(log_tolerated)) return Status::too_many_nodes;
+    if (!choose_period()) return Status::too_many_nodes;
+    if (!consistent || right_.period > 2 * left_.period)
+        if (!balance(by_delta, target, consistent)) return Status::too_many_nodes;
     // Truncation: e^{K - c eps} rho / (pi S) within the tolerance, S at least one width.
     const double log_front = saddle_.k.k0 - c_ * saddle_.epsilon;
-    if (!choose_length(log_front + std::log(sd_ / kPi) - log_tolerated)) return Status::slow_decay;
+    if (!choose_length(log_front + std::log(sd_ / kPi) - log_tolerated())) return Status::slow_decay;
     const double log_inverse = std::log(32 * (1 + cumulant_.total_count()) / tolerance_) + std::max(0.0, log_front -
-                               std::log(c_) - std::log1p(c_) - log_delta);
+                               std::log(c_) - std::log1p(c_) - log_delta_);
     if (!cumulant_.place(std::max(right_.c, c_), count_ * step_, log_inverse)) return Status::too_many_nodes;
     double products = 0;
     for (const Part& part : cumulant_.parts()) {

@@ -17,13 +17,13 @@ struct Cumulants {
 // What bounds |phi(s)| from above: a minorant of the tilted law, and the total variation of its density.
 struct Decay {
     std::vector<Cell> cells;
-    double variation;
+    double variation = HUGE_VAL;
+    // sampled[m] bounds 1 - |phi| from below within half a spacing of m * spacing.
+    std::vector<double> sampled;
+    double spacing = 0;
 
-    // Lower bound on -ln |phi(s)| for every s in [s_low, s_high].
-    double log_decay(double s_low, double s_high) const {
-        const double by_mass = decay(cells.data(), static_cast<long>(cells.size()), s_low, s_high);
-        return std::max(by_mass, std::log(s_low / variation));
-    }
+    // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed.
+    double log_decay(double s_low, double s_high) const;
 };
 
 // ln M at a real abscissa with a bound on its error.
@@ -51,8 +51,9 @@ class Part {
     // count * ln M(c), certified; c <= c_most.
     CertifiedLogMgf log_mgf(double c);
 
-    // What the tilted law at c guarantees. Cells follow the mass down to the resolution, relative to 1.
-    void build_decay(double c, double resolution, Decay& out);
+    // What the tilted law at c guarantees. Cells follow the mass down to the resolution, relative to 1. Samples cost
+    // most of the time; they pay where |phi| itself must be small, not |phi|^count.
+    void build_decay(double c, double resolution, bool with_samples, Decay& out);
 
     // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the bound on
     // the error of the trapezoid rule, common to all.
@@ -67,6 +68,7 @@ class Part {
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
     double variation(double c, double sum) const;
+    void build_cells(double c, double resolution, std::vector<Cell>& cells);
 
     double sigma_, q_, count_;
     bool add_;
@@ -76,6 +78,6 @@ class Part {
 };
 
 // More nodes than this and the grid engine is the better choice.
-inline constexpr long kMaxNodes = 1 << 15;
+inline constexpr long kMaxNodes = 1 << 18;
 
 }  // namespace tightdp::contour
