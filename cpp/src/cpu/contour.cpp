@@ -34,16 +34,16 @@ class Cumulant {
     double total_count() const { return total_count_; }
     double mu2() const { return mu2_; }
 
-    bool place(double c_most, double s_most, double log_inverse) {
+    bool place(double c_most, double s_most, double log_inverse, long most_nodes) {
         reach_ = c_most;
         for (Part& part : parts_)
-            if (!part.place(c_most, s_most, log_inverse)) return false;
+            if (!part.place(c_most, s_most, log_inverse, most_nodes)) return false;
         return true;
     }
 
     // Extends coarse nodes as needed. False: too many nodes.
     bool at(double c, Cumulants& out) {
-        if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + total_count_)))) return false;
+        if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
         out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
         for (Part& part : parts_) {
             const Cumulants k = part.cumulants(c);
@@ -300,7 +300,7 @@ Status Inversion::prepare(bool by_delta, double target) {
     if (!choose_length(log_front + std::log(sd_ / kPi) - log_tolerated())) return Status::slow_decay;
     const double log_inverse = std::log(32 * (1 + cumulant_.total_count()) / tolerance_) + std::max(0.0, log_front -
                                std::log(c_) - std::log1p(c_) - log_delta_);
-    if (!cumulant_.place(std::max(right_.c, c_), count_ * step_, log_inverse)) return Status::too_many_nodes;
+    if (!cumulant_.place(std::max(right_.c, c_), count_ * step_, log_inverse, kMaxNodes)) return Status::too_many_nodes;
     double products = 0;
     for (const Part& part : cumulant_.parts()) {
         products += static_cast<double>(part.nodes()) * count_;

@@ -16,14 +16,14 @@ constexpr double kDirect = 600;
 
 }  // namespace
 
-bool Part::place(double c_most, double s_most, double log_inverse) {
+bool Part::place(double c_most, double s_most, double log_inverse, long most_nodes) {
     const double h = node_step(sigma_, c_most, add_, s_most, log_inverse);
     margin_ = range_margin(sigma_, c_most, add_, log_inverse);
     s_most_ = s_most;
     // One more node on the right: the tail of the sum is compared with an integral that starts a step earlier.
     const double left = std::floor((range_left(sigma_, q_, c_most, add_) - margin_) / h) - 1;
     const double right = std::ceil((range_right(sigma_, c_most, add_) + margin_) / h) + 1;
-    if (!(right - left < kMaxNodes)) return false;
+    if (!(right - left < most_nodes)) return false;
     const long n = static_cast<long>(right - left) + 1;
     grid_ = {q_, 1 / sigma_, h, left, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock};
     loss_.resize(grid_.n);

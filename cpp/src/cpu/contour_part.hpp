@@ -42,8 +42,8 @@ class Part {
     double count() const { return count_; }
 
     // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error e^{-log_inverse} each for
-    // quadrature and range. False if that takes more than kMaxNodes nodes.
-    bool place(double c_most, double s_most, double log_inverse);
+    // quadrature and range. False if that takes more than most_nodes.
+    bool place(double c_most, double s_most, double log_inverse, long most_nodes);
 
     // count * ln M and its derivatives at c <= c_most; not certified.
     Cumulants cumulants(double c);
@@ -77,7 +77,9 @@ class Part {
     std::vector<double> loss_, posterior_, weights_;
 };
 
-// More nodes than this and the grid engine is the better choice.
+// More nodes than this and the grid engine is the better choice: for the final sums, and for the sums that guide the
+// choice of abscissa, of which there are some thirty.
 inline constexpr long kMaxNodes = 1 << 18;
+inline constexpr long kMaxGuideNodes = 1 << 14;
 
 }  // namespace tightdp::contour
