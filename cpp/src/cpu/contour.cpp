@@ -477,6 +477,15 @@ Result epsilon(const Composition& composition, double delta, double tolerance) n
         return zero;
     }
     Result r = run(composition, tolerance, true, std::log(delta), [&](Inversion& i) { return i.solve_epsilon(delta); });
+    if (r.status != Status::certified || r.lower == 0) {
+        // Where delta(0) <= delta the curve need not be followed to negative epsilon.
+        const Result at_zero = contour::delta(composition, 0, tolerance);
+        if (at_zero.status == Status::certified && at_zero.upper <= delta) {
+            Result zero = at_zero;
+            zero.lower = zero.upper = 0;
+            return zero;
+        }
+    }
     r.upper = std::min(r.upper, most);
     return r;
 }

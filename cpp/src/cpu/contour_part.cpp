@@ -22,7 +22,7 @@ bool Part::place(double c_most, double s_most, double log_inverse, long most_nod
     s_most_ = s_most;
     // One more node on the right: the tail of the sum is compared with an integral that starts a step earlier.
     const double left = std::floor((range_left(sigma_, q_, c_most, add_) - margin_) / h) - 1;
-    const double right = std::ceil((range_right(sigma_, c_most, add_) + margin_) / h) + 1;
+    const double right = std::ceil(range_right(sigma_, q_, c_most, add_, margin_) / h) + 1;
     if (!(right - left < most_nodes)) return false;
     const long n = static_cast<long>(right - left) + 1;
     grid_ = {q_, 1 / sigma_, h, left, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock};
@@ -87,10 +87,9 @@ CertifiedLogMgf Part::log_mgf(double c) {
 double Part::variation(double c, double sum) const {
     const double b = beta(c) + 1, inverse = 1 / sigma_;
     const auto slope = [&](long i) { return -(grid_.first + i) * grid_.h - inverse + b * posterior_[i] * inverse; };
-    const double left = grid_.first * grid_.h, right = (grid_.first + grid_.n - 1) * grid_.h;
     const bool unimodal = b <= 0;
-    const bool covered = unimodal ? slope(0) > 0 && slope(grid_.n - 1) < 0
-                                  : left < -inverse && right > (b - 1) * inverse;
+    // Right of the nodes f falls: range_right() saw to it. Under "add" b < 1, and the right end is past 0.
+    const bool covered = unimodal ? slope(0) > 0 && slope(grid_.n - 1) < 0 : grid_.first * grid_.h < -inverse;
     if (!covered) return HUGE_VAL;
     double peak = 0;
     for (long i = 0; i < grid_.n; ++i) peak = std::max(peak, weights_[i] / posterior_[i]);
@@ -200,7 +199,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
     Moments m;
     moments(c, m, weights_.data());
     // Only the nodes that carry mass at this abscissa: place() may have reached further right for others.
-    const double reach = range_right(sigma_, c, add_) + margin_;
+    const double reach = range_right(sigma_, q_, c, add_, margin_);
     long n = static_cast<long>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
     TIGHTDP_SELECT_SIMD(contour_products)

@@ -25,35 +25,37 @@ TIGHTDP_HD inline double quadrature_error_at(double sigma, double c, bool add, d
     return 2 * std::exp(strip_penalty(sigma, c, add, y) + s * y / sigma - gain) / -std::expm1(-gain);
 }
 
-// Half-widths tried: y = pi sigma * i / 24, and the Gaussian optimum when it lies inside the strip.
+// Half-widths tried: kStripTrials equal parts of the strip or, if it is wider, of the width past which the factor
+// e^{y^2/2} costs more than a wider strip gains.
 inline constexpr int kStripTrials = 24;
+
+TIGHTDP_HD inline double widest_strip(double sigma, double gaussian_optimum) noexcept {
+    const double strip = kPi * sigma * (1 - 1.0 / 64);
+    return strip < gaussian_optimum ? strip : gaussian_optimum;
+}
 
 // The largest step whose relative error is at most e^{-log_inverse} up to abscissa s.
 TIGHTDP_HD inline double node_step(double sigma, double c, bool add, double s, double log_inverse) noexcept {
-    double frequency = HUGE_VAL;  // 2 pi / h
     const double target = log_inverse + std::log(2.0) + 1e-6;
+    const double widest = widest_strip(sigma, std::sqrt(2 * target));
+    double frequency = HUGE_VAL;  // 2 pi / h
     for (int i = 1; i <= kStripTrials; ++i) {
-        double y = kPi * sigma * i / (kStripTrials + 1);
-        // Past sqrt(2 target) the Gaussian factor e^{y^2/2} costs more than the wider strip gains.
-        const double best = std::sqrt(2 * target);
-        if (y > best) y = best;
+        const double y = widest * i / kStripTrials;
         const double needed = (target + strip_penalty(sigma, c, add, y)) / y + s / sigma;
         if (needed < frequency) frequency = needed;
-        if (y == best) break;
     }
     return 2 * kPi / frequency;
 }
 
-// The relative error of the rule with step h up to abscissa s: the least over the same trials.
+// The relative error of the rule with step h up to abscissa s: the least over like trials.
 TIGHTDP_HD inline double quadrature_error(double sigma, double c, bool add, double s, double h) noexcept {
+    const double optimum = 2 * kPi / h - s / sigma;
+    if (!(optimum > 0)) return HUGE_VAL;
+    const double widest = widest_strip(sigma, optimum);
     double least = HUGE_VAL;
     for (int i = 1; i <= kStripTrials; ++i) {
-        double y = kPi * sigma * i / (kStripTrials + 1);
-        const double best = 2 * kPi / h;  // the Gaussian optimum
-        if (y > best) y = best;
-        const double error = quadrature_error_at(sigma, c, add, s, h, y);
+        const double error = quadrature_error_at(sigma, c, add, s, h, widest * i / kStripTrials);
         if (error < least) least = error;
-        if (y == best) break;
     }
     return least * (1 + 1e-9);
 }
@@ -69,8 +71,30 @@ TIGHTDP_HD inline double range_margin(double sigma, double c, bool add, double l
     return std::sqrt(2 * (log_inverse + std::log(2 + peak)));
 }
 
-// The rightmost point to which the tilt can move the mass: (1 + c) / sigma under "remove", 0 under "add".
-TIGHTDP_HD inline double range_right(double sigma, double c, bool add) noexcept { return add ? 0.0 : (1 + c) / sigma; }
+// The posterior weight q e^t / W of the shifted component at u.
+TIGHTDP_HD inline double posterior_weight(double sigma, double q, double u) noexcept {
+    const double t = u / sigma - 0.5 / (sigma * sigma);
+    return t > 0 ? q / (q + (1 - q) * std::exp(-t)) : q * std::exp(t) / (1 - q + q * std::exp(t));
+}
+
+// The right end b of the nodes. "add": the tilt moves mass to the left only, b = z. "remove": b = (1 + c)/sigma + z
+// always serves; where q is so small that the tilt cannot reach the shifted component, b = v + z with v the shift that
+// the posterior weight at b itself allows (contour.md 4.3; checked there: concave slope, at least 1 on both ends).
+TIGHTDP_HD inline double range_right(double sigma, double q, double c, bool add, double z) noexcept {
+    if (add) return z;
+    const double pull = (1 + c) / sigma, farthest = pull + z;
+    if (posterior_weight(sigma, q, farthest) > 0.5) return farthest;
+    double b = z;
+    for (int i = 0; i < 30; ++i) {
+        const double next = z + pull * posterior_weight(sigma, q, b) * (1 + 1e-9);
+        if (next <= b) break;
+        // A little further than the fixed point: then the condition holds with room.
+        b = next + 1e-3;
+    }
+    const double slope = b - pull * posterior_weight(sigma, q, b);
+    const double slope_far = farthest - pull * posterior_weight(sigma, q, farthest);
+    return b < farthest && slope >= z && slope_far >= 1 ? b : farthest;
+}
 
 // A point at or left of the mode of phi W^{-c}: some v <= 0 with c r(v) / sigma <= |v|, r the posterior weight
 // q e^t / W. 0 under "remove". Bisection keeps the side on which the condition holds.
