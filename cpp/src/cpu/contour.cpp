@@ -251,7 +251,9 @@ bool Inversion::balance(bool by_delta, double target, bool consistent) {
         sd_ = std::sqrt(k.k2);
         if (by_delta) saddle_.epsilon = normal_epsilon(c_, k, target);
         else log_delta_ = std::min(0.0, normal_log_delta(c_, k, target));
-        const bool found = choose_period();
+        // Off the saddle point the sum cancels; e^8 still leaves twelve digits.
+        const double lost = k.k0 - c_ * saddle_.epsilon - std::log(c_) - std::log1p(c_) - log_delta_;
+        const bool found = (lost < 8 || !std::isfinite(period)) && choose_period();
         if (found && 2 * kPi / step_ < period) {
             period = 2 * kPi / step_;
         } else if (std::isfinite(period)) {

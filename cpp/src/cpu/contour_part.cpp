@@ -17,7 +17,7 @@ constexpr double kDirect = 600;
 }  // namespace
 
 bool Part::place(double c_most, double s_most, double log_inverse, long most_nodes) {
-    const double h = node_step(sigma_, c_most, add_, s_most, log_inverse);
+    const double h = node_step(sigma_, q_, c_most, add_, s_most, log_inverse);
     margin_ = range_margin(sigma_, c_most, add_, log_inverse);
     s_most_ = s_most;
     // One more node on the right: the tail of the sum is compared with an integral that starts a step earlier.
@@ -64,7 +64,7 @@ CertifiedLogMgf Part::log_mgf(double c) {
     Moments m;
     moments(c, m, nullptr);
     const double s = shift(c);
-    const double rule = quadrature_error(sigma_, c, add_, 0, grid_.h) + range_error(sigma_, c, add_, margin_) +
+    const double rule = quadrature_error(sigma_, q_, c, add_, 0, grid_.h) + range_error(sigma_, c, add_, margin_) +
                         2.1 * std::exp(-2 * (kPi / grid_.h) * (kPi / grid_.h));
     const double sums = static_cast<double>(grid_.n);
     double value, rounding;
@@ -214,7 +214,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
         const double row = static_cast<double>(i % 128) + 1;
         rounding[i] = kUnit * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
-    return 2.2 * (quadrature_error(sigma_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
+    return 2.2 * (quadrature_error(sigma_, q_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
 }
 
 }  // namespace tightdp::contour
