@@ -139,7 +139,7 @@ void sample_decay(Decay& out) {
         const double s = m * out.spacing;
         const double modulus = std::hypot(total + re[m - 1], im[m - 1]);
         // 1e-9: the rounding of these sums, which is below 1e-12 (contour.md 5.2).
-        const double bound = total - modulus - (s * s / 24 + 0.05 * s * out.spacing) * squares -
+        const double bound = total - modulus - (s * s / 24 + 0.06 * s * out.spacing) * squares -
                              0.5 * out.spacing * spread - 1e-9;
         out.sampled[m] = std::max(0.0, bound);
     }
