@@ -4,6 +4,9 @@
 # cpp/src/cpu/dispatch.hpp chooses one at run time, so a wheel runs on any machine of its platform.
 # A .simd.cpp file calls no inline function with external linkage (std::vector and the like): the linker keeps
 # one copy of those for the whole library, and it could keep the one that needs AVX-512.
+#
+# A file named X.exact.simd.cpp promises the same bits from every variant: no contraction into fused multiply-adds
+# (a machine without them would round differently), and square roots that need not set errno, so that they vectorise.
 function(tightdp_add_simd target)
   set(isas baseline)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
@@ -13,6 +16,10 @@ function(tightdp_add_simd target)
   set(flags_baseline "")
   set(flags_avx2 -mavx2 -mfma)
   set(flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
+  set(exact ${ARGN})
+  list(FILTER exact INCLUDE REGEX "\\.exact\\.simd\\.cpp$")
+  set_source_files_properties(${exact} PROPERTIES
+    COMPILE_OPTIONS "-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
   foreach(isa IN LISTS isas)
     if(ARGN)
       add_library(${target}_${isa} OBJECT ${ARGN})

@@ -6,6 +6,7 @@
 void bind_contour(py::module_& m);
 void bind_fft(py::module_& m);
 void bind_special(py::module_& m);
+void bind_random(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
@@ -13,6 +14,7 @@ PYBIND11_MODULE(_core, m) {
     bind_contour(m);
     bind_fft(m);
     bind_special(m);
+    bind_random(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
           "The instruction set in use: baseline, avx2 or avx512.");
 }

@@ -18,6 +18,7 @@ from .mechanisms import (
     RandomAllocation,
     RandomizedResponse,
 )
+from .noise import Philox, RandomSource, SecureRandom
 
 __all__ = [
     "ZCDP",
@@ -31,9 +32,12 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "Philox",
     "PoissonSampled",
     "PureDP",
     "RandomAllocation",
+    "RandomSource",
     "RandomizedResponse",
+    "SecureRandom",
     "__version__",
 ]

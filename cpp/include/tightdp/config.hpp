@@ -8,6 +8,10 @@
 #define TIGHTDP_HD
 #endif
 
+// A formula that .simd.cpp files compile once per instruction set: never a symbol of its own, so the linker cannot
+// keep the copy that needs AVX-512 (cmake/simd.cmake).
+#define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))
+
 namespace tightdp {
 
 // Unit roundoff of double, round to nearest: every error bound of the project is written in multiples of it.

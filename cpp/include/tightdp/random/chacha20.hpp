@@ -1,0 +1,60 @@
+// The ChaCha20 block function (RFC 8439, section 2.3) over any word type.
+//
+// Word is std::uint32_t, or a GCC/Clang vector of them: then each lane is a block of its own.
+// The state is laid out as in Bernstein's original: 64-bit block counter in words 12-13, 64-bit stream in
+// words 14-15. RFC 8439 splits the same 128 bits as 32 + 96; its test vectors apply by setting all four
+// words.
+#pragma once
+
+#include <cstdint>
+
+#include "../config.hpp"
+
+namespace tightdp::random {
+
+inline constexpr int kChaChaWords = 16;
+
+template <int n, class Word>
+TIGHTDP_FORMULA Word rotate_left(Word x) noexcept {
+    return (x << n) | (x >> (32 - n));
+}
+
+template <class Word>
+TIGHTDP_FORMULA void chacha_quarter_round(Word& a, Word& b, Word& c, Word& d) noexcept {
+    a += b;
+    d = rotate_left<16>(Word(d ^ a));
+    c += d;
+    b = rotate_left<12>(Word(b ^ c));
+    a += b;
+    d = rotate_left<8>(Word(d ^ a));
+    c += d;
+    b = rotate_left<7>(Word(b ^ c));
+}
+
+// `state` (16 words) becomes the key stream block of 16 words. Constant time: no branch or address depends on
+// data.
+template <class Word>
+TIGHTDP_FORMULA void chacha20_block(Word (&state)[kChaChaWords]) noexcept {
+    Word x[kChaChaWords];
+    for (int i = 0; i < kChaChaWords; ++i) x[i] = state[i];
+    for (int round = 0; round < 10; ++round) {
+        for (int i = 0; i < 4; ++i) chacha_quarter_round(x[i], x[4 + i], x[8 + i], x[12 + i]);
+        for (int i = 0; i < 4; ++i)
+            chacha_quarter_round(x[i], x[4 + (i + 1) % 4], x[8 + (i + 2) % 4], x[12 + (i + 3) % 4]);
+    }
+    for (int i = 0; i < kChaChaWords; ++i) state[i] += x[i];
+}
+
+// The constants "expand 32-byte k", the key and the stream. Words 12 and 13, the block counter, are the
+// caller's.
+template <class Word>
+TIGHTDP_FORMULA void chacha20_setup(Word (&state)[kChaChaWords], const std::uint32_t (&key)[8],
+                                    std::uint64_t stream) noexcept {
+    const std::uint32_t sigma[4] = {0x61707865u, 0x3320646eu, 0x79622d32u, 0x6b206574u};
+    for (int i = 0; i < 4; ++i) state[i] = Word{} + sigma[i];
+    for (int i = 0; i < 8; ++i) state[4 + i] = Word{} + key[i];
+    state[14] = Word{} + static_cast<std::uint32_t>(stream);
+    state[15] = Word{} + static_cast<std::uint32_t>(stream >> 32);
+}
+
+}  // namespace tightdp::random

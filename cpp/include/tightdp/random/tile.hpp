@@ -1,0 +1,55 @@
+// Which random word has which index: value = f(key, stream, index), the same on every machine and however the
+// work is split over threads and devices.
+//
+// Words come in tiles of 256, arranged as 16 rows of 16 lanes, so that a row is contiguous and a lane is the
+// work of one SIMD lane or one GPU thread:
+//     ChaCha20   lane l of tile t is block 16 t + l; its word w is row w.
+//     Philox     block 64 t + 16 k + l fills rows 4k .. 4k+3 of lane l.
+// A 64-bit value takes a word of row 2r (high half) and the word below it (low half): tile of 128, index 16 r
+// + l. A pair of normals takes the four words of rows 4k .. 4k+3 in one lane: tile of 128, indices 32 k + l
+// and 32 k + 16 + l.
+#pragma once
+
+#include <cstdint>
+
+#include "chacha20.hpp"
+#include "philox.hpp"
+
+namespace tightdp::random {
+
+inline constexpr int kLanes = 16;
+inline constexpr int kRows = 16;
+inline constexpr int kTileWords = kLanes * kRows;
+inline constexpr int kTileValues = kTileWords / 2;  // 64-bit values, or normals
+
+enum class Generator : std::uint32_t { chacha20, philox };
+
+// One stream of random words. Philox uses key[0] and key[1].
+struct RandomStream {
+    Generator generator;
+    std::uint32_t key[8];
+    std::uint64_t stream;
+};
+
+// The words of rows 4k .. 4k+3 of a lane of a tile.
+TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int lane, int k,
+                                std::uint32_t (&out)[4]) noexcept {
+    if (s.generator == Generator::chacha20) {
+        std::uint32_t state[kChaChaWords];
+        const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
+        chacha20_setup(state, s.key, s.stream);
+        state[12] = static_cast<std::uint32_t>(block);
+        state[13] = static_cast<std::uint32_t>(block >> 32);
+        chacha20_block(state);
+        for (int i = 0; i < 4; ++i) out[i] = state[4 * k + i];
+    } else {
+        const std::uint64_t block = tile * 64 + static_cast<std::uint64_t>(16 * k + lane);
+        out[0] = static_cast<std::uint32_t>(block);
+        out[1] = static_cast<std::uint32_t>(block >> 32);
+        out[2] = static_cast<std::uint32_t>(s.stream);
+        out[3] = static_cast<std::uint32_t>(s.stream >> 32);
+        philox4x32_10(out, s.key[0], s.key[1]);
+    }
+}
+
+}  // namespace tightdp::random

@@ -1,0 +1,53 @@
+// A pool of threads for kernels that take microseconds.
+//
+// The kernels' results do not depend on how many threads run: see the files that use it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace tightdp {
+
+// How many threads kernels use: the processors this process may run on, or what TIGHTDP_NUM_THREADS or
+// set_max_threads says. At least 1.
+int max_threads() noexcept;
+void set_max_threads(int count) noexcept;  // count >= 1
+
+// Calls body(context, worker, workers) once for each worker in [0, workers), all at the same time; worker 0
+// is the calling thread. Returns when all have returned. `workers` is `wanted`, or fewer where the system
+// grants no more threads, or 1 where the pool serves another caller just now. The body must not throw and
+// must not call run_parallel. Safe after fork: the child starts its own pool.
+void run_parallel(int wanted, void (*body)(void*, int, int), void* context);
+
+template <class Body>
+void parallel(int wanted, Body&& body) {
+    run_parallel(
+        wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
+}
+
+// All the workers of a job wait for each other. Spins, since what is waited for takes microseconds; yields
+// when it takes longer, as on a machine with more threads than processors.
+class SpinBarrier {
+  public:
+    void wait(int workers) noexcept;
+
+  private:
+    std::atomic<int> arrived_{0};
+    std::atomic<unsigned> generation_{0};
+};
+
+// The share of worker `worker` in [0, total), in multiples of `grain`.
+struct Range {
+    std::size_t begin, end;
+};
+inline Range share(std::size_t total, std::size_t grain, int worker, int workers) noexcept {
+    const std::size_t pieces = (total + grain - 1) / grain;
+    const auto at = [&](int w) {
+        const std::size_t edge =
+            pieces * static_cast<std::size_t>(w) / static_cast<std::size_t>(workers) * grain;
+        return edge < total ? edge : total;
+    };
+    return {at(worker), at(worker + 1)};
+}
+
+}  // namespace tightdp

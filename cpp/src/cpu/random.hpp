@@ -1,0 +1,45 @@
+// Random numbers by index, on as many threads as pay. Which value has which index: tightdp/random/tile.hpp.
+//
+// Every function gives the values of indices [first, first + n), the same whatever the number of threads, the
+// instruction set, or the split of a range over calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tightdp/random/tile.hpp"
+
+namespace tightdp {
+
+// Fills with bytes of the operating system's generator. Throws std::system_error where it has none to give.
+void operating_system_random(void* out, std::size_t bytes);
+
+// A ChaCha20 stream with a key drawn from the operating system now.
+random::RandomStream secure_stream();
+
+random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept;
+
+void fill_words(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint32_t* out);
+
+// 64-bit integers.
+void fill_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n,
+                   std::uint64_t* out);
+
+// Uniform on the odd multiples of 2^-53 in (0, 1): symmetric, never 0 or 1.
+void fill_uniform(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
+
+// Standard normals: tightdp/random/normal.hpp.
+void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::size_t n, float* out);
+void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
+
+// The same on the calling thread alone, for kernels that are parallel already.
+void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n,
+                  float* out) noexcept;
+void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n,
+                  double* out) noexcept;
+
+// The transform alone: 256 words a tile become 128 normals.
+void normals_of_words(const std::uint32_t* words, long tiles, float* out) noexcept;
+void normals_of_words(const std::uint32_t* words, long tiles, double* out) noexcept;
+
+}  // namespace tightdp

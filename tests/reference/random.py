@@ -1,0 +1,72 @@
+"""Plain Python versions of the generators and of the map from words to values (cpp/include/tightdp/random/)."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+
+MASK = 0xFFFFFFFF
+
+
+def chacha20_block(key: bytes, counter: int, stream: int) -> list[int]:
+    """The 16 words of a block: 64-bit counter, 64-bit stream."""
+    state = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574]
+    state += [int.from_bytes(key[4 * i : 4 * i + 4], "little") for i in range(8)]
+    state += [counter & MASK, counter >> 32, stream & MASK, stream >> 32]
+    x = list(state)
+
+    def quarter(a: int, b: int, c: int, d: int) -> None:
+        for p, q, r, n in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            x[p] = (x[p] + x[q]) & MASK
+            v = x[r] ^ x[p]
+            x[r] = ((v << n) | (v >> (32 - n))) & MASK
+
+    for _ in range(10):
+        for i in range(4):
+            quarter(i, 4 + i, 8 + i, 12 + i)
+        for i in range(4):
+            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+    return [(a + b) & MASK for a, b in zip(x, state, strict=True)]
+
+
+def philox4x32_10(counter: list[int], key: list[int]) -> list[int]:
+    c, (k0, k1) = list(counter), key
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k0, p1 & MASK, (p0 >> 32) ^ c[3] ^ k1, p0 & MASK]
+        k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
+    return c
+
+
+def chacha_tile(key: bytes, stream: int, tile: int) -> np.ndarray:
+    """Words as (row, lane)."""
+    blocks = [chacha20_block(key, 16 * tile + lane, stream) for lane in range(16)]
+    return np.array(blocks, np.uint32).T
+
+
+def philox_tile(seed: int, stream: int, tile: int) -> np.ndarray:
+    rows = np.zeros((16, 16), np.uint32)
+    for k in range(4):
+        for lane in range(16):
+            block = 64 * tile + 16 * k + lane
+            counter = [block & MASK, block >> 32, stream & MASK, stream >> 32]
+            rows[4 * k : 4 * k + 4, lane] = philox4x32_10(counter, [seed & MASK, seed >> 32])
+    return rows
+
+
+@mp.workdps(50)
+def normal_pair(words: np.ndarray) -> tuple[mp.mpf, mp.mpf]:
+    """The real numbers that four words stand for."""
+    w = [int(x) for x in words]
+    u = (mp.mpf((w[0] << 32) | w[1]) + 0.5) / mp.mpf(2) ** 64
+    v = (mp.mpf((w[2] << 32) | w[3]) + 0.5) / mp.mpf(2) ** 64
+    radius = mp.sqrt(-2 * mp.log(u))
+    return radius * mp.cospi(2 * v), radius * mp.sinpi(2 * v)
+
+
+def normals_of_tile(tile: np.ndarray) -> list[mp.mpf]:
+    out: list[mp.mpf] = [mp.mpf(0)] * 128
+    for k in range(4):
+        for lane in range(16):
+            out[32 * k + lane], out[32 * k + 16 + lane] = normal_pair(tile[4 * k : 4 * k + 4, lane])
+    return out
