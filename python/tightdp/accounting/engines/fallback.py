@@ -1,0 +1,37 @@
+"""The last resort of "auto": a lower bound from a part of the composition, for releasing less reveals no more."""
+
+from __future__ import annotations
+
+from ...mechanisms import Gaussian
+from . import closed_form
+from .base import DEFAULT, Direction, Interval, Parts, Request
+
+
+class Fallback:
+    name = "fallback"
+
+    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+        return None
+
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
+        lowers = [closed_form.ENGINE.epsilon(part, direction, delta).lower for part in _served(parts, direction)]
+        return Interval(max(lowers, default=0.0), float("inf"), {})
+
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
+        lowers = [closed_form.ENGINE.delta(part, direction, epsilon).lower for part in _served(parts, direction)]
+        return Interval(max(lowers, default=0.0), 1.0, {})
+
+
+ENGINE = Fallback()
+_MOST_PARTS = 16
+"""Parts that are looked at: each costs a closed form."""
+
+
+def _served(parts: Parts, direction: Direction) -> list[Parts]:
+    gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
+    others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
+    candidates: list[Parts] = [gaussians] if gaussians else []
+    for mechanism, count in others:
+        whole: Parts = ((mechanism, count),)
+        candidates.append(whole if closed_form.ENGINE.refuse(whole, direction) is None else ((mechanism, 1),))
+    return [candidate for candidate in candidates if closed_form.ENGINE.refuse(candidate, direction) is None]
