@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from ..attained import attained
 from ..outward import INF, expm1
-from . import closed_form, fallback, gdp, renyi
+from . import closed_form, contour, fallback, gdp, renyi
 from .base import Direction, Engine, Interval, Parts, Request
 
 ENGINES: dict[str, Engine] = {
     engine.name: engine
     for engine in (
         closed_form.ENGINE,
+        contour.ENGINE,
         renyi.ENGINE,
         gdp.ENGINE,
     )
@@ -27,6 +28,7 @@ ENGINES: dict[str, Engine] = {
 NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = (
     closed_form.ENGINE,
+    contour.ENGINE,
     renyi.ENGINE,
     fallback.ENGINE,
 )

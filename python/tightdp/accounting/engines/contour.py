@@ -33,18 +33,14 @@ class Contour:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
         sampled, mu2 = _losses(parts)
-        status, lower, upper, terms, _, _ = _core.contour_epsilon(
-            sampled, mu2, direction == "add", delta, _TOLERANCE
-        )
+        status, lower, upper, terms, _, _ = _core.contour_epsilon(sampled, mu2, direction == "add", delta, _TOLERANCE)
         if status != "certified":
             return Interval(0.0, math.inf, {})
         return Interval(lower, upper, dict(zip(_TERMS, terms, strict=True)))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
         sampled, mu2 = _losses(parts)
-        status, lower, upper, terms, _, _ = _core.contour_delta(
-            sampled, mu2, direction == "add", epsilon, _TOLERANCE
-        )
+        status, lower, upper, terms, _, _ = _core.contour_delta(sampled, mu2, direction == "add", epsilon, _TOLERANCE)
         if status != "certified":
             return Interval(0.0, 1.0, {})
         return Interval(lower, upper, dict(zip(_TERMS, terms, strict=True)))

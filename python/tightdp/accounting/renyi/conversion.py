@@ -1,5 +1,4 @@
-"""From moments to (epsilon, delta), optimal for each order, minimised over orders (docs/theory/conversions.md section
-2).
+"""From moments to (epsilon, delta), minimised over orders (docs/theory/conversions.md section 2).
 
 delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c} for every c > 0 (Canonne, Kamath and Steinke 2020, Proposition 12).
 Whatever order the search ends at, the bound holds there; the search only has to be good.

@@ -1,0 +1,144 @@
+"""Moments against their definition, conversions against exact curves."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.accounting.renyi import quadrature, sampled
+from tightdp.accounting.renyi.moments import log_moment
+
+ORDERS = [0.01, 0.5, 1.0, 3.7, 30.0]
+
+
+def expected(atoms, c):
+    return mp.log(mp.fsum(p * mp.exp(c * y) for y, p in atoms))
+
+
+def binary(e):
+    p = 1 / (1 + mp.exp(-mp.mpf(e)))
+    return [(mp.mpf(e), p), (-mp.mpf(e), 1 - p)]
+
+
+@pytest.mark.parametrize("c", ORDERS)
+def test_moments_of_laws_with_formulas(c):
+    with mp.workdps(50):
+        for e in (1e-6, 0.3, 5.0):
+            truth = expected(binary(e), c)
+            assert truth <= log_moment(dp.PureDP(e), c) <= truth * (1 + 1e-9)
+            c_, mu = mp.mpf(c), 1 / mp.mpf(1 / e)
+            truth = mp.log(((c_ + 1) * mp.exp(c_ * mu) + c_ * mp.exp(-(c_ + 1) * mu)) / (2 * c_ + 1))
+            found = log_moment(dp.Laplace(1 / e), c)
+            assert truth <= found <= truth * (1 + 1e-9) + 1e-15
+        for p, buckets in ((0.5, 2), (0.01, 7), (1.0, 3)):
+            wrong = mp.mpf(p) / buckets
+            right = 1 - mp.mpf(p) + wrong
+            atoms = [(mp.log(right / wrong), right), (-mp.log(right / wrong), wrong), (0, (buckets - 2) * wrong)]
+            truth = expected(atoms, c)
+            assert truth - mp.mpf(10) ** -45 <= log_moment(dp.RandomizedResponse(p, buckets), c) <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("order", [2, 3, 17, 150])
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 30.0])
+@pytest.mark.parametrize("q", [1e-9, 0.01, 0.9])
+def test_sampled_gaussian_moments_by_both_methods(order, sigma, q):
+    with mp.workdps(60):
+        q_, s = mp.mpf(q), mp.mpf(sigma)
+        terms = (
+            mp.binomial(order, j) * q_**j * (1 - q_) ** (order - j) * mp.exp(j * (j - 1) / (2 * s * s))
+            for j in range(order + 1)
+        )
+        truth = mp.log(mp.fsum(terms))
+        j = np.arange(2.0, order + 1)
+        exact = sampled._integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q)
+        assert truth <= exact <= truth * (1 + 1e-9)
+        assert truth <= quadrature.log_moment(sigma, q, order - 1.0) <= truth * (1 + 1e-9) + 1e-14
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "order"), [(1.0, 0.01, 1.5), (2.0, 0.1, 10.3), (0.5, 0.2, 3.7), (1.0, 0.5, 1.01)]
+)
+def test_sampled_gaussian_moments_of_fractional_order(sigma, q, order):
+    with mp.workdps(30):
+        density = lambda u: mp.npdf(u) * (1 - q + q * mp.exp(u / sigma - 0.5 / sigma**2)) ** mp.mpf(order)  # noqa: E731
+        truth = mp.log(mp.quad(density, [-mp.inf, -10, -5, 0, 5, 10, 20, 40, mp.inf]))
+        assert truth <= quadrature.log_moment(sigma, q, order - 1) <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("c", ORDERS)
+def test_moments_under_add_are_no_larger(c):
+    """E_Q[W^{-c}] <= E_Q[W^{c+1}] for symmetric pairs (docs/theory/conversions.md section 4)."""
+    for q in (1e-3, 0.3, 0.9):
+        for sigma in (0.5, 2.0):
+            u = np.linspace(-30, 30, 60001)
+            w = 1 - q + q * np.exp(u / sigma - 0.5 / sigma**2)
+            add = np.sum(w**-c * np.exp(-u * u / 2)) * 1e-3 / math.sqrt(2 * math.pi)
+            assert math.log(add) <= log_moment(dp.PoissonSampled(dp.Gaussian(sigma), q), c) + 1e-12
+
+
+def test_a_chord_bounds_the_moments_between_integers():
+    for c in (0.3, 1.5, 6.25):
+        chord = sampled.sampled(lambda order: order * (order + 1) / 2, 0.1, c)
+        assert chord >= quadrature.log_moment(1.0, 0.1, c)
+
+
+EXACT = [
+    dp.Gaussian(2.0) * 10,
+    dp.Gaussian(1e-3) * 10**9,
+    dp.Gaussian(1e6) * 1,
+    dp.PureDP(0.5) * 40,
+    dp.PureDP(10.0) * 10,
+    dp.RandomizedResponse(0.5, 2) * 5,
+    dp.ApproximateDP(0.5, 1e-9) * 40,
+    dp.Laplace(1.0) * 1,
+    dp.BoundedRange(1.0) * 1,
+    dp.PoissonSampled(dp.Gaussian(0.7), 0.2) * 1,
+    dp.PoissonSampled(dp.Laplace(0.7), 0.2) * 1,
+    dp.PoissonSampled(dp.ApproximateDP(0.7, 1e-9), 0.2) * 1,
+]
+
+
+@pytest.mark.parametrize("run", EXACT, ids=repr)
+def test_renyi_bounds_the_exact_curve(run):
+    for delta in (0.3, 1e-6, 1e-200):
+        upper = run.epsilon(delta, engine="renyi").upper
+        exact = run.epsilon(delta)
+        assert upper >= exact.lower
+    for eps in (-1.0, 0.0, 0.5, 5.0):
+        assert run.delta(eps, engine="renyi").upper >= run.delta(eps).lower
+
+
+def test_the_conversion_is_the_optimal_one_for_zcdp():
+    """delta = inf_a e^{(a-1)(a rho - eps)}/(a-1) (1-1/a)^a, minimised by brute force."""
+    rho, eps = 0.05, 1.0
+    a = 1 + np.geomspace(1e-2, 1e3, 200_001)
+    best = np.min((a - 1) * (a * rho - eps) - np.log(a - 1) + a * np.log1p(-1 / a))
+    b = dp.ZCDP(rho).delta(eps)
+    assert b.upper == pytest.approx(math.exp(best), rel=1e-8) and b.lower == 0 and b.engine.startswith("renyi")
+    assert dp.ZCDP(rho).epsilon(b.upper).upper == pytest.approx(eps, rel=1e-8)
+
+
+def test_zcdp_is_served_by_renyi_alone_and_adds():
+    assert (dp.ZCDP(0.1) * 3).epsilon(1e-5).upper == pytest.approx(dp.ZCDP(0.3).epsilon(1e-5).upper)
+    assert (dp.ZCDP(0.02) + dp.Gaussian(3.0)).epsilon(1e-5).lower == dp.Gaussian(3.0).epsilon(1e-5).lower
+    with pytest.raises(ValueError, match="engine 'closed_form' cannot serve"):
+        dp.ZCDP(0.1).epsilon(1e-5, engine="closed_form")
+
+
+def test_bounded_range_composes_as_zcdp_and_not_as_its_envelope():
+    b = (dp.BoundedRange(0.1) * 300).epsilon(1e-5)
+    assert b.upper <= dp.ZCDP(300 * 0.1**2 / 8).epsilon(1e-5).upper * (1 + 1e-12)
+    member = (dp.PureDP(0.05) * 300).epsilon(1e-5)
+    assert b.lower == member.lower and b.upper <= 1.1 * member.upper
+
+
+def test_gdp_is_exact_for_gaussians_and_an_estimate_otherwise():
+    assert dp.Gaussian(2.0).epsilon(1e-5, engine="gdp").upper == dp.Gaussian(2.0).epsilon(1e-5).upper
+    b = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).epsilon(1e-5, engine="gdp")
+    assert b.engine == "gdp" and "central limit theorem (no bound)" in b.error_budget
+    mu = math.sqrt(1000 * 0.01**2 * math.expm1(1.0))
+    assert b.upper == pytest.approx(dp.Gaussian(1 / mu).epsilon(1e-5).upper, rel=1e-12)
+    with pytest.raises(ValueError, match="engine 'gdp' cannot serve"):
+        dp.Laplace(1.0).epsilon(1e-5, engine="gdp")
