@@ -54,6 +54,15 @@ def test_gaussian_epsilon_inverts_delta(sigma, delta, count):
     assert b.width <= 1e-11 * max(b.upper, float(mu)) and b.engine == "closed_form"
 
 
+@pytest.mark.parametrize("sigma", [1e-300, 1e-12, 1e11, 1e300])
+def test_gaussians_far_out_are_bounded_more_loosely_but_bounded(sigma):
+    b, mu = dp.Gaussian(sigma).epsilon(1e-5), 1 / mp.mpf(sigma)
+    assert b.lower <= mu * mu / 2 + 5 * mu
+    assert sigma < 1e-150 or b.upper <= (mu * mu / 2 + 5 * mu) * (1 + mp.mpf(10) ** -8)
+    truth = gaussian_delta(mu, mp.mpf(0)) if mu < 1e20 else mp.mpf(1)
+    holds(dp.Gaussian(sigma).delta(0.0), truth)
+
+
 def test_gaussians_merge_by_their_squared_ratios():
     mixed = dp.Gaussian(3.0) * 9 + dp.Gaussian(4.0) * 16 + dp.Gaussian(1.0)
     truth = gaussian_delta(mp.sqrt(3), mp.mpf(2))

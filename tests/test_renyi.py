@@ -135,7 +135,8 @@ def test_bounded_range_composes_as_zcdp_and_not_as_its_envelope():
 
 
 def test_gdp_is_exact_for_gaussians_and_an_estimate_otherwise():
-    assert dp.Gaussian(2.0).epsilon(1e-5, engine="gdp").upper == dp.Gaussian(2.0).epsilon(1e-5).upper
+    gaussian = dp.Gaussian(2.0)
+    assert gaussian.epsilon(1e-5, engine="gdp").upper == pytest.approx(gaussian.epsilon(1e-5).upper, rel=1e-14)
     b = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).epsilon(1e-5, engine="gdp")
     assert b.engine == "gdp" and "central limit theorem (no bound)" in b.error_budget
     mu = math.sqrt(1000 * 0.01**2 * math.expm1(1.0))

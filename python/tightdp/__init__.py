@@ -1,7 +1,9 @@
 """Certified two-sided bounds for differential privacy, and private training charged for what it releases."""
 
 from ._core import __version__
+from .accounting.accountant import Accountant
 from .accounting.bound import Bound
+from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
 from .mechanisms import (
     ZCDP,
@@ -22,6 +24,7 @@ from .noise import Philox, RandomSource, SecureRandom
 
 __all__ = [
     "ZCDP",
+    "Accountant",
     "ApproximateDP",
     "Bound",
     "BoundedRange",
@@ -40,4 +43,6 @@ __all__ = [
     "RandomizedResponse",
     "SecureRandom",
     "__version__",
+    "calibrate",
+    "noise_multiplier",
 ]

@@ -103,15 +103,15 @@ def _auto(
         found = ask(engine, parts)
         if loose:  # a lower bound of the pair is none of the class
             found = found._replace(lower=best.lower)
-        if found.lower > best.lower or found.upper < best.upper or not names:
+        if found.lower > best.lower or found.upper < best.upper:
             tighter = found.upper < best.upper
             lower, upper = max(found.lower, best.lower), min(found.upper, best.upper)
             assert lower <= upper, f"engines {names} and {engine.name} contradict each other: {best}, {found}"
-            best = Interval(lower, upper, found.budget if tighter or not names else best.budget)
+            best = Interval(lower, upper, found.budget if tighter or not best.budget else best.budget)
             names.append(engine.name)
-        if not loose and _narrow(best, width):
+        if not loose and (engine is closed_form.ENGINE or _narrow(best, width)):
             break
-    return Answer(best, "+".join(names))
+    return Answer(best, "+".join(names) or "trivial")
 
 
 def _narrow(interval: Interval, width: float) -> bool:

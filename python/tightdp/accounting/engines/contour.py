@@ -19,6 +19,10 @@ _TOLERANCE = 1e-11
 """Relative error of delta aimed at: rounding alone costs about this at a million steps, and less buys no speed."""
 
 
+_LEAST, _MOST = 1e-6, 1e12
+"""Noise multipliers far beyond use, where squares of them or of their inverses still do not over- or underflow."""
+
+
 class Contour:
     name = "contour"
 
@@ -29,6 +33,8 @@ class Contour:
             base = mechanism.mechanism if isinstance(mechanism, PoissonSampled) else mechanism
             if not isinstance(base, Gaussian):
                 return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
+            if not _LEAST <= base.noise_multiplier <= _MOST:
+                return f"it serves noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:

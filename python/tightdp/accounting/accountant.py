@@ -1,0 +1,135 @@
+"""A running account: what was released so far, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .. import _check
+from ..mechanisms import Mechanism
+from .bound import Bound
+from .composable import Composable
+from .composition import Composition
+from .options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Neighbors
+from .serial import from_plain, to_plain
+
+_VERSION = 1
+
+
+class Accountant:
+    """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
+
+    Which mechanism comes next must not depend on what earlier ones released; where it does, use ``PrivacyFilter``.
+    ``neighbors`` is the relation that questions are asked under unless they name one. Equal to another accountant with
+    the same history under the same relation.
+
+    >>> import tightdp as dp
+    >>> account = dp.Accountant()
+    >>> account.compose(dp.PoissonSampled(dp.Gaussian(1.0), 0.01), count=1000)
+    >>> round(account.epsilon(1e-5).upper, 6)
+    1.828237
+    >>> dp.Accountant.from_json(account.to_json()) == account
+    True
+    """
+
+    def __init__(self, *, neighbors: Neighbors = "add_or_remove") -> None:
+        _check.choice("neighbors", neighbors, NEIGHBORS)
+        self.neighbors: Neighbors = neighbors
+        self._history: list[tuple[Mechanism, int]] = []
+        self._composition = Composition()
+
+    def compose(self, mechanism: Composable, count: int = 1) -> None:
+        """Records ``count`` releases of a mechanism, or of a composition as a whole."""
+        if not isinstance(mechanism, Composable):
+            raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
+        count = _check.count("count", count)
+        times = [(mechanism, 1)] if isinstance(mechanism, Mechanism) else mechanism._composition().parts
+        for each, inner in times:
+            last, before = self._history[-1] if self._history else (None, 0)
+            if last == each:
+                self._history[-1] = (each, before + inner * count)
+            else:
+                self._history.append((each, inner * count))
+        self._composition = self._composition + mechanism * count
+
+    @property
+    def history(self) -> tuple[tuple[Mechanism, int], ...]:
+        """What was released, in order; equal releases in a row are one entry with their number."""
+        return tuple(self._history)
+
+    @property
+    def composition(self) -> Composition:
+        """All of it as one value."""
+        return self._composition
+
+    def epsilon(
+        self,
+        delta: float,
+        *,
+        neighbors: Neighbors | None = None,
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Bound:
+        """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
+        return self._composition.epsilon(
+            delta,
+            neighbors=neighbors or self.neighbors,
+            engine=engine,
+            width=width,
+            eps_error=eps_error,
+            delta_error=delta_error,
+        )
+
+    def delta(
+        self,
+        epsilon: float,
+        *,
+        neighbors: Neighbors | None = None,
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Bound:
+        """Bounds on delta at ``epsilon`` of everything released so far."""
+        return self._composition.delta(
+            epsilon,
+            neighbors=neighbors or self.neighbors,
+            engine=engine,
+            width=width,
+            eps_error=eps_error,
+            delta_error=delta_error,
+        )
+
+    def __len__(self) -> int:
+        """How many releases there were."""
+        return sum(count for _, count in self._history)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Accountant):
+            return NotImplemented
+        return self.neighbors == other.neighbors and self._history == other._history
+
+    __hash__ = None  # type: ignore[assignment]  # an account changes
+
+    def __repr__(self) -> str:
+        return f"<Accountant of {self._composition!r}, neighbors={self.neighbors!r}>"
+
+    def to_json(self) -> str:
+        """The account as JSON text; doubles survive exactly."""
+        history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self._history]
+        return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
+
+    @classmethod
+    def from_json(cls, text: str) -> Accountant:
+        """The account that ``to_json`` wrote; ValueError or TypeError for anything else."""
+        plain: Any = json.loads(text)
+        if not isinstance(plain, dict) or plain.get("tightdp_accountant") != _VERSION:
+            raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
+        account = cls(neighbors=plain.get("neighbors", "add_or_remove"))
+        for entry in plain.get("history", ()):
+            if not isinstance(entry, dict):
+                raise TypeError(f"history must be a list of mechanisms with counts, got {entry!r}")
+            account.compose(from_plain(entry.get("mechanism")), entry.get("count", 1))
+        return account

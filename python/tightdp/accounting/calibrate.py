@@ -1,0 +1,205 @@
+"""The parameter that just meets a privacy target: certified, for what counts is the UPPER bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .. import _check
+from ..mechanisms import Gaussian, PoissonSampled
+from . import queries
+from .composable import Composable
+from .laws.gaussian import Gaussian as GaussianCurve
+from .options import DELTA_ERROR, EPS_ERROR, WIDTH, Neighbors, Options, options
+from .root import boundary
+
+LEAST, MOST = 1e-9, 1e15
+"""Default range of a parameter that is searched."""
+_TOLERANCE = 1e-9
+"""Relative: of the parameter, or of the epsilon that the result is short of the target."""
+_FLOOR = 1e-300
+"""Stands for an epsilon of 0 on the logarithmic scale."""
+
+
+def calibrate(
+    factory: Callable[[Any], Composable],
+    *,
+    epsilon: float,
+    delta: float,
+    low: float = LEAST,
+    high: float = MOST,
+    integer: bool = False,
+    neighbors: Neighbors = "add_or_remove",
+    engine: str = "auto",
+    width: float = WIDTH,
+    eps_error: float = EPS_ERROR,
+    delta_error: float = DELTA_ERROR,
+) -> float:
+    """The parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
+
+    Where more of the parameter is more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
+    target; where it is less (steps, sampling probability), the largest. Which of the two is found out. The result was
+    asked for its bound: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it, or x is within
+    1e-9 of the boundary. With ``integer`` x is the exact boundary among integers. A parameter that ``factory``
+    refuses with ValueError counts as one that does not meet the target. Guarantee, neighbouring relation and engines
+    are those of ``Composable.epsilon``.
+
+    Raises ValueError where no parameter in the range meets the target, or where the bound does not depend on it.
+
+    >>> import tightdp as dp
+    >>> sigma = dp.calibrate(lambda s: dp.Gaussian(s) * 10, epsilon=1.0, delta=1e-6)
+    >>> (dp.Gaussian(sigma) * 10).epsilon(1e-6).upper <= 1.0
+    True
+    """
+    target = _check.nonnegative("epsilon", epsilon)
+    delta = _check.open_unit("delta", delta)
+    low, high = _check.positive("low", low), _check.positive("high", high)
+    if not low < high:
+        raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
+    asked = options(neighbors, engine, width, eps_error, delta_error)
+    if integer:
+        low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
+
+    def gap(x: float) -> float:
+        try:
+            composition = factory(round(x) if integer else x)._composition()
+        except ValueError:
+            return math.inf
+        return _gap(queries.epsilon(composition, delta, asked).upper, target)
+
+    start = min(max(1.0, low), high)
+    slope = _slope(gap, start, low, high, integer)
+    if slope is None:
+        raise ValueError(
+            f"factory must build something whose epsilon depends on its parameter: at delta={delta!r} it does not "
+            f"between {low!r} and {high!r}"
+        )
+    if integer:
+        return _integer_boundary(gap, slope < 0, int(low), int(high), target)
+    found = boundary(gap, start, slope, low, high, _TOLERANCE)
+    if found is None:
+        raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
+    return found
+
+
+def _gap(upper: float, target: float) -> float:
+    """Logarithm of upper / target: at most 0 just where the target is met."""
+    if upper <= target:
+        return min(math.log(upper / target), 0.0) if upper > 0 else -math.inf
+    return max(math.log(upper / max(target, _FLOOR)), 5e-324) if upper < math.inf else math.inf
+
+
+def _slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
+    """Sign, and a guess of the size, of d gap / d log x, from points around ``start``; None where gap is constant."""
+    here = gap(start)
+    ratio = 2.0
+    while start * ratio <= high or start / ratio >= low:
+        if start * ratio <= high:
+            above = gap(start * ratio)
+            if above != here:
+                return _guess(above - here, ratio)
+        if start / ratio >= low and not integer:
+            below = gap(start / ratio)
+            if below != here:
+                return _guess(here - below, ratio)
+        ratio *= ratio
+    return None
+
+
+def _guess(rise: float, ratio: float) -> float:
+    """A slope of the right sign and of a size that steps can rely on."""
+    steepness = abs(rise) / math.log(ratio)
+    return math.copysign(min(max(steepness, 0.25), 4.0) if math.isfinite(steepness) else 1.0, rise)
+
+
+def _integer_boundary(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
+    """Gallops from ``low``, doubling the distance, then bisects."""
+
+    def below(n: int) -> bool:  # on the side of ``low``
+        return (gap(n) <= 0) != falling
+
+    unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
+    if not below(low):
+        if falling:
+            return low
+        raise ValueError(unmet)
+    inside, step = low, 1
+    while inside + step < high and below(inside + step):
+        inside, step = inside + step, 2 * step
+    outside = min(inside + step, high)
+    if outside == high and below(high):
+        if falling:
+            raise ValueError(unmet)
+        return high
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if below(middle) else (inside, middle)
+    return outside if falling else inside
+
+
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    sampling_probability: float = 1.0,
+    steps: int = 1,
+    *,
+    neighbors: Neighbors = "add_or_remove",
+    engine: str = "auto",
+    width: float = WIDTH,
+    eps_error: float = EPS_ERROR,
+    delta_error: float = DELTA_ERROR,
+) -> float:
+    """The smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
+
+    ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. The search starts from the closed
+    form of the central limit and takes a handful of bounds. A target that any noise meets (delta above the chance of
+    being sampled at all) returns the smallest multiplier searched, 1e-4.
+
+    >>> import tightdp as dp
+    >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)
+    >>> round(s, 6)
+    0.959116
+    """
+    target = _check.positive("epsilon", epsilon)
+    delta = _check.open_unit("delta", delta)
+    q = _check.probability("sampling_probability", sampling_probability)
+    steps = _check.count("steps", steps)
+    asked = options(neighbors, engine, width, eps_error, delta_error)
+    gap = partial(_training_gap, q=q, steps=steps, target=target, delta=delta, asked=asked)
+    start = _limit(target, delta, q, steps) * (2 if neighbors == "replace" else 1)
+    found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
+    if found is None:
+        raise ValueError(
+            f"epsilon={target!r} is not met at delta={delta!r} by any noise multiplier up to {_SIGMAS[1]:g}"
+        )
+    return found
+
+
+_SIGMAS = 1e-4, 1e12
+
+
+def _training_gap(sigma: float, q: float, steps: int, target: float, delta: float, asked: Options) -> float:
+    run = PoissonSampled(Gaussian(sigma), q) * steps
+    return _gap(queries.epsilon(run, delta, asked).upper, target)
+
+
+def _limit(epsilon: float, delta: float, q: float, steps: int) -> float:
+    """Where steps q^2 (e^{1/sigma^2} - 1) = mu^2 for the mu of (epsilon, delta); for q = 1 sigma = sqrt(steps)/mu."""
+    mu = _gaussian_mu(epsilon, delta)
+    if q == 1:
+        return min(max(math.sqrt(steps) / mu, _SIGMAS[0]), _SIGMAS[1])
+    rate = mu * mu / steps / q / q
+    return min(max(1 / math.sqrt(math.log1p(rate)) if rate > 1e-15 else rate**-0.5, _SIGMAS[0]), _SIGMAS[1])
+
+
+def _gaussian_mu(epsilon: float, delta: float) -> float:
+    """The mu of a Gaussian whose delta(epsilon) is about ``delta``, by a few secant steps."""
+    start = epsilon / math.sqrt(2 * math.log(1.25 / delta))
+
+    def gap(mu: float) -> float:
+        found = GaussianCurve(mu * mu).delta(epsilon).hi
+        return (math.log(found) if found > 0 else -800.0) - math.log(delta)
+
+    return boundary(gap, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start

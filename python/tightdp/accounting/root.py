@@ -1,0 +1,73 @@
+"""The boundary of a monotone condition, found on the logarithmic scale with few evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+MOST_STEPS = 200
+"""Evaluations before giving up: bisection alone takes 60 from a bracket of 1e30 down to 1e-9."""
+_LONGEST = math.log(8.0)
+"""Longest step, in the logarithm, while one side of the boundary has not been seen."""
+
+
+def boundary(
+    gap: Callable[[float], float],
+    start: float,
+    slope: float,
+    low: float,
+    high: float,
+    tolerance: float,
+) -> float | None:
+    """A point where ``gap`` <= 0, within ``tolerance`` of the boundary of all such points; None where there is none.
+
+    ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if > 0; of infinite or no meaningful size where
+    it is far from 0. ``slope`` guesses d gap / d log x. The point is within a relative ``tolerance`` of the boundary,
+    or has a gap in [-tolerance, 0]. x stays in [low, high].
+    """
+    falling = slope < 0
+    least, most = math.log(low), math.log(high)
+    good: tuple[float, float] | None = None  # (log x, gap) nearest to the boundary on either side
+    bad: tuple[float, float] | None = None
+    previous: tuple[float, float] | None = None
+    at = min(max(math.log(start), least), most)
+    stalled = 0
+    for _ in range(MOST_STEPS):
+        value = gap(min(max(math.exp(at), low), high))
+        here = (at, value)
+        if value <= 0:
+            stalled = stalled + 1 if good is not None else 0
+            good = here
+            if value >= -tolerance or at == (least if falling else most):
+                return min(max(math.exp(at), low), high)
+        else:
+            stalled = 0
+            bad = here
+            if at == (most if falling else least):
+                return None
+        if good is not None and bad is not None and abs(good[0] - bad[0]) <= tolerance:
+            return min(max(math.exp(good[0]), low), high)
+        following = _secant(previous or (good if bad is here else bad), here, slope, tolerance)
+        if good is not None and bad is not None:
+            inside = min(good[0], bad[0]), max(good[0], bad[0])
+            if not inside[0] < following < inside[1] or stalled > 2:
+                following, stalled = 0.5 * (good[0] + bad[0]), 0
+        else:
+            away = following - at
+            outward = falling == (value > 0)  # which way the boundary lies
+            away = min(max(abs(away), tolerance), _LONGEST) * (1 if outward else -1)
+            following = min(max(at + away, least), most)
+        previous, at = here, following
+    return None if good is None else min(max(math.exp(good[0]), low), high)
+
+
+def _secant(before: tuple[float, float] | None, here: tuple[float, float], slope: float, tolerance: float) -> float:
+    """Where the line through both points meets -tolerance / 2: a little inside, so that the last step ends it."""
+    aim = here[1] + 0.5 * tolerance
+    if not math.isfinite(aim):
+        return here[0] + math.copysign(_LONGEST, -slope * aim)
+    if before is not None and math.isfinite(before[1]) and before[0] != here[0]:
+        steepness = (here[1] - before[1]) / (here[0] - before[0])
+        if steepness * slope > 0:
+            return here[0] - aim / steepness
+    return here[0] - aim / slope

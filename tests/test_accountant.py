@@ -1,0 +1,78 @@
+import json
+
+import pytest
+from test_mechanisms import EVERY
+
+import tightdp as dp
+
+STEP = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
+
+
+def test_an_account_answers_as_the_composition_does():
+    account = dp.Accountant()
+    assert account.epsilon(1e-5).upper == 0 and len(account) == 0
+    for _ in range(300):
+        account.compose(STEP)
+    account.compose(dp.Gaussian(50.0), count=2)
+    account.compose(STEP * 700)
+    run = STEP * 1000 + dp.Gaussian(50.0) * 2
+    assert account.composition == run and len(account) == 1002
+    assert account.epsilon(1e-5) == run.epsilon(1e-5)
+    assert account.delta(2.0) == run.delta(2.0)
+    assert account.history == ((STEP, 300), (dp.Gaussian(50.0), 2), (STEP, 700))
+
+
+def test_json_round_trip_of_every_mechanism():
+    account = dp.Accountant(neighbors="remove")
+    for i, mechanism in enumerate(EVERY):
+        account.compose(mechanism, count=i + 1)
+    again = dp.Accountant.from_json(account.to_json())
+    assert again == account and again.composition == account.composition and again.neighbors == "remove"
+    assert again != dp.Accountant() and account != "something else"
+    again.compose(EVERY[0])
+    assert again != account
+
+
+def test_the_relation_of_an_account_is_the_default_of_its_questions():
+    account = dp.Accountant(neighbors="add")
+    account.compose(STEP, count=1000)
+    assert account.epsilon(1e-5) == (STEP * 1000).epsilon(1e-5, neighbors="add")
+    assert account.epsilon(1e-5, neighbors="remove") == (STEP * 1000).epsilon(1e-5, neighbors="remove")
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "arguments"),
+    [(TypeError, "mechanism", (1.0,)), (ValueError, "count", (STEP, 0)), (TypeError, "count", (STEP, 1.5))],
+)
+def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
+    account = dp.Accountant()
+    with pytest.raises(error, match=f"^{name} must be"):
+        account.compose(*arguments)
+    assert account == dp.Accountant()
+    with pytest.raises(ValueError, match=r"^neighbors must be one of"):
+        dp.Accountant(neighbors="swap")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "text"),
+    [
+        (ValueError, "text must be", "[]"),
+        (ValueError, "text must be", '{"tightdp_accountant": 99}'),
+        (ValueError, "", "not json"),
+        (TypeError, "history must be", '{"tightdp_accountant": 1, "history": [3]}'),
+        (TypeError, "mechanism must be", '{"tightdp_accountant": 1, "history": [{}]}'),
+        (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": "eval"}}]}'),
+    ],
+)
+def test_what_is_no_account_is_refused(error, message, text):
+    with pytest.raises(error, match=message):
+        dp.Accountant.from_json(text)
+
+
+def test_wrong_parameters_in_json_are_named():
+    plain = json.loads('{"tightdp_accountant": 1, "history": [{"mechanism": {"type": "Gaussian", "sigma": 1}}]}')
+    with pytest.raises(TypeError, match="mechanism must have the parameters of its type"):
+        dp.Accountant.from_json(json.dumps(plain))
+    plain["history"][0]["mechanism"] = {"type": "Gaussian", "noise_multiplier": -1}
+    with pytest.raises(ValueError, match="noise_multiplier must be a number in"):
+        dp.Accountant.from_json(json.dumps(plain))
