@@ -2,27 +2,13 @@
 #include "../src/cpu/parallel.hpp"
 #include "../src/cpu/random.hpp"
 #include "bind.hpp"
+#include "sealed_stream.hpp"
 
 namespace {
 
+using tightdp::bindings::SealedStream;
 using tightdp::random::Generator;
 using tightdp::random::RandomStream;
-
-// Holds a key that Python cannot read, and forgets it at the end.
-class SealedStream {
-  public:
-    explicit SealedStream(const RandomStream& stream) : stream_(stream) {}
-    SealedStream(const SealedStream&) = delete;
-    SealedStream& operator=(const SealedStream&) = delete;
-    ~SealedStream() {
-        volatile std::uint32_t* key = stream_.key;
-        for (int i = 0; i < 8; ++i) key[i] = 0;
-    }
-    const RandomStream& operator*() const { return stream_; }
-
-  private:
-    RandomStream stream_;
-};
 
 std::unique_ptr<SealedStream> chacha_stream(const std::string& key, std::uint64_t stream) {
     if (key.size() != 32) throw std::invalid_argument("key must be 32 bytes");

@@ -5,6 +5,7 @@
 
 void bind_contour(py::module_& m);
 void bind_fft(py::module_& m);
+void bind_gradients(py::module_& m);
 void bind_special(py::module_& m);
 void bind_random(py::module_& m);
 
@@ -13,6 +14,7 @@ PYBIND11_MODULE(_core, m) {
     m.attr("__version__") = TIGHTDP_VERSION;
     bind_contour(m);
     bind_fft(m);
+    bind_gradients(m);
     bind_special(m);
     bind_random(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },

@@ -5,6 +5,7 @@ from .accounting.accountant import Accountant
 from .accounting.bound import Bound
 from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
+from .gradients import add_noise, clip_and_noise, clipped_sum
 from .mechanisms import (
     ZCDP,
     ApproximateDP,
@@ -43,6 +44,9 @@ __all__ = [
     "RandomizedResponse",
     "SecureRandom",
     "__version__",
+    "add_noise",
     "calibrate",
+    "clip_and_noise",
+    "clipped_sum",
     "noise_multiplier",
 ]

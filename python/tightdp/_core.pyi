@@ -21,6 +21,23 @@ def normals_of_words(words: NDArray[np.uint32], single: bool) -> NDArray[Any]: .
 def max_threads() -> int: ...
 def set_max_threads(count: int) -> None: ...
 
+# gradients
+def describe_rows(array: Any) -> tuple[tuple[int, ...], str | None, bool, bool]: ...
+def clipped_sum(
+    grads: list[Any],
+    outs: list[Any],
+    max_norm: float,
+    normalize: bool,
+    stability: float,
+    weights: NDArray[np.float64] | None,
+    center: NDArray[np.float64] | None,
+    inverse_scale: NDArray[np.float64] | None,
+    deviation: float,
+    stream: RandomStream | None,
+    accumulate: bool,
+    norms: NDArray[np.float64] | None,
+) -> None: ...
+
 # fft
 def rfft_forward(x: ArrayLike) -> NDArray[np.float64]: ...
 def rfft_inverse(spectrum: ArrayLike) -> NDArray[np.float64]: ...

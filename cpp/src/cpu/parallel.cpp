@@ -23,6 +23,9 @@ void pause() noexcept {
 // that an idle pool costs nothing.
 constexpr int kSpins = 1000;
 
+// A few microseconds: past that the other thread has most likely lost its processor.
+constexpr int kBarrierSpins = 200;
+
 int processors() noexcept {
     if (const char* text = std::getenv("TIGHTDP_NUM_THREADS")) {
         const long n = std::strtol(text, nullptr, 10);
@@ -115,7 +118,7 @@ void SpinBarrier::wait(int workers) noexcept {
         return;
     }
     for (int spin = 0; generation_.load() == generation; ++spin)
-        spin < kSpins ? pause() : (void)sched_yield();
+        spin < kBarrierSpins ? pause() : (void)sched_yield();
 }
 
 }  // namespace tightdp

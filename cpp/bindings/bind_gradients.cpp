@@ -1,0 +1,66 @@
+// tightdp._core: per-example clipping. What the arguments mean and how they are checked:
+// python/tightdp/gradients.py.
+#include "../src/cpu/clipped_sum.hpp"
+#include "bind.hpp"
+#include "dlpack.hpp"
+#include "sealed_stream.hpp"
+
+namespace {
+
+using tightdp::ClipRequest;
+using tightdp::Dtype;
+using tightdp::bindings::RowsView;
+using tightdp::bindings::SealedStream;
+using Vector = py::array_t<double, py::array::c_style>;
+
+const double* data_or_null(const std::optional<Vector>& v) {
+    return v ? v->data() : nullptr;
+}
+
+// (shape, dtype name or None, whether each row is one run in memory, whether it can be written)
+py::tuple describe(const py::object& array) {
+    const RowsView view = tightdp::bindings::rows_view(array);
+    const py::object dtype =
+        view.dtype ? py::object(py::str(tightdp::bindings::name_of(*view.dtype))) : py::none();
+    return py::make_tuple(py::tuple(py::cast(view.shape)), dtype, view.contiguous, view.writable);
+}
+
+void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
+                 bool normalize, double stability, const std::optional<Vector>& weights,
+                 const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
+                 double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms) {
+    ClipRequest request;
+    std::vector<RowsView> views;
+    if (grads.size() != outs.size()) throw std::invalid_argument("as many outputs as inputs, please");
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+        views.push_back(tightdp::bindings::rows_view(grads[i]));
+        const RowsView& in = views.back();
+        const RowsView out = tightdp::bindings::rows_view(outs[i]);
+        request.rows = static_cast<std::size_t>(in.shape.at(0));
+        request.dtype = in.dtype.value();
+        request.out_double = out.dtype.value() == Dtype::float64;
+        request.segments.push_back({in.data, in.stride, static_cast<std::size_t>(in.columns()), out.data});
+    }
+    request.accumulate = accumulate;
+    request.max_norm = max_norm;
+    request.rule = normalize ? tightdp::clipping::Rule::normalize : tightdp::clipping::Rule::flat;
+    request.stability = stability;
+    request.weights = data_or_null(weights);
+    request.center = data_or_null(center);
+    request.inverse_scale = data_or_null(inverse_scale);
+    request.deviation = deviation;
+    request.stream = stream ? &**stream : nullptr;
+    request.norms = norms ? norms->mutable_data() : nullptr;
+    py::gil_scoped_release release;
+    tightdp::clipped_sum(request);
+}
+
+}  // namespace
+
+void bind_gradients(py::module_& m) {
+    m.def("describe_rows", &describe, py::arg("array"));
+    m.def("clipped_sum", &clipped_sum, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),
+          py::arg("normalize"), py::arg("stability"), py::arg("weights"), py::arg("center"),
+          py::arg("inverse_scale"), py::arg("deviation"), py::arg("stream"), py::arg("accumulate"),
+          py::arg("norms"));
+}

@@ -1,0 +1,23 @@
+// A random stream whose key Python cannot read, and which forgets it at the end.
+#pragma once
+
+#include "tightdp/random/tile.hpp"
+
+namespace tightdp::bindings {
+
+class SealedStream {
+  public:
+    explicit SealedStream(const random::RandomStream& stream) : stream_(stream) {}
+    SealedStream(const SealedStream&) = delete;
+    SealedStream& operator=(const SealedStream&) = delete;
+    ~SealedStream() {
+        volatile std::uint32_t* key = stream_.key;
+        for (int i = 0; i < 8; ++i) key[i] = 0;
+    }
+    const random::RandomStream& operator*() const { return stream_; }
+
+  private:
+    random::RandomStream stream_;
+};
+
+}  // namespace tightdp::bindings

@@ -1,0 +1,63 @@
+// By what one example is multiplied: docs/theory/clipping.md, sections 1 and 2.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#include "../config.hpp"
+
+namespace tightdp::clipping {
+
+// flat: min(1, C / n) (Abadi et al. 2016). normalize: C / (n + stability) (Bu et al. 2023, "automatic
+// clipping").
+enum class Rule : int { flat, normalize };
+
+// What a row goes through after it was multiplied, which decides how far under C the factor stays.
+struct Rounding {
+    double slack;    // relative: largest error of the norm plus that of one rounded product
+    bool to_single;  // the factor is rounded down to 24 bits
+};
+
+// float32 and narrower: rows are multiplied in float32, one rounding of 2^-24 a product; their norms are sums
+// of exact squares in double, whose error the second term covers for any number of columns that fits in
+// memory.
+TIGHTDP_HD inline Rounding single_rounding() noexcept {
+    return {0x1p-24 + 0x1p-36, true};
+}
+
+// float64, and any row that is centred or scaled: a chain of at most `longest_chain` additions and three more
+// roundings.
+TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
+    return {(longest_chain + 8) * 0x1p-53, false};
+}
+
+// The largest float32 (as a double) <= x, for x in [2^-126, 2^127].
+TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= ~uint64_t{0x1fffffff};
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
+// The factor F >= 0 for an example of computed norm `norm`.
+// Precondition: max_norm > 0; weight >= 0 finite; stability > 0 under `normalize`.
+// Postcondition: the row F g, each product rounded, has L2 norm <= weight * max_norm; F = 0 where the norm is
+// not finite, so that an example with an infinity or NaN contributes nothing. F = weight exactly where the
+// norm is clear of max_norm (flat) and the weight needs no rounding.
+TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
+                                     Rounding rounding) noexcept {
+    if (!(norm <= 1.7976931348623157e308)) return 0.0;
+    const double safe = max_norm * (1.0 - rounding.slack);
+    double factor = 1.0;
+    if (rule == Rule::normalize)
+        factor = safe / (norm + stability);
+    else if (norm > safe)
+        factor = safe / norm;
+    factor *= weight;
+    // Below 2^-126 a float32 loses bits and its products with them; what is that small is nothing.
+    if (rounding.to_single) return factor < 0x1p-126 ? 0.0 : round_down_to_single(factor);
+    return factor;
+}
+
+}  // namespace tightdp::clipping

@@ -1,0 +1,49 @@
+// float16 and bfloat16 as bits, and as the float32 of the same value.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#include "../config.hpp"
+
+namespace tightdp::clipping {
+
+struct Float16 {
+    uint16_t bits;
+};
+
+struct BFloat16 {
+    uint16_t bits;
+};
+
+TIGHTDP_FORMULA float as_float(uint32_t bits) noexcept {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+TIGHTDP_FORMULA float to_float(float x) noexcept {
+    return x;
+}
+
+TIGHTDP_FORMULA float to_float(BFloat16 x) noexcept {
+    return as_float(uint32_t{x.bits} << 16);
+}
+
+// Exact, subnormals, infinities and NaNs included; branch-free, so it vectorises.
+TIGHTDP_FORMULA float to_float(Float16 x) noexcept {
+    const uint32_t magnitude = (uint32_t{x.bits} & 0x7fffu) << 13;
+    const uint32_t sign = (uint32_t{x.bits} & 0x8000u) << 16;
+    // Exponents are rebiased by 127 - 15; infinity and NaN go to the top. A subnormal is read as the mantissa
+    // of a number in [2^-14, 2^-13), from which 2^-14 is taken: no float32 subnormal appears, which would be
+    // slow.
+    const uint32_t rebias = magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u;
+    const float subnormal = as_float(magnitude + 0x38800000u) - 0x1p-14f;
+    const float normal = as_float(magnitude + rebias);
+    const float value = magnitude < 0x00800000u ? subnormal : normal;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return as_float(bits | sign);
+}
+
+}  // namespace tightdp::clipping

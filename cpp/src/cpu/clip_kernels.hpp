@@ -1,0 +1,41 @@
+// The loops of clipping over one tile of columns, one copy an instruction set. All variants return the same
+// bits.
+#pragma once
+
+#include "dispatch.hpp"
+
+namespace tightdp {
+
+enum class Dtype : int { float16, bfloat16, float32, float64 };
+
+// Columns in a tile: its sums (4 KB) and the rows' pieces being added stay in the first-level cache.
+inline constexpr long kTileColumns = 512;
+// Rows that are added in the row's own precision before the sum in double takes them.
+inline constexpr int kGroup = 4;
+
+// A centre and the inverse of a scale, at the tile's first column; null where rows are taken as they are.
+struct Transform {
+    const double* center;
+    const double* inverse_scale;
+};
+
+struct ClipKernels {
+    // sum of squares of `n` <= kTileColumns entries of a row, (g - a) / b under a transform. Prefetches
+    // `ahead` bytes past the entries it reads.
+    double (*squares)(const void* row, long n, long ahead, Transform transform);
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j]; prefetches the same place of next[r]
+    // unless null.
+    void (*add_rows)(double* sums, const void* const rows[kGroup], const double factors[kGroup], long n,
+                     bool fresh, const void* const next[kGroup], Transform transform);
+};
+
+// out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null.
+struct FinishKernels {
+    void (*single)(float* out, const double* sums, const float* noise, double deviation, long n, bool add);
+    void (*full)(double* out, const double* sums, const double* noise, double deviation, long n, bool add);
+};
+
+TIGHTDP_DECLARE_SIMD(ClipKernels, clip_kernels, (Dtype dtype, bool transformed))
+TIGHTDP_DECLARE_SIMD(FinishKernels, finish_kernels, ())
+
+}  // namespace tightdp

@@ -1,0 +1,52 @@
+// How a call of clipped_sum is cut up: tiles of columns, stripes of tiles, blocks of rows. Depends on shapes
+// alone, except for the number of rows in a block, which no result depends on.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "clipped_sum.hpp"
+
+namespace tightdp {
+
+struct ClipTile {
+    std::size_t segment;
+    std::size_t column;  // in the segment
+    std::size_t first;   // over all segments
+    long columns;
+};
+
+// Rows of one block at most: what one thread keeps of their state is small, and 64 streams still prefetch
+// well.
+inline constexpr std::size_t kBlockRows = 64;
+
+struct ClipPlan {
+    std::vector<ClipTile> tiles;
+    // A stripe is a run of tiles; norms are summed stripe by stripe, and threads get whole stripes.
+    std::vector<std::size_t> stripes;  // first tile of each, then the number of tiles
+    std::size_t columns = 0;
+    std::size_t row_bytes = 0;
+    // Rows are cut into chunks of this many, each with sums of its own, where the columns are too few to
+    // share out.
+    std::size_t chunk_rows = 0;
+    // Additions that one entry's square goes through on its way to the norm.
+    double longest_chain = 0;
+
+    explicit ClipPlan(const ClipRequest& request);
+    std::size_t stripe_count() const noexcept { return stripes.size() - 1; }
+    std::size_t chunk_count(std::size_t rows) const noexcept {
+        return rows == 0 ? 1 : (rows + chunk_rows - 1) / chunk_rows;
+    }
+};
+
+// Rows in a block for threads that each hold `columns_share` of the columns, and whether two blocks fit the
+// second-level cache: then the norms of the next block are taken while the present one is added.
+struct BlockSize {
+    std::size_t rows;
+    bool pipelined;
+};
+BlockSize block_size(std::size_t bytes_per_row) noexcept;
+
+std::size_t element_size(Dtype dtype) noexcept;
+
+}  // namespace tightdp

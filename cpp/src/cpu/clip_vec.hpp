@@ -1,0 +1,120 @@
+// A register of floats and the two registers of doubles of the same columns. For .simd.cpp files only.
+#pragma once
+
+#include "tightdp/clipping/narrow_float.hpp"
+
+#if defined(TIGHTDP_ISA_avx2) || defined(TIGHTDP_ISA_avx512)
+#include <immintrin.h>
+#endif
+
+namespace tightdp::TIGHTDP_ISA {
+
+#define TIGHTDP_CLIP_INLINE static inline __attribute__((always_inline))
+
+#if defined(TIGHTDP_ISA_avx512)
+inline constexpr int kWidth = 16;
+#elif defined(TIGHTDP_ISA_avx2)
+inline constexpr int kWidth = 8;
+#else
+inline constexpr int kWidth = 4;
+#endif
+
+using FloatVec = float __attribute__((vector_size(4 * kWidth)));
+using DoubleVec = double __attribute__((vector_size(4 * kWidth)));
+// Of any alignment, in memory.
+using FloatsAt = float __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
+using DoublesAt = double __attribute__((vector_size(4 * kWidth), aligned(8), may_alias));
+
+// kWidth columns as doubles.
+struct Wide {
+    DoubleVec low, high;
+};
+
+TIGHTDP_CLIP_INLINE Wide operator+(const Wide& a, const Wide& b) {
+    return {a.low + b.low, a.high + b.high};
+}
+TIGHTDP_CLIP_INLINE Wide operator-(const Wide& a, const Wide& b) {
+    return {a.low - b.low, a.high - b.high};
+}
+TIGHTDP_CLIP_INLINE Wide operator*(const Wide& a, const Wide& b) {
+    return {a.low * b.low, a.high * b.high};
+}
+TIGHTDP_CLIP_INLINE Wide operator*(const Wide& a, double b) {
+    return {a.low * b, a.high * b};
+}
+
+TIGHTDP_CLIP_INLINE FloatVec load(const float* p) {
+    return *reinterpret_cast<const FloatsAt*>(p);
+}
+
+template <class T>
+TIGHTDP_CLIP_INLINE FloatVec load_narrow(const T* p) {
+    float x[kWidth];
+    for (int i = 0; i < kWidth; ++i) x[i] = clipping::to_float(p[i]);
+    return load(x);
+}
+TIGHTDP_CLIP_INLINE FloatVec load(const clipping::Float16* p) {
+    return load_narrow(p);
+}
+TIGHTDP_CLIP_INLINE FloatVec load(const clipping::BFloat16* p) {
+    return load_narrow(p);
+}
+
+// Floats as doubles, exactly. Intrinsics, since GCC 12 takes a detour through halves for
+// __builtin_convertvector; the masked ones with a full mask, since it warns of the undefined pass-through of
+// the others.
+TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
+#if defined(TIGHTDP_ISA_avx512)
+    const auto low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
+    const auto high = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    return {(DoubleVec)_mm512_maskz_cvtps_pd(0xff, (__m256)low),
+            (DoubleVec)_mm512_maskz_cvtps_pd(0xff, (__m256)high)};
+#elif defined(TIGHTDP_ISA_avx2)
+    return {(DoubleVec)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x)),
+            (DoubleVec)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1))};
+#else
+    return {DoubleVec{x[0], x[1]}, DoubleVec{x[2], x[3]}};
+#endif
+}
+
+// The same straight from memory, where the conversion reads for itself.
+TIGHTDP_CLIP_INLINE Wide load_wide(const float* p) {
+#if defined(TIGHTDP_ISA_avx512)
+    return {(DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)),
+            (DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p + 8))};
+#elif defined(TIGHTDP_ISA_avx2)
+    return {(DoubleVec)_mm256_cvtps_pd(_mm_loadu_ps(p)), (DoubleVec)_mm256_cvtps_pd(_mm_loadu_ps(p + 4))};
+#else
+    return widen(load(p));
+#endif
+}
+
+TIGHTDP_CLIP_INLINE Wide load_wide(const double* p) {
+    const auto* const at = reinterpret_cast<const DoublesAt*>(p);
+    return {at[0], at[1]};
+}
+TIGHTDP_CLIP_INLINE Wide load_wide(const clipping::Float16* p) {
+    return widen(load(p));
+}
+TIGHTDP_CLIP_INLINE Wide load_wide(const clipping::BFloat16* p) {
+    return widen(load(p));
+}
+
+TIGHTDP_CLIP_INLINE void store(double* p, const Wide& x) {
+    auto* const at = reinterpret_cast<DoublesAt*>(p);
+    at[0] = x.low;
+    at[1] = x.high;
+}
+
+// a + x * x where x * x is exact (24-bit x), so that fusing changes no bit.
+TIGHTDP_CLIP_INLINE DoubleVec add_exact_square(DoubleVec a, DoubleVec x) {
+#if defined(TIGHTDP_ISA_avx512)
+    return (DoubleVec)_mm512_fmadd_pd((__m512d)x, (__m512d)x, (__m512d)a);
+#elif defined(TIGHTDP_ISA_avx2)
+    return (DoubleVec)_mm256_fmadd_pd((__m256d)x, (__m256d)x, (__m256d)a);
+#else
+    return a + x * x;
+#endif
+}
+
+}  // namespace tightdp::TIGHTDP_ISA
