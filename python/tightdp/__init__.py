@@ -5,6 +5,7 @@ from .accounting.accountant import Accountant
 from .accounting.bound import Bound
 from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
+from .ghost import ghost_clipped_sum, ghost_norms
 from .gradients import add_noise, clip_and_noise, clipped_sum
 from .mechanisms import (
     ZCDP,
@@ -48,5 +49,7 @@ __all__ = [
     "calibrate",
     "clip_and_noise",
     "clipped_sum",
+    "ghost_clipped_sum",
+    "ghost_norms",
     "noise_multiplier",
 ]
