@@ -58,7 +58,7 @@ def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
     [
         (ValueError, "text must be", "[]"),
         (ValueError, "text must be", '{"tightdp_accountant": 99}'),
-        (ValueError, "", "not json"),
+        (ValueError, "Expecting value", "not json"),
         (TypeError, "history must be", '{"tightdp_accountant": 1, "history": [3]}'),
         (TypeError, "mechanism must be", '{"tightdp_accountant": 1, "history": [{}]}'),
         (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": "eval"}}]}'),

@@ -5,6 +5,7 @@ from .accounting.accountant import Accountant
 from .accounting.bound import Bound
 from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
+from .accounting.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .ghost import ghost_clipped_sum, ghost_norms
 from .gradients import add_noise, clip_and_noise, clipped_sum
 from .mechanisms import (
@@ -30,6 +31,7 @@ __all__ = [
     "ApproximateDP",
     "Bound",
     "BoundedRange",
+    "BudgetExceeded",
     "Composition",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -37,8 +39,10 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "Odometer",
     "Philox",
     "PoissonSampled",
+    "PrivacyFilter",
     "PureDP",
     "RandomAllocation",
     "RandomSource",

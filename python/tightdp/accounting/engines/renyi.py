@@ -16,7 +16,7 @@ class Renyi:
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            if log_moment(_without_failure(mechanism)[0], 0.01) == INF:
+            if log_moment(without_failure(mechanism)[0], 0.01) == INF:
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
 
@@ -51,13 +51,13 @@ def split(parts: Parts) -> tuple[Parts, Range]:
     log_kept = Range(0.0)
     kept = []
     for mechanism, count in parts:
-        rest, failure = _without_failure(mechanism)
+        rest, failure = without_failure(mechanism)
         log_kept += count * log1p(-Range(failure))
         kept.append((rest, count))
     return tuple(kept), (-expm1(log_kept)).clamp(0.0, 1.0)
 
 
-def _without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
+def without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
     """A mechanism of finite moments that this one is except with some probability.
 
     Sampling is left out where approximate mechanisms are sampled: by joint convexity it only helps.

@@ -22,34 +22,34 @@ _REFINE = 28
 
 def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
     """Least upper bound of epsilon(delta) over the orders searched, not below 0; inf where every moment is."""
-    return max(_minimum(lambda c: epsilon_at(c, log_moment(c), delta)), 0.0)
+    return max(minimum(lambda c: epsilon_at(c, log_moment(c), delta)), 0.0)
 
 
 def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Least upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return min(up(exp(_minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))).hi, 0.0), 1.0)
+    return min(up(exp(minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))).hi, 0.0), 1.0)
 
 
 def epsilon_at(c: float, moment: float, delta: float) -> float:
     """Upper bound of epsilon from the one order c + 1; it may be negative."""
     if not moment < INF:
         return INF
-    return ((moment + _log_kappa(c) - log(delta)) / c).hi
+    return ((moment + log_kappa(c) - log(delta)) / c).hi
 
 
 def log_delta_at(c: float, moment: float, epsilon: float) -> float:
     """Upper bound of log delta from the one order c + 1."""
     if not moment < INF:
         return INF
-    return (moment + _log_kappa(c) - Range(c) * epsilon).hi
+    return (moment + log_kappa(c) - Range(c) * epsilon).hi
 
 
-def _log_kappa(c: float) -> Range:
+def log_kappa(c: float) -> Range:
     """c log c - (1+c) log(1+c) = -log(1+c) - c log(1 + 1/c)."""
     return -log1p(c) - c * log1p(1 / Range(c))
 
 
-def _minimum(value: Callable[[float], float]) -> float:
+def minimum(value: Callable[[float], float]) -> float:
     """Minimum over c of a quasi-convex function that may be infinite from some c on."""
     best_at, best, c = _LEAST, value(_LEAST), _LEAST
     worse = 0

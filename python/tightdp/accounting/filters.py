@@ -1,0 +1,195 @@
+"""Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
+
+The filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
+under adaptive choice, and is not offered: an adversary with two levels of noise reaches more than twice the target
+(filters.md section 7, tests/test_filters.py). What is offered has costs that add and a sure cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from .. import _check
+from ..mechanisms import Mechanism
+from .composable import Composable
+from .composition import Composition
+from .engines.renyi import without_failure
+from .families import Family, GaussianCaps, RenyiOrder, ZeroConcentrated, charged
+from .options import NEIGHBORS, Neighbors
+from .outward import INF, Range, down, log1p
+
+FAMILIES = ("renyi", "zcdp", "gaussian")
+
+
+class BudgetExceeded(RuntimeError):
+    """A release was refused because it would not be covered by the guarantee; nothing was spent."""
+
+
+class PrivacyFilter:
+    """Holds any adaptive sequence of releases to (``epsilon``, ``delta``)-DP, however each depends on the ones before.
+
+    Ask ``can_spend``, or ``spend`` and catch ``BudgetExceeded``, BEFORE running a mechanism.
+
+    Parameters
+    ----------
+    epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
+    family : what is added up, fixed in advance.
+        "renyi" (default): the Renyi divergence of one order. Charges every mechanism.
+        "zcdp": rho. Charges mechanisms that are zCDP; one on a Poisson sample as if on all records.
+        "gaussian": 1/noise_multiplier^2 of Gaussians, the tightest for those, sampled ones as if on all records; and
+        beside them the releases listed in ``others``, each up to its count.
+    order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
+    expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee.
+    others : of family "gaussian", releases of other mechanisms to keep room for
+    failure : part of ``delta`` set aside for mechanisms that are only approximately private ("renyi" alone)
+
+    Guarantee: the outputs up to any time chosen in the light of them are (``epsilon``, ``delta``)-DP.
+
+    >>> import tightdp as dp
+    >>> f = dp.PrivacyFilter(1.0, 1e-6)
+    >>> f.can_spend(dp.Gaussian(1.0))
+    False
+    >>> f.spend(dp.Gaussian(10.0))
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        family: Literal["renyi", "zcdp", "gaussian"] = "renyi",
+        order: float | None = None,
+        expected: Composable | None = None,
+        others: Composable | None = None,
+        failure: float = 0.0,
+        neighbors: Neighbors = "add_or_remove",
+    ) -> None:
+        self.epsilon = _check.positive("epsilon", epsilon)
+        self.delta = _check.open_unit("delta", delta)
+        _check.choice("family", family, FAMILIES)
+        _check.choice("neighbors", neighbors, NEIGHBORS)
+        if family != "renyi" and (order is not None or expected is not None or failure):
+            raise ValueError(f"order, expected and failure must be left out for family {family!r}")
+        if family != "gaussian" and others is not None:
+            raise ValueError(f"others must be left out for family {family!r}")
+        self.neighbors: Neighbors = neighbors
+        self._failure_cap = _check.nonnegative("failure", failure)
+        if not self._failure_cap < self.delta:
+            raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
+        self._family = self._build(family, (Range(self.delta) - self._failure_cap).lo, order, expected, others)
+        self._spent, self._failed = Range(0.0), Range(0.0)
+        self._history: list[tuple[Mechanism, int]] = []
+        self._others_left = dict(self._family.left) if isinstance(self._family, GaussianCaps) else {}
+
+    def _build(
+        self, family: str, delta: float, order: float | None, expected: Composable | None, others: Composable | None
+    ) -> Family:
+        if family == "zcdp":
+            return ZeroConcentrated(self.epsilon, delta)
+        if family == "gaussian":
+            parts = () if others is None else others._composition().parts
+            return GaussianCaps(
+                self.epsilon, delta, Composition((charged(mechanism, self.neighbors), n) for mechanism, n in parts)
+            )
+        if order is not None:
+            order = _check.real("order", order, "a number in (1, inf)")
+            if not order > 1:
+                raise ValueError(f"order must be a number in (1, inf), got {order!r}")
+        if expected is not None:
+            expected = Composition(
+                (charged(without_failure(mechanism)[0], self.neighbors), n) for mechanism, n in expected._composition()
+            )
+        return RenyiOrder(self.epsilon, delta, order, expected)
+
+    @property
+    def cap(self) -> float:
+        """How much may be spent, in ``unit``."""
+        return self._family.cap
+
+    @property
+    def unit(self) -> str:
+        """What is added up."""
+        return self._family.unit
+
+    @property
+    def spent(self) -> float:
+        """How much was spent, rounded up."""
+        return self._spent.hi
+
+    @property
+    def history(self) -> tuple[tuple[Mechanism, int], ...]:
+        """What was spent, in order."""
+        return tuple(self._history)
+
+    def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
+        """Whether ``count`` more releases of ``mechanism`` are covered."""
+        return self._after(mechanism, count) is not None
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
+        after = self._after(mechanism, count)
+        if after is None:
+            raise BudgetExceeded(
+                f"{count} x {mechanism!r} would exceed the filter: {self.spent:.6g} of {self.cap:.6g} "
+                f"({self.unit}) are spent, and this costs {self._cost(mechanism) * count:.6g}"
+            )
+        self._spent, self._failed, others = after
+        if others is not None:
+            self._others_left[others] -= count
+        self._history.append((mechanism, count))
+
+    def _cost(self, mechanism: Mechanism) -> float:
+        return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
+
+    def _after(self, mechanism: Mechanism, count: int) -> tuple[Range, Range, Mechanism | None] | None:
+        """The account after the release, and the reserve it would come from; None where it is not covered."""
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+        count = _check.count("count", count)
+        paid = charged(mechanism, self.neighbors)
+        if self._others_left.get(paid, 0) >= count:
+            return self._spent, self._failed, paid
+        kept, failure = without_failure(paid)
+        cost = self._family.cost(kept)
+        if cost == INF:
+            return None
+        spent = self._spent + count * Range(cost)
+        failed = self._failed + count * -log1p(-Range(failure)) if failure < 1 else Range(INF)
+        allowed = (-log1p(-Range(self._failure_cap))).lo
+        if spent.hi > self.cap or (failure and failed.hi > allowed):
+            return None
+        return spent, failed, None
+
+
+class Odometer:
+    """The epsilon that holds for what was released so far, out of ``levels`` fixed in advance.
+
+    Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest level that is not
+    exceeded: releases are never refused. Guarantee (filters.md section 6): with P and Q the laws of all outputs,
+    ended at any time chosen in the light of them, and e(x) the answer then, P(S) <= sum over S of e^{e(x)} Q(x) +
+    delta.
+    """
+
+    def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
+        self.delta = _check.open_unit("delta", delta)
+        self.levels = tuple(sorted({_check.positive("levels", level) for level in levels}))
+        if not self.levels:
+            raise ValueError("levels must be at least one epsilon in (0, inf)")
+        each = down(self.delta / len(self.levels), 2.0**-52)
+        self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
+        self._alive = 0
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Records ``count`` releases, before they are run."""
+        for i, level in enumerate(self._filters):
+            if i >= self._alive:
+                try:
+                    level.spend(mechanism, count)
+                except BudgetExceeded:
+                    self._alive = i + 1
+
+    @property
+    def epsilon(self) -> float:
+        """The smallest level that covers everything recorded; infinite beyond the last."""
+        return self.levels[self._alive] if self._alive < len(self.levels) else INF
