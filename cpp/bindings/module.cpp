@@ -4,6 +4,7 @@
 #include "../src/cpu/dispatch.hpp"
 
 void bind_contour(py::module_& m);
+void bind_simd_math(py::module_& m);
 void bind_fft(py::module_& m);
 void bind_gradients(py::module_& m);
 void bind_special(py::module_& m);
@@ -13,6 +14,7 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
     bind_contour(m);
+    bind_simd_math(m);
     bind_fft(m);
     bind_gradients(m);
     bind_special(m);
