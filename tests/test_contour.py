@@ -142,11 +142,12 @@ def test_plain_gaussian_equals_the_closed_form(mu2, eps):
     assert exact_lower <= upper
 
 
-@given(settings_, st.floats(1e-3, 10), st.floats(1e-30, 1e-2), st.booleans())
+@given(settings_, st.floats(1e-3, 10), st.floats(1e-30, 1e-2))
 @settings(max_examples=60, deadline=None)
-def test_a_plain_gaussian_in_the_mixture_is_the_limit_of_sampling_almost_always(part, mu2, target, add):
-    mixed = epsilon([part], target, add, mu2=mu2)
-    limit = epsilon([part, (1 / math.sqrt(mu2), 1 - 1e-13, 1.0)], target, add)
+def test_a_plain_gaussian_in_the_mixture_is_the_limit_of_sampling_almost_always(part, mu2, target):
+    # Under "remove" only: under "add" the mass 1e-13 that is not sampled caps the loss at 30.
+    mixed = epsilon([part], target, False, mu2=mu2)
+    limit = epsilon([part, (1 / math.sqrt(mu2), 1 - 1e-13, 1.0)], target, False)
     assume(mixed[0] == limit[0] == "certified")
     assert limit[1] <= mixed[2] * (1 + 1e-9)
     assert mixed[1] <= limit[2] * (1 + 1e-9)
@@ -155,9 +156,7 @@ def test_a_plain_gaussian_in_the_mixture_is_the_limit_of_sampling_almost_always(
 @pytest.mark.parametrize("target", [1e-5, 1e-100, 1e-300])
 @pytest.mark.parametrize("steps", [1e3, 1e9])
 def test_small_delta_and_many_steps_cost_no_accuracy(target, steps):
-    # The same total variance, so that both are ordinary settings.
-    q = 0.01 * math.sqrt(1e3 / steps)
-    status, lower, upper, _ = epsilon([(2.0, q, steps)], target, False)
+    status, lower, upper, _ = epsilon([(2.0, 0.01, steps)], target, False)
     assert status == "certified"
     assert upper - lower <= 1e-8 * upper
 

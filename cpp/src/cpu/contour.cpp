@@ -96,8 +96,8 @@ bool find_saddle(Cumulant& cumulant, bool by_delta, double target, double c_firs
         (gap > 0 ? low : high) = c;
         double step = gap / (c * v * (by_delta ? c : 1));
         if (!std::isfinite(step)) return false;
-        // The answer needs c to a per cent of the tilted width only.
-        if (std::abs(step) < 1e-3) return true;
+        // The abscissa only has to be good; Newton on the transform itself finds epsilon.
+        if (std::abs(gap) * (by_delta ? 1 : c) < 0.02) return true;
         step = std::clamp(step, -1.5, 1.5);
         double next = c * std::exp(step);
         if (!(next > low && next < high)) next = std::sqrt(low * high);
@@ -142,7 +142,10 @@ class Inversion {
     Inversion(const Composition& composition, double tolerance)
         : cumulant_(composition), tolerance_(std::clamp(tolerance, 1e-13, 1e-2)) {}
 
-    Status prepare(bool by_delta, double target);
+    // by_delta: target is ln delta; else it is epsilon, and known_log_delta may give ln delta of a first solution.
+    Status prepare(bool by_delta, double target, double known_log_delta = 1);
+    // Whether the abscissa is a saddle point. Where it is not the first solution says where to place it.
+    bool consistent() const { return consistent_; }
     Result solve_epsilon(double delta);
     Result solve_delta(double epsilon);
 
@@ -154,7 +157,8 @@ class Inversion {
         double above() const { return delta + truncation + quadrature + rounding; }
     };
     bool choose_period();
-    bool balance(bool by_delta, double target, bool consistent);
+    bool balance(bool by_delta, double target);
+    double lost() const;
     double log_tolerated() const { return log_delta_ + std::log(0.25 * tolerance_); }
     bool choose_length(double log_needed);
     void transform();
@@ -165,6 +169,7 @@ class Inversion {
     double tolerance_;
     Saddle saddle_{};
     double c_ = 0, sd_ = 0, log_delta_ = 0;
+    bool consistent_ = false;
     AliasSide left_, right_;
     CertifiedLogMgf k_{}, k_left_{}, k_right_{};
     double step_ = 0;
@@ -239,9 +244,16 @@ bool Inversion::choose_length(double log_needed) {
     return false;
 }
 
+// ln of |g(0)| over delta: the digits that the sum loses by cancellation, least at the saddle point.
+double Inversion::lost() const {
+    return saddle_.k.k0 - c_ * saddle_.epsilon - std::log(c_) - std::log1p(c_) - log_delta_;
+}
+
 // Moves the abscissa towards 0 while that shortens the period.
-bool Inversion::balance(bool by_delta, double target, bool consistent) {
-    double period = consistent ? 2 * kPi / step_ : kInfinity;
+bool Inversion::balance(bool by_delta, double target) {
+    double period = consistent_ ? 2 * kPi / step_ : kInfinity;
+    // e^8 still leaves twelve digits.
+    const double most_lost = std::max(8.0, lost() + 3);
     for (int i = 0; i < 40; ++i) {
         const Inversion before = *this;
         c_ *= 0.85;
@@ -249,11 +261,11 @@ bool Inversion::balance(bool by_delta, double target, bool consistent) {
         if (!cumulant_.at(c_, k) || !(k.k2 > 0)) return false;
         saddle_.k = k;
         sd_ = std::sqrt(k.k2);
-        if (by_delta) saddle_.epsilon = normal_epsilon(c_, k, target);
-        else log_delta_ = std::min(0.0, normal_log_delta(c_, k, target));
-        // Off the saddle point the sum cancels; e^8 still leaves twelve digits.
-        const double lost = k.k0 - c_ * saddle_.epsilon - std::log(c_) - std::log1p(c_) - log_delta_;
-        const bool found = (lost < 8 || !std::isfinite(period)) && choose_period();
+        if (!consistent_) {
+            if (by_delta) saddle_.epsilon = normal_epsilon(c_, k, target);
+            else log_delta_ = std::min(0.0, normal_log_delta(c_, k, target));
+        }
+        const bool found = (lost() < most_lost || !std::isfinite(period)) && choose_period();
         if (found && 2 * kPi / step_ < period) {
             period = 2 * kPi / step_;
         } else if (std::isfinite(period)) {
@@ -264,7 +276,7 @@ bool Inversion::balance(bool by_delta, double target, bool consistent) {
     return std::isfinite(period);
 }
 
-Status Inversion::prepare(bool by_delta, double target) {
+Status Inversion::prepare(bool by_delta, double target, double known_log_delta) {
     // First guess: the Gaussian of equal variance.
     double variance = cumulant_.mu2(), c_first = 1;
     {
@@ -277,16 +289,17 @@ Status Inversion::prepare(bool by_delta, double target) {
     }
     if (!find_saddle(cumulant_, by_delta, target, c_first, saddle_)) return Status::too_many_nodes;
     log_delta_ = by_delta ? target : std::min(0.0, saddle_.log_delta);
+    if (known_log_delta <= 0) log_delta_ = known_log_delta;
     sd_ = std::sqrt(saddle_.k.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     c_ = saddle_.c;
     // Where the law has a far lobe (small q, large sigma) the tilt jumps across it and no abscissa is a saddle point.
-    const bool consistent = by_delta ? std::abs(saddle_.log_delta - target) < 0.5
-                                     : std::abs(saddle_.epsilon - target) * c_ < 0.5;
+    consistent_ = known_log_delta <= 0 || (by_delta ? std::abs(saddle_.log_delta - target) < 0.5
+                                                    : std::abs(saddle_.epsilon - target) * c_ < 0.5);
     if (!by_delta) saddle_.epsilon = target;
     // The pole at 0 is kept two widths away if that can be had without tilting into such a lobe (where the variance
     // jumps): nearer, the left tail of e^{cx} delta(x) is long.
-    for (double widths = 2; consistent && widths > c_ * sd_; widths *= 0.8) {
+    for (double widths = 2; consistent_ && widths > c_ * sd_; widths *= 0.8) {
         Cumulants k;
         if (!cumulant_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         c_ = widths / sd_;
@@ -295,8 +308,8 @@ Status Inversion::prepare(bool by_delta, double target) {
         break;
     }
     if (!choose_period()) return Status::too_many_nodes;
-    if (!consistent || right_.period > 2 * left_.period)
-        if (!balance(by_delta, target, consistent)) return Status::too_many_nodes;
+    if (!consistent_ || right_.period > 2 * left_.period)
+        if (!balance(by_delta, target)) return Status::too_many_nodes;
     // Truncation: e^{K - c eps} rho / (pi S) within the tolerance, S at least one width.
     const double log_front = saddle_.k.k0 - c_ * saddle_.epsilon;
     if (!choose_length(log_front + std::log(sd_ / kPi) - log_tolerated())) return Status::slow_decay;
@@ -330,14 +343,17 @@ void Inversion::transform() {
         const double k = part.count();
         for (std::size_t m = 1; m <= n; ++m) {
             const double x = xi_re[m - 1], y = xi_im[m - 1];
-            const double log_modulus = 0.5 * std::log1p(std::max(-1 + 1e-300, x * (2 + x) + y * y));
+            // Relative to |xi| where that is small, relative to |1 + xi| where that is.
+            const double log_modulus = x > -0.5 ? 0.5 * std::log1p(x * (2 + x) + y * y)
+                                                : std::log(std::max(std::hypot(1 + x, y), 1e-300));
             const double angle = std::atan2(y, 1 + x);
             re_[m] += k * log_modulus;
             im_[m] += k * angle;
-            const double inverse = 1 / std::max(std::exp(log_modulus), 1e-300);
-            rule_[m] += k * rule * inverse;
-            round_[m] += k * rounding[m - 1] * inverse + kUnit * (6 * k * (std::abs(log_modulus) + std::abs(angle)) +
-                                                                  2 * (std::abs(re_[m]) + std::abs(im_[m])));
+            const double inverse = 1 / std::exp(log_modulus);
+            rule_[m] += k * std::log1p(rule * inverse);
+            round_[m] += k * std::log1p(rounding[m - 1] * inverse) +
+                         kUnit * (6 * k * (std::abs(log_modulus) + std::abs(angle)) +
+                                  2 * (std::abs(re_[m]) + std::abs(im_[m])));
         }
     }
     for (std::size_t m = 0; m <= n; ++m) {
@@ -348,15 +364,15 @@ void Inversion::transform() {
         round_[m] += 8 * kUnit * (std::abs(gauss_re) + std::abs(gauss_im) + std::abs(re_[m]) + std::abs(im_[m]) + 1);
         // Divided by z (z + 1).
         const double p = c_ * (c_ + 1) - s * s, r = s * (2 * c_ + 1), norm = p * p + r * r;
-        const double size = std::exp(re_[m]), co = std::cos(im_[m]), si = std::sin(im_[m]);
+        const double log_size = re_[m], size = std::exp(log_size), co = std::cos(im_[m]), si = std::sin(im_[m]);
         const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
-        const double modulus = size / std::sqrt(norm) * (m == 0 ? 0.5 : 1.0);
         re_[m] = m == 0 ? 0.5 * a : a;
         im_[m] = m == 0 ? 0.0 : b;
-        // |prod (a_j + e_j)^k - prod a_j^k| <= modulus * (e^{sum k e_j / |a_j|} - 1). The cross term
+        // |prod (a_j + e_j)^k - prod a_j^k| <= prod (|a_j| + |e_j|)^k - prod |a_j|^k, here e^{l + x} - e^l. The cross term
         // of the two kinds of error is charged to the rule.
-        rule_[m] = modulus * std::expm1(std::min(rule_[m], 700.0)) * std::exp(std::min(round_[m], 700.0));
-        round_[m] = modulus * std::expm1(std::min(round_[m] + 16 * kUnit, 700.0));
+        const double rule = rule_[m], round = round_[m] + 16 * kUnit, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
+        rule_[m] = std::exp(log_size + rule + round) * -std::expm1(-rule) * weight;
+        round_[m] = std::exp(log_size + round) * -std::expm1(-round) * weight;
     }
 }
 
@@ -449,15 +465,19 @@ Result Inversion::solve_delta(double epsilon) {
     return r;
 }
 
-template <class Solve>
-Result run(const Composition& composition, double tolerance, bool by_delta, double target, Solve solve) noexcept {
+Result invert(const Composition& composition, double tolerance, bool by_delta, double at) noexcept {
     try {
         Inversion inversion(composition, tolerance);
-        const Status status = inversion.prepare(by_delta, target);
         Result r;
-        if (status == Status::certified) r = solve(inversion);
-        else r.status = status;
-        return r;
+        r.status = inversion.prepare(by_delta, by_delta ? std::log(at) : at);
+        if (r.status != Status::certified) return r;
+        r = by_delta ? inversion.solve_epsilon(at) : inversion.solve_delta(at);
+        if (inversion.consistent() || r.status != Status::certified) return r;
+        const double epsilon = by_delta ? r.upper : at, log_delta = std::log(by_delta ? at : r.upper);
+        Inversion second(composition, tolerance);
+        if (second.prepare(false, epsilon, std::min(0.0, log_delta)) != Status::certified) return r;
+        const Result better = by_delta ? second.solve_epsilon(at) : second.solve_delta(at);
+        return better.status == Status::certified && better.upper - better.lower < r.upper - r.lower ? better : r;
     } catch (...) {  // memory: the caller turns to another engine
         return {};
     }
@@ -478,7 +498,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) n
         zero.status = Status::certified;
         return zero;
     }
-    Result r = run(composition, tolerance, true, std::log(delta), [&](Inversion& i) { return i.solve_epsilon(delta); });
+    Result r = invert(composition, tolerance, true, delta);
     if (r.status != Status::certified || r.lower == 0) {
         // Where delta(0) <= delta the curve need not be followed to negative epsilon.
         const Result at_zero = contour::delta(composition, 0, tolerance);
@@ -493,7 +513,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) n
 }
 
 Result delta(const Composition& composition, double epsilon, double tolerance) noexcept {
-    return run(composition, tolerance, false, epsilon, [&](Inversion& i) { return i.solve_delta(epsilon); });
+    return invert(composition, tolerance, false, epsilon);
 }
 
 }  // namespace tightdp::contour
