@@ -17,6 +17,8 @@ class Plan(NamedTuple):
     budget: Budget
     run: Callable[[Oracle, Gate, Vector], Vector]
     """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+    releases: int | None = None
+    """How many releases there will be; None when that depends on them."""
 
 
 class Algorithm(Protocol):

@@ -70,4 +70,4 @@ class DPSGD:
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(releases(noise)), run)
+        return Plan(FixedPlan(releases(noise)), run, steps)

@@ -44,7 +44,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     fit_intercept : whether a constant feature 1 is added
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible
         (Philox): for experiments, never for a release.
-    callback : called after each release with the number of releases so far
+    callback : called after each release with the number of releases so far and their total (None if adaptive)
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         regularization: float = 0.0,
         fit_intercept: bool = True,
         random_state: int | None = None,
-        callback: Callable[[int], object] | None = None,
+        callback: Callable[[int, int | None], object] | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.epsilon = epsilon
@@ -97,7 +97,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         public = Public(records, self._model.size, regularization)
         algorithm = NoisyGD() if self.algorithm is None else self.algorithm
         plan = algorithm.plan(public, target)
-        gate = Gate(plan.budget, source, self.callback)
+        gate = Gate(plan.budget, source, self._progress(plan.releases))
         oracle = Oracle(self._model, Records(features, targets), public)
         self._w: Vector = plan.run(oracle, gate, self._model.start(source.uniform))
         self.history_: tuple[Mechanism, ...] = gate.history
@@ -105,6 +105,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.privacy_: Bound = self.charged_.epsilon(target.delta)
         self.n_iter_ = len(self.history_)
         return self
+
+    def _progress(self, total: int | None) -> Callable[[int], object] | None:
+        callback = self.callback
+        return None if callback is None else lambda done: callback(done, total)
 
     def _build(self, features: int, classes: int) -> Model:
         raise NotImplementedError
@@ -247,7 +251,7 @@ class LinearSVC(LinearClassifier):
         regularization: float = 0.0,
         fit_intercept: bool = True,
         random_state: int | None = None,
-        callback: Callable[[int], object] | None = None,
+        callback: Callable[[int, int | None], object] | None = None,
     ) -> None:
         super().__init__(
             algorithm,

@@ -1,0 +1,38 @@
+"""A progress bar on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+WIDTH = 30
+INTERVAL = 0.1
+"""Seconds between two redraws: fast enough to look alive, too slow to cost anything."""
+
+
+class Progress:
+    """Call it with (done, total); total None draws a count alone. Draws nothing unless ``shown``."""
+
+    def __init__(self, shown: bool, stream: TextIO | None = None) -> None:
+        self._shown, self._stream = shown, stream or sys.stderr
+        self._start, self._drawn = time.monotonic(), -INTERVAL
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic() - self._start
+        if not self._shown or (done != total and now - self._drawn < INTERVAL):
+            return
+        self._drawn = now
+        if total is None:
+            line = f"{done} releases"
+        else:
+            filled = WIDTH * done // total
+            left = now / done * (total - done)
+            line = f"[{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} releases, {left:.0f} s left"
+        self._stream.write(f"\r{line:70s}")
+        self._stream.flush()
+
+    def close(self) -> None:
+        if self._shown and self._drawn >= 0:
+            self._stream.write("\r" + " " * 70 + "\r")
+            self._stream.flush()

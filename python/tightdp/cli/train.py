@@ -1,0 +1,168 @@
+"""tightdp train: a CSV file in, a private linear model and its privacy statement out."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..train.catalog import ALGORITHMS, MODELS
+from .csv_table import Column, Rows, encode, plan_columns
+from .progress import Progress
+
+EPILOG = """\
+Features are numbers clipped to public --bounds (default 0:1, and then all values must lie inside) and mapped to [0, 1], and
+columns named by --categorical as one feature a category. The model file holds all that may be published: weights, encoding,
+privacy statement. Taken as public, and to be checked by you: the number of records (or --public-size), the labels
+(or --classes), the categories that occur, the bounds. Accuracy on the training data is not printed, for it is not private.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Adds ``train`` to the subcommands of an ``argparse`` parser."""
+    p = commands.add_parser(
+        "train",
+        help="train a private linear model on a CSV file",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("data", type=Path, help="CSV file with a header")
+    p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
+    p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
+    p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
+    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
+    p.add_argument("--epsilon", type=float, help="target; left out, the algorithm's own noise_multiplier is reported")
+    p.add_argument("--delta", type=float, required=True)
+    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns, encoded one-hot")
+    p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
+    p.add_argument("--classes", metavar="LABEL,...", help="the public label set (default: the labels that occur)")
+    p.add_argument("--public-size", type=int, help="a public number of records (default: their true number)")
+    p.add_argument("--regularization", type=float, default=0.0)
+    p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
+    p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
+    p.add_argument("--seed", type=int, help="reproducible noise, NOT for releases (default: the secure generator)")
+    p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
+    p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
+    p.add_argument("--json", action="store_true", help="print the statement as JSON")
+    p.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
+    rows = Rows.read(arguments.data)
+    categorical = [name for name in arguments.categorical.split(",") if name]
+    columns = plan_columns(rows, arguments.label, categorical, _bounds(arguments.bounds))
+    X = encode(rows, columns, allow_missing=arguments.allow_missing)
+    y = np.array(rows.column(arguments.label))
+    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
+    classifier = MODELS[arguments.model](
+        _algorithm(arguments.algorithm, arguments.set),
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        classes=None if arguments.classes is None else np.array(arguments.classes.split(",")),
+        public_size=arguments.public_size,
+        regularization=arguments.regularization,
+        random_state=arguments.seed,
+        callback=progress,
+    )
+    try:
+        classifier.fit(X, y)
+    finally:
+        progress.close()
+    report = _statement(arguments, classifier)
+    out = arguments.out or arguments.data.with_suffix(".model.json")
+    out.write_text(json.dumps(_model(arguments, columns, classifier, report), indent=1) + "\n")
+    if arguments.test is not None:
+        test = Rows.read(arguments.test)
+        accuracy = classifier.score(encode(test, columns, allow_missing=False), test.column(arguments.label))
+        report["test_accuracy_not_private"] = round(float(accuracy), 6)
+    report["model_file"] = str(out)
+    print(json.dumps(report) if arguments.json else _sentences(report))
+    return 0
+
+
+def _algorithm(name: str, settings: list[str]) -> Any:
+    kind = ALGORITHMS[name]
+    known = {field.name for field in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in known:
+            raise ValueError(f"--set {setting}: {name} has the settings {', '.join(sorted(known))} (NAME=VALUE)")
+        try:
+            values[key] = json.loads(text)
+        except json.JSONDecodeError:
+            values[key] = text
+    return kind(**values)
+
+
+def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
+    bounds = {}
+    for part in ",".join(given).split(","):
+        if not part:
+            continue
+        name, _, span = part.rpartition("=")
+        low, _, high = span.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (0.0, 0.0)
+        if not (name and np.isfinite(pair).all() and pair[0] < pair[1]):
+            raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite")
+        bounds[name] = pair
+    return bounds
+
+
+def _statement(arguments: argparse.Namespace, classifier: Any) -> dict[str, Any]:
+    """What was released and what it cost: all of it may be published."""
+    bound = classifier.privacy_
+    return {
+        "epsilon": bound.upper,
+        "epsilon_lower": bound.lower,
+        "delta": arguments.delta,
+        "neighbors": "add or remove one record",
+        "charged": repr(classifier.charged_),
+        "engine": bound.engine,
+        "algorithm": repr(classifier.algorithm),
+        "public_by_assumption": {
+            "records": "given" if arguments.public_size is not None else "their true number",
+            "labels": "given" if arguments.classes is not None else "those that occur",
+            "categories": "those that occur" if arguments.categorical else "none",
+        },
+        "reproducible_noise_not_for_release": arguments.seed is not None,
+    }
+
+
+def _model(
+    arguments: argparse.Namespace, columns: tuple[Column, ...], classifier: Any, report: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "model": arguments.model,
+        "label": arguments.label,
+        "classes": classifier.classes_.tolist(),
+        "columns": [{"kind": type(c).__name__.lower(), **dataclasses.asdict(c)} for c in columns],
+        "features": [name for c in columns for name in c.features],
+        "coef": classifier.coef_.tolist(),
+        "intercept": classifier.intercept_.tolist(),
+        "privacy": dict(report),
+    }
+
+
+def _sentences(report: dict[str, Any]) -> str:
+    lines = [
+        f"({report['epsilon']:.6g}, {report['delta']:g})-differentially private, {report['neighbors']}; "
+        f"the bound is certified from {report['epsilon_lower']:.6g} to {report['epsilon']:.6g} ({report['engine']}).",
+        f"Charged: {report['charged']}",
+        "Public by assumption: " + ", ".join(f"{k} ({v})" for k, v in report["public_by_assumption"].items()) + ".",
+    ]
+    if report["reproducible_noise_not_for_release"]:
+        lines.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
+    if "test_accuracy_not_private" in report:
+        lines.append(f"Accuracy on the test file (not private): {report['test_accuracy_not_private']:.4f}")
+    return "\n".join([*lines, f"Model: {report['model_file']}"])

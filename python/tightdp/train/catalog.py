@@ -1,0 +1,17 @@
+"""Algorithms and models by the names the command line uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .dpagd import DPAGD
+from .dpsgd import DPSGD
+from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
+from .noisygd import NoisyGD
+
+ALGORITHMS: Mapping[str, type[Any]] = {"noisy-gd": NoisyGD, "dp-sgd": DPSGD, "dp-agd": DPAGD}
+"""Name to the dataclass of settings; the first is the default."""
+
+MODELS: Mapping[str, type[PrivateClassifier]] = {"logistic": LogisticRegression, "svm": LinearSVC}
+"""Name to the estimator; the first is the default."""
