@@ -40,6 +40,7 @@ from .model import CallableModel
 from .noisygd import NoisyGD
 from .optimizers import SGD, Adam
 from .oracle import Oracle, Public, Query
+from .perturbation import ObjectivePerturbation, OutputPerturbation
 from .records import Records
 
 __all__ = [
@@ -56,7 +57,9 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "NoisyGD",
+    "ObjectivePerturbation",
     "Oracle",
+    "OutputPerturbation",
     "Plan",
     "PrivateClassifier",
     "Public",

@@ -9,8 +9,15 @@ from .dpagd import DPAGD
 from .dpsgd import DPSGD
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .noisygd import NoisyGD
+from .perturbation import ObjectivePerturbation, OutputPerturbation
 
-ALGORITHMS: Mapping[str, type[Any]] = {"noisy-gd": NoisyGD, "dp-sgd": DPSGD, "dp-agd": DPAGD}
+ALGORITHMS: Mapping[str, type[Any]] = {
+    "noisy-gd": NoisyGD,
+    "dp-sgd": DPSGD,
+    "dp-agd": DPAGD,
+    "objective-perturbation": ObjectivePerturbation,
+    "output-perturbation": OutputPerturbation,
+}
 """Name to the dataclass of settings; the first is the default."""
 
 MODELS: Mapping[str, type[PrivateClassifier]] = {"logistic": LogisticRegression, "svm": LinearSVC}

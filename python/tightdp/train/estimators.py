@@ -94,7 +94,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         features, targets = self._checked(X, y)
         records = len(targets) if self.public_size is None else _check.count("public_size", self.public_size)
         self._model: Any = self._build(features.shape[1], len(self.classes_))
-        public = Public(records, self._model.size, regularization)
+        public = Public(records, self._model.size, regularization, getattr(self._model, "loss", None))
         algorithm = NoisyGD() if self.algorithm is None else self.algorithm
         plan = algorithm.plan(public, target)
         gate = Gate(plan.budget, source, self._progress(plan.releases))

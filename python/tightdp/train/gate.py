@@ -12,8 +12,9 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from .. import _check
-from ..mechanisms import BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
+from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from .budget import Budget
+from .minimum import Perturbed
 from .model import Vector
 from .oracle import Query
 from .sampling import Source, gumbel, laplace
@@ -49,7 +50,7 @@ class Gate:
 
     def gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
         """The query's value + N(0, (noise_multiplier * sensitivity)^2 I). An empty batch releases the noise alone."""
-        mechanism = self._spend(Gaussian(noise_multiplier), query)
+        mechanism = self._spend(Gaussian(noise_multiplier), query.sampling_probability)
         value = query.evaluate(self._source)
         deviation = noise_multiplier * query.sensitivity
         noisy: Vector = value + deviation * self._source.normal(value.size).reshape(value.shape)
@@ -68,14 +69,25 @@ class Gate:
             scale, draw = query.sensitivity / _check.positive("eta", mechanism.eta), gumbel
         else:
             scale, draw = query.sensitivity / _check.positive("epsilon", mechanism.nominal_epsilon), laplace
-        spent = self._spend(mechanism, query)
+        spent = self._spend(mechanism, query.sampling_probability)
         scores = query.evaluate(self._source) + offset
         noise = draw(self._source, scores.size)
         return self._released(int(np.argmin(scores - scale * noise)), spent)
 
-    def _spend(self, mechanism: Mechanism, query: Query) -> Mechanism:
-        if query.sampling_probability < 1.0:
-            mechanism = PoissonSampled(mechanism, query.sampling_probability)
+    def perturbed(
+        self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
+    ) -> Release[Vector]:
+        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), plus noise of ``cover`` times twice the
+        slack. What it costs is the caller's claim, ``charge``, with its proof in docs/theory/perturbation.md."""
+        spent = self._spend(charge)
+        inside = noise_multiplier * query.sensitivity * self._source.normal(query.shape[0])
+        value = query.evaluate(self._source, inside)
+        noisy: Vector = value + 2 * cover * query.slack * self._source.normal(value.size)
+        return self._released(noisy, spent)
+
+    def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
+        if sampling_probability < 1.0:
+            mechanism = PoissonSampled(mechanism, sampling_probability)
         self._budget.spend(mechanism)
         self._history.append(mechanism)  # charged from here on, whatever happens next
         return mechanism

@@ -3,6 +3,7 @@ is |r| |x| and a weighted sum of gradients is one matrix product: no per-example
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,6 +18,10 @@ class Loss(Protocol):
     """A loss of (margins, targets); targets are class indices."""
 
     outputs: int
+    lipschitz: float
+    """Largest norm of the residual."""
+    curvature: float
+    """Largest eigenvalue of the second derivative by z; infinite where the loss has kinks."""
 
     def value(self, z: Array, targets: NDArray[np.intp]) -> Array:
         """Loss per record, shape (n,)."""
@@ -28,7 +33,7 @@ class Loss(Protocol):
 class Logistic:
     """log(1 + exp(-y z)) with y = 2 target - 1."""
 
-    outputs = 1
+    outputs, lipschitz, curvature = 1, 1.0, 0.25
 
     def value(self, z: Array, targets: NDArray[np.intp]) -> Array:
         return _softplus(_signed(-z[:, 0], targets))
@@ -41,6 +46,8 @@ class Logistic:
 
 class Multinomial:
     """log(sum_j exp(z_j)) - z_target."""
+
+    lipschitz, curvature = math.sqrt(2.0), 0.5
 
     def __init__(self, classes: int) -> None:
         self.outputs = classes
@@ -69,6 +76,8 @@ class Hinge:
     def __init__(self, classes: int = 2, h: float = 0.0) -> None:
         self.outputs = 1 if classes == 2 else classes
         self.h = h
+        self.lipschitz = math.sqrt(self.outputs)
+        self.curvature = 1 / (2 * h) if h else math.inf
 
     def _signs(self, z: Array, targets: NDArray[np.intp]) -> Array:
         own = targets[:, None] == (1 if self.outputs == 1 else np.arange(self.outputs))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .linear import Loss
 from .model import Gradients, Model, Vector, clip_weights
 from .records import Records
 from .sampling import Source, poisson_sample
@@ -46,6 +47,8 @@ class Public:
     """Length of the parameter vector."""
     regularization: float = 0.0
     """lambda: the objective is (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
+    loss: Loss | None = None
+    """The loss of a linear model, for algorithms that rest on its constants; None for other models."""
 
 
 class Oracle:
@@ -56,7 +59,7 @@ class Oracle:
     """
 
     def __init__(self, model: Model, records: Records, public: Public) -> None:
-        self._model, self._records, self.public = model, records, public
+        self.model, self.public, self._records = model, public, records
         self.state: dict[str, NDArray[Any]] = {}
 
     def batch(self, source: Source, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
@@ -67,7 +70,7 @@ class Oracle:
     def gradients(self, w: Vector, records: Records) -> Gradients:
         """For queries: the model's gradients of those records."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._model.gradients(w, records)
+            return self.model.gradients(w, records)
 
     def gradient_sum(
         self,
@@ -116,7 +119,7 @@ class Oracle:
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
             with np.errstate(over="ignore", invalid="ignore"):
-                losses = self._model.line_losses(w, direction, steps, records)
+                losses = self.model.line_losses(w, direction, steps, records)
                 clipped = np.clip(losses, 0.0, max_loss)
             return np.asarray(np.where(np.isnan(clipped), 0.0, clipped).sum(axis=1))
 
