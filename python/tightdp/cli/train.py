@@ -16,11 +16,11 @@ from .csv_table import Column, Rows, encode, plan_columns
 from .progress import Progress
 
 EPILOG = """\
-Features are numbers clipped to public --bounds (default 0:1, and then all values must lie inside) and mapped to [0, 1], and
-columns named by --categorical as one feature a category. The model file holds all that may be published: weights, encoding,
-privacy statement. Taken as public, and to be checked by you: the number of records (or --public-size), the labels
-(or --classes), the categories that occur, the bounds. Accuracy on the training data is not printed, for it is not private.
-"""
+Features are numbers clipped to public --bounds (default 0:1, and then all values must lie inside) and mapped to [0,
+1], and columns named by --categorical as one feature a category. The model file holds all that may be published:
+weights, encoding, privacy statement. Taken as public, and to be checked by you: the number of records (or
+--public-size), the labels (or --classes), the categories that occur, the bounds. Accuracy on the training data is
+not printed, for it is not private. """
 
 
 def add_parser(commands: Any) -> None:

@@ -77,8 +77,9 @@ class Gate:
     def perturbed(
         self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
-        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), plus noise of ``cover`` times twice the
-        slack. What it costs is the caller's claim, ``charge``, with its proof in docs/theory/perturbation.md."""
+        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), plus noise of ``cover``
+        times twice the slack. What it costs is the caller's claim, ``charge``, with its proof in
+        docs/theory/perturbation.md."""
         spent = self._spend(charge)
         inside = noise_multiplier * query.sensitivity * self._source.normal(query.shape[0])
         value = query.evaluate(self._source, inside)

@@ -24,9 +24,9 @@ def minimize(function: Function, start: Vector, tolerance: float, smoothness: fl
 
     ``function(w)`` is the value and the gradient; ``smoothness`` bounds the Hessian's largest eigenvalue. L-BFGS steps
     (Nocedal 1980) are taken while they satisfy Armijo's condition; a step that does not is replaced by one of gradient
-    descent with length 1/smoothness, which always lowers the value. So the loop ends for every strongly convex function:
-    that it ends, and where, must not depend on luck, for the sensitivity of the minimum rests on the tolerance.
-    """
+    descent with length 1/smoothness, which always lowers the value. So the loop ends for every strongly convex
+    function: that it ends, and where, must not depend on luck, for the sensitivity of the minimum rests on the
+    tolerance."""
     w = start.copy()
     value, gradient = function(w)
     pairs: list[tuple[Vector, Vector]] = []

@@ -98,8 +98,8 @@ def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: Source)
 
 
 def _scaled(records: Records, max_norm: float, width: int) -> Records:
-    """Features in float64, with the intercept's 1 as a last column where ``width`` asks for one, each row scaled down to
-    ``max_norm``; rows that are not finite are zero and invalid."""
+    """Features in float64, with the intercept's 1 as a last column where ``width`` asks for one, each row scaled
+    down to ``max_norm``; rows that are not finite are zero and invalid."""
     features = records.features.astype(np.float64)
     if width > features.shape[1]:
         features = np.column_stack([features, np.ones(len(features))])

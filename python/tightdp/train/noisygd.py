@@ -1,12 +1,15 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
-Every step looks at every record, so no sampling has to be believed, the account is the exact Gaussian one, and the
-noise of a step is sqrt(steps) times that of a single release. Averaging the last iterates takes most of that noise
-out again."""
+Every step looks at every record, so no sampling has to be believed, the account is the exact Gaussian one, and what
+noise does to the weights depends on the total length of the steps alone, not on their number: settings can follow
+from public facts."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from .. import _check
 from ..accounting.composition import Composition
@@ -20,50 +23,76 @@ from .optimizers import SGD
 from .oracle import Oracle, Public
 from .settings import below_one, checked, optional
 
+STRIDE = 10.0
+"""Length of one step, momentum included, up to which more steps are not taken: finer ones change nothing."""
+FEWEST, MOST = 20, 150
+"""Range of the number of steps. Below 20 the average of the last half is of too few iterates; 150 bounds the time."""
+LONGEST = 2.0
+"""Learning rate that momentum is chosen to stay under: a logistic loss is smooth with constant |x|^2/4, and one-hot
+rows have |x|^2 of some 10."""
+
 
 @dataclass(frozen=True)
 class NoisyGD:
     """Noisy gradient descent over all records.
 
-    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over all
-    records.
+    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over all records.
 
     Parameters
     ----------
-    steps : number of releases
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
-    learning_rate : in units of 1 / max_norm: a step moves by at most learning_rate / (1 - momentum)
-    momentum : in [0, 1)
+    spread : standard deviation that noise alone would give each weight by the last step. The total length of the steps
+        follows: spread * N / (max_norm * total noise multiplier), whatever their number. Larger: less biased, more
+        noise
+    steps : number of releases; None for one per 10 of that length, within [20, 150]
+    momentum : in [0, 1); None for what keeps the learning rate under 2, within [0.7, 0.95]
+    learning_rate : None for (total length) / steps * (1 - momentum); on the mean clipped gradient
     average : the share of last iterates whose mean is returned; 0 returns the last one
-    noise_multiplier : noise over ``max_norm``; None to have it follow from the estimator's epsilon and delta
+    noise_multiplier : noise over ``max_norm`` in each step; None to have it follow from the estimator's epsilon and
+        delta
 
-    Guarantee: that of one Gaussian of multiplier noise_multiplier / sqrt(steps), add/remove one record.
+    Guarantee: that of one Gaussian of multiplier noise_multiplier / sqrt(steps), add/remove one record. All defaults
+    depend on public facts alone.
     """
 
-    steps: int = 40
-    max_norm: float = 0.5
-    learning_rate: float = 2.0
-    momentum: float = 0.8
+    max_norm: float = 1.0
+    spread: float = 1.0
+    steps: int | None = None
+    momentum: float | None = None
+    learning_rate: float | None = None
     average: float = 0.5
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, steps=_check.count, max_norm=_check.positive, learning_rate=_check.positive)
-        checked(self, momentum=below_one, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
+        checked(self, max_norm=_check.positive, spread=_check.positive, average=_check.closed_unit)
+        checked(self, steps=optional(_check.count), momentum=optional(below_one))
+        checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
 
     def plan(self, public: Public, target: Target) -> Plan:
-        def releases(noise: float) -> Composition:
-            return Gaussian(noise) * self.steps
-
-        noise = noise_for(releases, self.noise_multiplier, target)
+        reach = self.spread * public.records / self.max_norm
+        if self.noise_multiplier is None or target.epsilon is not None:
+            total = noise_for(Gaussian, self.noise_multiplier, target)
+            steps = self.steps or _within(reach / total / STRIDE)
+            noise = noise_for(lambda each: Gaussian(each) * steps, self.noise_multiplier, target)
+        else:
+            noise = self.noise_multiplier
+            steps = self.steps or _within((reach / noise / STRIDE) ** 2)
+            total = noise / math.sqrt(steps)
+        stride = reach / total / steps
+        momentum = float(np.clip(1 - LONGEST / stride, 0.7, 0.95)) if self.momentum is None else self.momentum
+        rate = stride * (1 - momentum) if self.learning_rate is None else self.learning_rate
+        releases: Composition = Gaussian(noise) * steps
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            step = SGD(self.learning_rate / self.max_norm, self.momentum).stepper(public.size)
-            iterates = TailMean(self.steps, self.average)
-            for _ in range(self.steps):
+            step, iterates = SGD(rate, momentum).stepper(public.size), TailMean(steps, self.average)
+            for _ in range(steps):
                 total = gate.gaussian(oracle.gradient_sum(w, self.max_norm), noise).value
                 w = step(w, total / public.records + public.regularization * w)
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(releases(noise)), run)
+        return Plan(FixedPlan(releases), run, steps)
+
+
+def _within(steps: float) -> int:
+    return round(min(max(steps, FEWEST), MOST))

@@ -16,13 +16,14 @@ from ..mechanisms import ApproximateDP, Gaussian
 from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
-from .minimum import minimum, objective, perturbed_minimum
+from .minimum import Objective, minimum, objective, perturbed_minimum
 from .model import Vector
 from .oracle import Oracle, Public
 from .settings import checked, optional
 
 CURVATURE_SHARE = 0.5
-"""Largest part of epsilon that may go into the change of curvature; the regularization is raised where it would be more."""
+"""Largest part of epsilon that may go into the change of curvature; the regularization is raised where it would be
+more."""
 COVER = 0.02
 """Part of epsilon and delta for the noise that covers the inexactness of the minimum. It can be this small because the
 minimum is computed to 1e-6 of one record's gradient, so that even this much noise is invisible."""
@@ -35,12 +36,12 @@ class OutputPerturbation:
     Parameters
     ----------
     max_norm : records are scaled down to this norm, intercept included
-    noise_multiplier : noise over the minimum's sensitivity L / (N regularization), L the largest gradient of a record; None
-        to have it follow from epsilon and delta
+    noise_multiplier : noise over the minimum's sensitivity L / (N regularization), L the largest gradient of a
+        record; None to have it follow from epsilon and delta
 
-    Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et al. (2017),
-    whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps, and the
-    exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
+    Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
+    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
+    and the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
     """
 
     max_norm: float = 1.0
@@ -67,11 +68,11 @@ class ObjectivePerturbation:
     ----------
     max_norm : records are scaled down to this norm, intercept included
 
-    Two classes only; the noise follows from epsilon and delta. Guarantee: (epsilon, delta)-DP, add/remove one record, of
-    which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta being the loss's largest
-    second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the exact Gaussian curve in
-    place of a tail bound, without the factor two that losses of either slope would need, and a minimum that may be
-    approximate, the error being covered by a second, small Gaussian (Iyengar et al. 2019).
+    Two classes only; the noise follows from epsilon and delta. Guarantee: (epsilon, delta)-DP, add/remove one
+    record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta being the
+    loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the exact
+    Gaussian curve in place of a tail bound, without the factor two that losses of either slope would need, and a
+    minimum that may be approximate, the error being covered by a second, small Gaussian (Iyengar et al. 2019).
     """
 
     max_norm: float = 1.0
@@ -79,14 +80,19 @@ class ObjectivePerturbation:
     def __post_init__(self) -> None:
         checked(self, max_norm=_check.positive)
 
-    def plan(self, public: Public, target: Target) -> Plan:
-        if target.epsilon is None:
-            raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
+    def objective(self, public: Public, epsilon: float) -> Objective:
+        """What is minimised, with the convexity raised where the change of curvature would cost over half of
+        epsilon."""
         f = objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation rests on losses of one score")
-        least = f.curvature / math.expm1(CURVATURE_SHARE * target.epsilon)
-        f = dataclasses.replace(f, convexity=max(f.convexity, least))
+        least = f.curvature / math.expm1(CURVATURE_SHARE * epsilon)
+        return dataclasses.replace(f, convexity=max(f.convexity, least))
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        if target.epsilon is None:
+            raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
+        f = self.objective(public, target.epsilon)
         left = target.epsilon - math.log1p(f.curvature / f.convexity)
         noise = float(calibrate(Gaussian, epsilon=(1 - COVER) * left, delta=(1 - COVER) * target.delta))
         cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))
