@@ -61,7 +61,7 @@ def test_empty_batches_still_release_noise(blobs):
 def test_the_divisor_is_public(blobs, monkeypatch):
     """Twice the public size at the same noise: the same sums over twice the divisor, so steps half as long."""
     X, y = blobs
-    algorithm = NoisyGD(steps=1, noise_multiplier=1.0)
+    algorithm = NoisyGD(steps=1, noise_multiplier=1.0, learning_rate=1.0, momentum=0.0)
     once, twice = (
         LogisticRegression(algorithm, delta=1e-5, public_size=n, random_state=0).fit(X, y) for n in (1500, 3000)
     )

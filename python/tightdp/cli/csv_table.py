@@ -30,7 +30,7 @@ class Number:
         return [self.name]
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ((np.clip(values, self.low, self.high) - self.low) / (self.high - self.low))[:, None]
+        return np.asarray((np.clip(values, self.low, self.high) - self.low) / (self.high - self.low))[:, None]
 
 
 @dataclass(frozen=True)

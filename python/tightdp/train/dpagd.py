@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import BudgetExceeded, _check
 from ..accounting.composition import Composition
-from ..mechanisms import BoundedRange, Mechanism, PureDP
+from ..mechanisms import BoundedRange, PureDP
 from .algorithm import Plan
 from .budget import Caps, Target, noise_for
 from .gate import Gate
@@ -70,7 +70,7 @@ class DPAGD:
         checked(self, batch_size=optional(_check.positive), noise_multiplier=optional(_check.positive))
         _check.choice("noise", self.noise, ("gumbel", "laplace"))
 
-    def _selection(self, noise_multiplier: float) -> Mechanism:
+    def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,
         eta^2/8 for Gumbel noise, epsilon^2/2 for Laplace noise."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
@@ -106,7 +106,7 @@ class _Descent:
         w: Vector,
         q: float,
         noise_multiplier: float,
-        selection: Mechanism,
+        selection: BoundedRange | PureDP,
     ) -> None:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
         self._w, self._selection = w, selection

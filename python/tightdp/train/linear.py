@@ -53,7 +53,7 @@ class Multinomial:
         self.outputs = classes
 
     def value(self, z: Array, targets: NDArray[np.intp]) -> Array:
-        top = z.max(axis=1)
+        top: Array = z.max(axis=1)
         chosen = np.take_along_axis(z, targets[:, None], axis=1)[:, 0]
         value: Array = np.log(np.exp(z - top[:, None]).sum(axis=1)) + (top - chosen)
         return value

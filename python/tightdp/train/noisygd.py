@@ -7,12 +7,12 @@ from public facts."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .. import _check
-from ..accounting.composition import Composition
 from ..mechanisms import Gaussian
 from .algorithm import Plan
 from .averaging import TailMean
@@ -23,10 +23,14 @@ from .optimizers import SGD
 from .oracle import Oracle, Public
 from .settings import below_one, checked, optional
 
-STRIDE = 10.0
+STRIDE = 8.0
 """Length of one step, momentum included, up to which more steps are not taken: finer ones change nothing."""
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the average of the last half is of too few iterates; 150 bounds the time."""
+SPREAD = 2.3
+"""See ``NoisyGD.spread``. Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to .5% of
+accuracy. The fifth root: noise along curved directions contracts, so more signal pays for longer runs. The features:
+weights of d features in [0, 1] act through sums of about d terms."""
 LONGEST = 2.0
 """Learning rate that momentum is chosen to stay under: a logistic loss is smooth with constant |x|^2/4, and one-hot
 rows have |x|^2 of some 10."""
@@ -42,9 +46,9 @@ class NoisyGD:
     ----------
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
     spread : standard deviation that noise alone would give each weight by the last step. The total length of the steps
-        follows: spread * N / (max_norm * total noise multiplier), whatever their number. Larger: less biased, more
-        noise
-    steps : number of releases; None for one per 10 of that length, within [20, 150]
+        follows, spread * N / (max_norm * total noise multiplier), whatever their number. Larger: less biased, more
+        noise. None for 2.3 (N / total noise multiplier)^(1/5) / sqrt(features)
+    steps : number of releases; None for one per 8 of that length, within [20, 150]
     momentum : in [0, 1); None for what keeps the learning rate under 2, within [0.7, 0.95]
     learning_rate : None for (total length) / steps * (1 - momentum); on the mean clipped gradient
     average : the share of last iterates whose mean is returned; 0 returns the last one
@@ -56,7 +60,7 @@ class NoisyGD:
     """
 
     max_norm: float = 1.0
-    spread: float = 1.0
+    spread: float | None = None
     steps: int | None = None
     momentum: float | None = None
     learning_rate: float | None = None
@@ -64,24 +68,22 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=_check.positive, spread=_check.positive, average=_check.closed_unit)
-        checked(self, steps=optional(_check.count), momentum=optional(below_one))
+        checked(self, max_norm=_check.positive, average=_check.closed_unit)
+        checked(self, spread=optional(_check.positive), steps=optional(_check.count), momentum=optional(below_one))
         checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
 
     def plan(self, public: Public, target: Target) -> Plan:
-        reach = self.spread * public.records / self.max_norm
         if self.noise_multiplier is None or target.epsilon is not None:
             total = noise_for(Gaussian, self.noise_multiplier, target)
-            steps = self.steps or _within(reach / total / STRIDE)
+            steps = self.steps or _within(self._length(public, total) / STRIDE)
             noise = noise_for(lambda each: Gaussian(each) * steps, self.noise_multiplier, target)
         else:
             noise = self.noise_multiplier
-            steps = self.steps or _within((reach / noise / STRIDE) ** 2)
+            steps = self.steps or _enough(lambda k: k * STRIDE >= self._length(public, noise / math.sqrt(k)))
             total = noise / math.sqrt(steps)
-        stride = reach / total / steps
+        stride = self._length(public, total) / steps
         momentum = float(np.clip(1 - LONGEST / stride, 0.7, 0.95)) if self.momentum is None else self.momentum
         rate = stride * (1 - momentum) if self.learning_rate is None else self.learning_rate
-        releases: Composition = Gaussian(noise) * steps
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             step, iterates = SGD(rate, momentum).stepper(public.size), TailMean(steps, self.average)
@@ -91,8 +93,20 @@ class NoisyGD:
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(releases), run, steps)
+        return Plan(FixedPlan(Gaussian(noise) * steps), run, steps)
+
+    def _length(self, public: Public, total: float) -> float:
+        """Total length of the steps, momentum included, for the noise multiplier of the whole run."""
+        signal = public.records / total
+        outputs = 1 if public.loss is None else public.loss.outputs
+        spread = SPREAD * signal**0.2 / math.sqrt(public.size / outputs) if self.spread is None else self.spread
+        return spread * signal / self.max_norm
 
 
 def _within(steps: float) -> int:
     return round(min(max(steps, FEWEST), MOST))
+
+
+def _enough(holds: Callable[[int], bool]) -> int:
+    """The least number of steps in the range for which ``holds``, or the most there are."""
+    return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)
