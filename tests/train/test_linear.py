@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tightdp.train.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.train.model import Materialised, clip_weights
+from tightdp.train.model import Gradients, Materialised, clip_weights
 from tightdp.train.records import Records
 
 LOSSES = {
@@ -106,6 +106,17 @@ def test_clip_weights_edge_cases():
     squared = np.array([0.0, 1.0, 4.0, 16.0, np.inf, 9.0])
     finite = np.array([True, True, True, True, True, False])
     np.testing.assert_array_equal(clip_weights(squared, finite, 2.0), [1, 1, 1, 0.5, 0, 0])
+
+
+@pytest.mark.parametrize("transformed", [False, True])
+def test_clipped_sums_of_all_forms_agree(transformed):
+    model, records, w, g = case("multinomial", True)
+    options = (g.normal(size=model.size), g.uniform(0.1, 3, size=model.size)) if transformed else (None, None)
+    matrix = Materialised(materialised(model, records, w), records.valid)
+    ghost = model.gradients(w, records)
+    expected = Gradients.clipped_sum(matrix, 0.7, *options)  # from norms and a weighted sum
+    np.testing.assert_allclose(ghost.clipped_sum(0.7, *options), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(matrix.clipped_sum(0.7, *options), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_materialised_is_its_own_reference():

@@ -30,7 +30,8 @@ class Number:
         return [self.name]
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((np.clip(values, self.low, self.high) - self.low) / (self.high - self.low))[:, None]
+        unit: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
+        return unit[:, None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Category:
         return [f"{self.name}={c}" for c in self.categories]
 
     def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
-        return (np.array(values)[:, None] == np.array(self.categories)).astype(np.float64)
+        return np.equal.outer(np.array(values), np.array(self.categories)).astype(np.float64)
 
 
 Column = Number | Category

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from .. import BudgetExceeded
 from ..accounting.calibrate import calibrate
 from ..accounting.composition import Composition
+from ..accounting.filters import BudgetExceeded
+from ..accounting.outward import Range
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 
 ROUNDING = 1e-12
-"""Relative excess charged for a sum of costs kept in floating point: 4,000 releases round by less than this."""
+"""Relative excess charged for a cap, half of which may be spent: so a cap can be met, up to the rounding of the sum."""
 
 
 class Target(NamedTuple):
@@ -62,18 +63,20 @@ class Caps:
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
-        self._gaussian = self._gaussian_left = gaussian
+        self._gaussian = gaussian
         self._others = dict(others)
+        self._spent = Range(0.0)
         self._left = Counter(self._others)
 
     def spend(self, mechanism: Mechanism) -> None:
         if isinstance(mechanism, PoissonSampled):
             mechanism = mechanism.mechanism
         if isinstance(mechanism, Gaussian):
-            cost = mechanism.noise_multiplier**-2
-            if cost > self._gaussian_left:
-                raise BudgetExceeded(f"{mechanism!r} costs {cost:g}, Gaussians have {self._gaussian_left:g} left")
-            self._gaussian_left -= cost
+            sigma = Range(mechanism.noise_multiplier)
+            spent = self._spent + 1 / (sigma * sigma)
+            if spent.hi > self._gaussian * (1 + ROUNDING / 2):
+                raise BudgetExceeded(f"{mechanism!r} would bring Gaussians to {spent.hi:g} of {self._gaussian:g}")
+            self._spent = spent
         elif self._left[mechanism] < 1:
             raise BudgetExceeded(f"no {mechanism!r} is left in this run's caps")
         else:
@@ -83,7 +86,7 @@ class Caps:
         parts: list[tuple[Mechanism, int]] = [(m, k) for m, k in self._others.items() if k]
         if self._gaussian > 0:
             parts.append((Gaussian((self._gaussian * (1 + ROUNDING)) ** -0.5), 1))
-        return Composition(tuple(parts))
+        return Composition(parts)
 
 
 def noise_for(

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import BudgetExceeded, _check
+from .. import _check
 from ..accounting.composition import Composition
+from ..accounting.filters import BudgetExceeded
 from ..mechanisms import BoundedRange, PureDP
 from .algorithm import Plan
 from .budget import Caps, Target, noise_for

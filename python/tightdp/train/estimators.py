@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import Philox, SecureRandom, _check
+from .. import _check
 from ..accounting.bound import Bound
 from ..accounting.composition import Composition
 from ..mechanisms import Mechanism
+from ..noise import Philox, SecureRandom
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithm import Algorithm
 from .budget import Target

@@ -59,7 +59,7 @@ class Multinomial:
         return value
 
     def residual(self, z: Array, targets: NDArray[np.intp]) -> Array:
-        p = np.exp(z - z.max(axis=1, keepdims=True))
+        p: Array = np.exp(z - z.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         p[np.arange(len(p)), targets] -= 1
         return p
@@ -133,7 +133,7 @@ class LinearModel:
         return np.where(records.valid, values, np.nan)
 
 
-class Outer:
+class Outer(Gradients):
     """Gradients r_k x_k^T of a linear layer: residuals (n, outputs) and the features."""
 
     def __init__(self, residual: Array, records: Records, intercept: bool) -> None:

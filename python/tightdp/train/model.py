@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..gradients import clipped_sum
 from .records import Array, Records
 
 Vector = NDArray[np.float64]
 
 
-class Gradients(Protocol):
+class Gradients(ABC):
     """The gradients g_k of a batch at one parameter vector: any norms and any weighted sum of them.
 
     A linear model keeps residuals, a network its activations and errors, a callable the matrix itself. An invalid
     record, or one whose gradient is not finite, has norm 0 and adds 0 to every sum.
     """
 
+    @abstractmethod
     def squared_norms(self, center: Vector | None, scale: Vector | None) -> Vector:
         """|(g_k - center) / scale|^2, shape (batch,), rounded up; 0 for a record that does not contribute."""
 
+    @abstractmethod
     def finite(self) -> NDArray[np.bool_]:
         """Which records contribute, shape (batch,)."""
 
+    @abstractmethod
     def weighted_sum(self, weights: Vector) -> Vector:
         """sum_k weights_k g_k, shape (size,)."""
+
+    def clipped_sum(self, max_norm: float, center: Vector | None, scale: Vector | None) -> Vector:
+        """sum_k clip((g_k - center) / scale, max_norm), shape (size,)."""
+        weights = clip_weights(self.squared_norms(center, scale), self.finite(), max_norm)
+        total = self.weighted_sum(weights)
+        if center is not None:
+            total = total - weights.sum() * center
+        return total if scale is None else total / scale
 
 
 class Model(Protocol):
@@ -57,32 +70,28 @@ def clip_weights(squared_norms: Vector, finite: NDArray[np.bool_], max_norm: flo
     return np.where(finite & (norms < np.inf), weights, 0.0)
 
 
-class Materialised:
-    """Gradients as a plain (batch, size) matrix: the reference that every ghost form is held to."""
+class Materialised(Gradients):
+    """Gradients as a plain (batch, size) matrix of float32 or float64."""
 
     def __init__(self, matrix: Array, valid: NDArray[np.bool_]) -> None:
-        matrix = np.asarray(matrix)
         self._finite = valid & np.isfinite(matrix).all(axis=1)
-        if not self._finite.all():
-            matrix = np.where(self._finite[:, None], matrix, matrix.dtype.type(0))
-        self._matrix = matrix
+        self._matrix = matrix if self._finite.all() else np.where(self._finite[:, None], matrix, matrix.dtype.type(0))
 
     def squared_norms(self, center: Vector | None, scale: Vector | None) -> Vector:
-        m: Array = self._matrix
-        if center is not None:
-            m = m - center
-        if scale is not None:
-            m = m / scale
-        with np.errstate(over="ignore"):
-            norms: Vector = np.einsum("ij,ij->i", m, m, dtype=np.float64)
-        norms *= 1 + m.shape[1] * np.finfo(m.dtype).eps
-        return np.where(self._finite, norms, 0.0)
+        _, norms = clipped_sum(self._matrix, 1.0, center=center, scale=scale)
+        return np.where(self._finite, norms * norms, 0.0)
 
     def finite(self) -> NDArray[np.bool_]:
         return self._finite
 
     def weighted_sum(self, weights: Vector) -> Vector:
         return np.asarray(weights @ self._matrix, dtype=np.float64)
+
+    def clipped_sum(self, max_norm: float, center: Vector | None, scale: Vector | None) -> Vector:
+        total, _ = clipped_sum(
+            self._matrix, max_norm, weights=self._finite.astype(np.float64), center=center, scale=scale
+        )
+        return np.asarray(total, dtype=np.float64)
 
 
 class CallableModel:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .linear import Loss
-from .model import Gradients, Model, Vector, clip_weights
+from .model import Gradients, Model, Vector
 from .records import Records
 from .sampling import Source, poisson_sample
 
@@ -88,12 +88,7 @@ class Oracle:
 
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
-            g = self.gradients(w, records)
-            weights = clip_weights(g.squared_norms(center, scale), g.finite(), max_norm)
-            total = g.weighted_sum(weights)
-            if center is not None:
-                total = total - weights.sum() * center
-            return total if scale is None else total / scale
+            return self.gradients(w, records).clipped_sum(max_norm, center, scale)
 
         return Query((self.public.size,), max_norm, sampling_probability, evaluate)
 
