@@ -145,7 +145,7 @@ def test_an_odometer_reads_the_smallest_level_that_still_holds():
         dp.Odometer(1e-6, [])
 
 
-# The counterexample: two levels of DP-SGD, either of which for ten epochs is (2, 1e-5)-DP, as is nearly every fixed mixture.
+# The counterexample: two levels of DP-SGD. Ten epochs of either are (2, 1e-5)-DP, as is nearly every fixed mixture.
 LEVELS = [(0.004, 0.709), (0.04, 2.666)]
 EPOCHS, STEPS, EPSILON = 10, 100, 2.0
 MESH, HALF = 5e-4, 2**15

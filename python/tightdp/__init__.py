@@ -2,9 +2,11 @@
 
 from ._core import __version__
 from .accounting.accountant import Accountant
+from .accounting.batch import epsilon_batch
 from .accounting.bound import Bound
 from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
+from .accounting.curves import Curve
 from .accounting.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .ghost import ghost_clipped_sum, ghost_norms
 from .gradients import add_noise, clip_and_noise, clipped_sum
@@ -33,6 +35,7 @@ __all__ = [
     "BoundedRange",
     "BudgetExceeded",
     "Composition",
+    "Curve",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "FixedSizeSampled",
@@ -53,6 +56,7 @@ __all__ = [
     "calibrate",
     "clip_and_noise",
     "clipped_sum",
+    "epsilon_batch",
     "ghost_clipped_sum",
     "ghost_norms",
     "noise_multiplier",

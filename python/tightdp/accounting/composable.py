@@ -8,8 +8,11 @@ from .. import _check
 from .options import DELTA_ERROR, EPS_ERROR, WIDTH, Neighbors, options
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from .bound import Bound
     from .composition import Composition
+    from .curves import Curve
 
 
 class Composable:
@@ -71,3 +74,73 @@ class Composable:
 
         asked = options(neighbors, engine, width, eps_error, delta_error)
         return queries.delta(self._composition(), _check.real("epsilon", epsilon), asked)
+
+    def profile(
+        self,
+        epsilons: ArrayLike,
+        *,
+        neighbors: Neighbors = "add_or_remove",
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Curve:
+        """The privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape."""
+        from . import curves
+
+        asked = options(neighbors, engine, width, eps_error, delta_error)
+        return curves.profile(self._composition(), epsilons, asked)
+
+    def tradeoff(
+        self,
+        alphas: ArrayLike,
+        *,
+        neighbors: Neighbors = "add_or_remove",
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Curve:
+        """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
+
+        For the worst neighbours and the best test of whether the record is there. ``width`` is the absolute width of
+        beta that is aimed at.
+        """
+        from .tradeoff import tradeoff
+
+        asked = options(neighbors, engine, width, eps_error, delta_error)
+        return tradeoff(self._composition(), alphas, asked, width)
+
+    def advantage(
+        self,
+        *,
+        neighbors: Neighbors = "add_or_remove",
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Bound:
+        """Bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
+        from . import curves
+
+        asked = options(neighbors, engine, width, eps_error, delta_error)
+        return curves.advantage(self._composition(), asked)
+
+    def bayes_risk(
+        self,
+        prior: ArrayLike,
+        *,
+        neighbors: Neighbors = "add_or_remove",
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Curve:
+        """Bounds on the least probability of guessing wrongly which of two neighbours was used, at each ``prior``.
+
+        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses; at most min(prior, 1 - prior).
+        """
+        from . import curves
+
+        asked = options(neighbors, engine, width, eps_error, delta_error)
+        return curves.bayes_risk(self._composition(), prior, asked)

@@ -1,0 +1,67 @@
+"""Many settings of DP-SGD at once."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _check, _core
+from ..mechanisms import Gaussian, PoissonSampled
+from . import queries
+from .curves import Curve, real_array
+from .options import options
+
+_TOLERANCE = 1e-11
+"""Of delta, relatively, as for single queries of the contour engine."""
+_LEAST, _MOST = 1e-6, 1e12
+"""Noise multipliers that go to the contour engine."""
+
+
+def epsilon_batch(
+    noise_multiplier: ArrayLike,
+    sampling_probability: ArrayLike,
+    steps: ArrayLike,
+    delta: ArrayLike,
+    *,
+    threads: int | None = None,
+) -> Curve:
+    """Bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, element by element, as arrays (lower, upper).
+
+    The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
+    numbers of steps, deltas in (0, 1). Neighbours add or remove one record. Work is shared among ``threads`` (by
+    default one a core) and the result does not depend on their number. Settings that the contour engine declines are
+    asked one by one as ``Composition.epsilon`` does.
+
+    >>> import tightdp as dp
+    >>> lower, upper = dp.epsilon_batch([1.0, 2.0], 0.01, 1000, 1e-5)
+    >>> upper.round(6)
+    array([1.828237, 0.62203 ])
+    """
+    tiny = float(np.nextafter(0, 1))
+    sigma = real_array("noise_multiplier", noise_multiplier, tiny, np.finfo(float).max)
+    q = real_array("sampling_probability", sampling_probability, tiny, 1.0)
+    count = real_array("steps", steps, 1.0, float(_check.MAX_COUNT))
+    target = real_array("delta", delta, tiny, float(np.nextafter(1, 0)))
+    if np.any(count != np.floor(count)):
+        raise ValueError("steps must be whole numbers")
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = _check.count("threads", threads)
+    try:
+        columns = np.broadcast_arrays(sigma, q, count, target)
+    except ValueError:
+        shapes = [array.shape for array in (sigma, q, count, target)]
+        raise ValueError(f"steps and the other arguments must broadcast together, got shapes {shapes}") from None
+    shape = columns[0].shape
+    sigma, q, count, target = (np.ascontiguousarray(column).ravel() for column in columns)
+    safe = (sigma >= _LEAST) & (sigma <= _MOST) & (q < 1)
+    lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
+    found = _core.contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], _TOLERANCE, threads)
+    lower[safe], upper[safe] = found[0], found[1]
+    for i in np.flatnonzero(~np.isfinite(upper)):
+        run = PoissonSampled(Gaussian(float(sigma[i])), float(q[i])) * int(count[i])
+        b = queries.epsilon(run, float(target[i]), options())
+        lower[i], upper[i] = b.lower, b.upper
+    return Curve(lower.reshape(shape), upper.reshape(shape))

@@ -1,0 +1,95 @@
+"""The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
+
+For a pair (P, Q) with the curve delta the least type II error at type I error alpha, that is of taking Q for P, is
+beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x = e^eps.
+Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it beyond them.
+Nodes are added where the supremum is, and each halving of their distance divides the width by four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import queries
+from .composition import Composition
+from .curves import Curve, real_array
+from .engines import choice
+from .engines.base import Direction, Interval, Parts
+from .options import Options
+
+Array = NDArray[np.float64]
+_LEAST = 1e-14
+"""Where x stops: below, g(x) <= x (1 - alpha)."""
+_FIRST = 65
+"""Nodes to begin with."""
+_ROUNDS = 24
+"""Refinements: more than halve every interval down to the accuracy of doubles."""
+_SLACK = 1e-15
+"""Rounding of 1 - delta - alpha x, where all three are at most 1."""
+
+
+def tradeoff(composition: Composition, alphas: ArrayLike, options: Options, tolerance: float) -> Curve:
+    """The worst pair's beta at each alpha: the smallest over both directions, each composed on its own."""
+    at = real_array("alphas", alphas, 0.0, 1.0)
+    curves = []
+    for parts, direction in queries.pairs(composition, options):
+
+        def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Interval:
+            return choice.delta(options.engine, parts, direction, eps, options.request).interval
+
+        curves.append(_one_pair(delta, at.ravel(), tolerance))
+    lower = np.min([curve.lower for curve in curves], axis=0)
+    upper = np.min([curve.upper for curve in curves], axis=0)
+    return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+
+
+def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: float) -> Curve:
+    if not alphas.size:
+        return Curve(alphas.copy(), alphas.copy())
+    inside = alphas[(alphas > 0) & (alphas < 1)]
+    most = -np.log(inside.min()) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
+    nodes = np.linspace(np.log(_LEAST), most, _FIRST)
+    known = _bounds(delta, nodes)
+    for _ in range(_ROUNDS):
+        lower, upper, where = _envelope(nodes, known, alphas)
+        wide = (upper - lower > tolerance) & (alphas > 0) & (alphas < 1)
+        split = np.unique(where[wide])
+        split = np.unique(np.clip(np.concatenate((split - 1, split, split + 1)), 0, len(nodes) - 2))
+        middles = 0.5 * (nodes[split] + nodes[split + 1])
+        middles = middles[(middles > nodes[split]) & (middles < nodes[split + 1]) & bool(wide.any())]
+        if not middles.size:
+            break
+        order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
+        known = np.concatenate((known, _bounds(delta, middles)))[order]
+        nodes = np.concatenate((nodes, middles))[order]
+    lower, upper, _ = _envelope(nodes, known, alphas)
+    never = delta(1e6)  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
+    lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never.upper - _SLACK)
+    upper[alphas == 0] = 1.0
+    lower[alphas == 1] = upper[alphas == 1] = 0.0
+    lower = np.clip(lower, 0.0, 1 - alphas)
+    return Curve(lower, np.clip(upper, lower, 1 - alphas))
+
+
+def _bounds(delta: Callable[[float], Interval], nodes: Array) -> Array:
+    found = [delta(float(eps)) for eps in nodes]
+    return np.array([(interval.lower, interval.upper) for interval in found])
+
+
+def _envelope(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Lower and upper bounds of the supremum for each alpha, and the interval of nodes that the upper one is from."""
+    x = np.exp(nodes)[:, None]
+    low = 1 - known[:, 1:] - alphas * x - _SLACK
+    high = 1 - known[:, :1] - alphas * x + _SLACK
+    rise = np.full((len(nodes) - 1, len(alphas)), np.inf)  # of the chord from the left, at the right node
+    fall = rise.copy()
+    step = np.diff(x, axis=0)
+    rise[1:] = high[1:-1] + np.maximum(high[1:-1] - low[:-2], 0.0) * (step[1:] / step[:-1])
+    fall[:-1] = high[1:-1] + np.maximum(high[1:-1] - low[2:], 0.0) * (step[:-1] / step[1:])
+    between = np.minimum(np.maximum(rise, high[:-1]), np.maximum(fall, high[1:]))
+    lower = np.maximum(low.max(axis=0), 0.0)
+    outside = np.maximum(_LEAST * (1 - alphas), high[-1])
+    return lower, np.maximum(between.max(axis=0), outside), between.argmax(axis=0)

@@ -1,0 +1,128 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import tightdp as dp
+
+TRAINING = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+ALPHAS = np.concatenate(([0.0, 1e-9, 1e-4], np.linspace(0.01, 0.99, 15), [1.0]))
+
+
+def inside(curve, truth):
+    assert np.all(curve.lower <= truth + 1e-15) and np.all(truth - 1e-15 <= curve.upper)
+
+
+def test_tradeoff_of_gaussians_is_the_known_one():
+    curve = (dp.Gaussian(2.0) * 9).tradeoff(ALPHAS)
+    inside(curve, norm.cdf(norm.isf(ALPHAS) - 1.5))
+    assert np.max(curve.width) <= 1e-6
+
+
+def test_tradeoff_of_pure_and_approximate_mechanisms():
+    """f(a) = max(0, 1 - delta - e^eps a, e^-eps (1 - delta - a)) (Dong, Roth and Su 2022, Proposition 3)."""
+    for e, d in ((1.0, 0.0), (0.3, 0.05)):
+        truth = np.maximum(0, np.maximum(1 - d - math.exp(e) * ALPHAS, math.exp(-e) * (1 - d - ALPHAS)))
+        curve = dp.ApproximateDP(e, d).tradeoff(ALPHAS)
+        inside(curve, truth)
+        assert np.max(curve.width[1:]) <= 1e-6
+
+
+def test_tradeoff_of_laplace():
+    """Symmetric about its fixed point 1/2 e^{-mu/2}; 1 - e^mu a up to there (Dong, Roth and Su 2022, Proposition 6)."""
+    mu = 0.8
+    low = 0.5 * math.exp(-mu)
+    a = ALPHAS[1:-1]
+    truth = np.where(a < low, 1 - np.exp(mu) * a, np.where(a <= 0.5, np.exp(-mu) / (4 * a), np.exp(-mu) * (1 - a)))
+    inside(dp.Laplace(1 / mu).tradeoff(a), truth)
+
+
+def test_the_two_directions_are_inverse_functions():
+    for alpha in (0.03, 0.2, 0.6):
+        beta = TRAINING.tradeoff(alpha, neighbors="remove", width=1e-8)
+        back = TRAINING.tradeoff(float(beta.upper), neighbors="add", width=1e-8)
+        assert back.lower - 1e-6 <= alpha <= back.upper + 1e-6
+    both = TRAINING.tradeoff(ALPHAS)
+    each = [TRAINING.tradeoff(ALPHAS, neighbors=n) for n in ("add", "remove")]
+    assert np.array_equal(both.upper, np.minimum(each[0].upper, each[1].upper))
+    assert np.array_equal(both.lower, np.minimum(each[0].lower, each[1].lower))
+
+
+def test_tradeoff_matches_an_attack():
+    """The likelihood ratio test on one Poisson-subsampled Gaussian, in closed form."""
+    q, sigma = 0.3, 0.7
+    at = norm.isf(ALPHAS[1:-1]) * sigma  # reject N(0, sigma^2) above
+    beta = (1 - q) * norm.cdf(at / sigma) + q * norm.cdf((at - 1) / sigma)
+    inside(dp.PoissonSampled(dp.Gaussian(sigma), q).tradeoff(ALPHAS[1:-1], neighbors="remove"), beta)
+
+
+def test_profile_is_monotone_of_any_shape_and_agrees_with_delta():
+    epsilons = np.array([[3.0, -1.0], [0.5, 2.0]])
+    curve = TRAINING.profile(epsilons)
+    assert curve.lower.shape == curve.upper.shape == (2, 2) and np.all(curve.lower <= curve.upper)
+    for eps, lower, upper in zip(epsilons.ravel(), curve.lower.ravel(), curve.upper.ravel(), strict=True):
+        b = TRAINING.delta(eps)
+        assert b.lower <= lower <= upper <= b.upper
+    assert TRAINING.profile([]).upper.shape == (0,)
+    lower, upper = TRAINING.profile(2.0)
+    assert lower <= upper and upper.shape == ()
+
+
+def test_advantage_is_total_variation():
+    b = dp.Gaussian(1.0).advantage()
+    assert b.lower <= 2 * norm.cdf(0.5) - 1 <= b.upper
+
+
+def test_bayes_risk_is_the_least_error_of_a_guess():
+    curve = dp.Gaussian(1.0).bayes_risk([0.0, 0.2, 0.5, 1.0])
+    threshold = math.log(0.8 / 0.2) + 0.5
+    truth = 0.2 * norm.cdf(threshold - 1) + 0.8 * norm.sf(threshold)
+    inside(curve, np.array([0.0, truth, norm.cdf(-0.5), 0.0]))
+    assert np.max(curve.width) <= 1e-12
+    assert dp.Composition().bayes_risk(0.3).lower == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.4])
+def test_bayes_risk_and_tradeoff_agree(alpha):
+    """min over tests of prior * beta + (1 - prior) * alpha is at most its value at one alpha."""
+    for neighbors in ("add", "remove"):
+        beta = TRAINING.tradeoff(alpha, neighbors=neighbors).upper
+        for prior in (0.2, 0.5, 0.9):
+            assert TRAINING.bayes_risk(prior, neighbors=neighbors).lower <= prior * beta + (1 - prior) * alpha + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "ask"),
+    [
+        (ValueError, "alphas", lambda: TRAINING.tradeoff([0.5, 1.5])),
+        (ValueError, "alphas", lambda: TRAINING.tradeoff(float("nan"))),
+        (TypeError, "alphas", lambda: TRAINING.tradeoff("x")),
+        (ValueError, "epsilons", lambda: TRAINING.profile([math.inf])),
+        (ValueError, "prior", lambda: TRAINING.bayes_risk(-0.1)),
+        (ValueError, "noise_multiplier", lambda: dp.epsilon_batch([1.0, 0.0], 0.1, 10, 1e-5)),
+        (ValueError, "sampling_probability", lambda: dp.epsilon_batch(1.0, 1.1, 10, 1e-5)),
+        (ValueError, "steps", lambda: dp.epsilon_batch(1.0, 0.1, 0, 1e-5)),
+        (ValueError, "steps", lambda: dp.epsilon_batch(1.0, 0.1, 1.5, 1e-5)),
+        (ValueError, "delta", lambda: dp.epsilon_batch(1.0, 0.1, 1, [0.0])),
+        (ValueError, "threads", lambda: dp.epsilon_batch(1.0, 0.1, 1, 1e-5, threads=0)),
+        (ValueError, "steps", lambda: dp.epsilon_batch([1.0, 2.0], [0.1, 0.2, 0.3], 1, 1e-5)),
+    ],
+)
+def test_bad_arrays_are_named(error, name, ask):
+    with pytest.raises(error, match=f"^{name} "):
+        ask()
+
+
+def test_a_batch_agrees_with_single_queries_and_broadcasts():
+    sigma = np.array([[0.5], [1.0], [30.0]])
+    q = np.array([1e-9, 0.01, 1.0])
+    for threads in (1, 3):
+        lower, upper = dp.epsilon_batch(sigma, q, 1000, 1e-5, threads=threads)
+        assert lower.shape == upper.shape == (3, 3)
+        for i in range(3):
+            for j in range(3):
+                b = (dp.PoissonSampled(dp.Gaussian(float(sigma[i, 0])), float(q[j])) * 1000).epsilon(1e-5)
+                assert max(b.lower, lower[i, j]) <= min(b.upper, upper[i, j])
+                assert upper[i, j] - lower[i, j] <= 1e-9 * upper[i, j] or b.engine != "contour"
+    assert dp.epsilon_batch([], 0.1, 1, 1e-5).upper.shape == (0,)
