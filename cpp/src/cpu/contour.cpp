@@ -513,6 +513,20 @@ Result epsilon(const Composition& composition, double delta, double tolerance) n
 }
 
 Result delta(const Composition& composition, double epsilon, double tolerance) noexcept {
+    if (epsilon < 0) {
+        // Reversal: the other pair at -epsilon, where its delta is small, loses no digits (contour.md 6).
+        Composition other = composition;
+        other.add = !composition.add;
+        Result r = invert(other, tolerance, false, -epsilon);
+        if (r.status == Status::certified) {
+            const double e = std::exp(epsilon), front = -std::expm1(epsilon), slack = 8 * kUnit;
+            r.lower = std::clamp((front + e * r.lower) * (1 - slack), 0.0, 1.0);
+            r.upper = std::clamp((front + e * r.upper) * (1 + slack), 0.0, 1.0);
+            for (double* term : {&r.aliasing, &r.truncation, &r.quadrature, &r.rounding}) *term *= e;
+            r.rounding += slack * r.upper;
+            return r;
+        }
+    }
     return invert(composition, tolerance, false, epsilon);
 }
 
