@@ -1,0 +1,64 @@
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | lint.
+
+Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv and build/ beside this file; the environment
+variable TIGHTDP_VENV names another place for the environment.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = Path(os.environ.get("TIGHTDP_VENV", ROOT / ".venv"))
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+
+
+def run(*command: str | Path) -> None:
+    """Runs a command here and stops with its exit code if it fails."""
+    print("+", *command, flush=True)
+    code = subprocess.run([str(part) for part in command], cwd=ROOT).returncode
+    if code:
+        sys.exit(code)
+
+
+def install(extras: str) -> None:
+    """An environment with the package, built from this folder, and the extras."""
+    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
+        print(f"+ venv {VENV}", flush=True)
+        venv.create(VENV, with_pip=True)
+    run(BIN / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f".[{extras}]")
+
+
+def demo() -> None:
+    """A certified epsilon, and a private model on real data that scikit-learn ships."""
+    install("train")
+    run(BIN / "tightdp", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
+        "--steps", "14000", "--delta", "1e-5")  # fmt: skip
+    run(BIN / "python", "examples/digits.py")
+
+
+def test() -> None:
+    """Every test that this machine can run."""
+    install("test")
+    run(BIN / "python", "-m", "pytest", "-q")
+
+
+def lint() -> None:
+    """Style and types."""
+    install("dev")
+    run(BIN / "ruff", "check", ".")
+    run(BIN / "mypy")
+
+
+def main() -> None:
+    jobs = {job.__name__: job for job in (demo, test, lint)}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
+    jobs[parser.parse_args().job]()
+
+
+if __name__ == "__main__":
+    main()
