@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
 from tests.reference import sampled_gaussian
+
 from tightdp import _core
 
 TOLERANCE = 1e-11

@@ -1,0 +1,82 @@
+"""What the accounting commands share: the composition, how to ask about it, and how to print a bound."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from ..accounting.bound import Bound
+from ..accounting.composition import Composition
+from ..accounting.engines.choice import NAMES
+from ..accounting.options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
+from ..mechanisms import Gaussian, PoissonSampled
+from .expression import parse
+
+DIGITS = 12
+"""Significant digits printed, rounded outward."""
+
+
+def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
+    """DP-SGD in three numbers; with ``noise`` also any other composition."""
+    if noise:
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--noise-multiplier", type=float, metavar="SIGMA", help="of the Gaussian, over the L2 norm")
+        what.add_argument(
+            "--composition",
+            metavar="EXPRESSION",
+            help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
+        )
+    parser.add_argument("--sampling-probability", type=float, metavar="Q", help="of a Poisson batch (default: 1)")
+    parser.add_argument("--steps", type=int, metavar="K", help="how often it is released (default: 1)")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """How to ask."""
+    parser.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
+    parser.add_argument("--engine", choices=("auto", *NAMES), default="auto", help="(default: %(default)s)")
+    parser.add_argument("--width", type=float, default=WIDTH, help="relative width aimed at (default: %(default)s)")
+    parser.add_argument("--eps-error", type=float, default=EPS_ERROR, help="of engine prv (default: %(default)s)")
+    parser.add_argument("--delta-error", type=float, default=DELTA_ERROR, help="of engine prv (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
+
+
+def composition(arguments: argparse.Namespace) -> Composition:
+    """The composition that the arguments name."""
+    if arguments.composition is not None:
+        if arguments.sampling_probability is not None or arguments.steps is not None:
+            raise ValueError("--composition: write the sampling probability and the number of steps into it")
+        return parse(arguments.composition)
+    q = 1.0 if arguments.sampling_probability is None else arguments.sampling_probability
+    return PoissonSampled(Gaussian(arguments.noise_multiplier), q) * (1 if arguments.steps is None else arguments.steps)
+
+
+def options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of a query."""
+    names = ("neighbors", "engine", "width", "eps_error", "delta_error")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def report(arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object) -> None:
+    """Prints a bound of ``quantity`` at what is ``given``, and where it is from."""
+    if arguments.json:
+        plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "composition": repr(run)}
+        print(json.dumps(plain, allow_nan=False))
+        return
+    at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+    print(f"{quantity} <= {shown(bound.upper, ROUND_CEILING)}   at {at}")
+    print(f"{quantity} >= {shown(bound.lower, ROUND_FLOOR)}   (engine {bound.engine}, neighbors {arguments.neighbors})")
+    for name, term in bound.error_budget.items():
+        print(f"    {name}: {term:.2g}")
+    if math.isinf(bound.upper):
+        print("No finite upper bound is known, or affordable. --json prints it as null.")
+
+
+def shown(x: float, rounding: str) -> str:
+    """``x`` in ``DIGITS`` significant digits, rounded in the direction that keeps it a bound."""
+    if not math.isfinite(x):
+        return str(x)
+    rounded = Context(prec=DIGITS, rounding=rounding).create_decimal(Decimal(x))
+    return f"{rounded:f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded:e}"

@@ -1,0 +1,48 @@
+"""Compositions from text: constructors of mechanisms, numbers, ``+`` and ``*``. Nothing else is evaluated."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .. import mechanisms
+from ..accounting.composable import Composable
+from ..accounting.composition import Composition
+
+_CONSTRUCTORS = {
+    cls.__name__: cls for cls in mechanisms.Mechanism.__subclasses__() if cls.__module__ == mechanisms.__name__
+}
+
+
+def parse(text: str) -> Composition:
+    """The composition that ``text`` writes down; ValueError with one line for anything else.
+
+    >>> parse("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
+    (Laplace(noise_multiplier=20.0), 2)
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
+    value = _value(tree)
+    if not isinstance(value, Composable):
+        raise ValueError(f"composition must be of mechanisms, got {text!r}")
+    return value._composition()
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _value(left) + _value(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _value(left) * _value(right)
+        case ast.Call(func=ast.Name(id=name), args=positional, keywords=named) if name in _CONSTRUCTORS:
+            keywords = {keyword.arg: _value(keyword.value) for keyword in named if keyword.arg is not None}
+            return _CONSTRUCTORS[name](*(_value(argument) for argument in positional), **keywords)
+    raise ValueError(
+        f"composition must consist of numbers, +, * and {', '.join(sorted(_CONSTRUCTORS))}, got {ast.unparse(node)!r}"
+    )

@@ -1,0 +1,35 @@
+"""tightdp plot: the privacy profile and the trade-off curve, each with its certified band, as an image."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from . import composition as shared
+
+
+def add_parser(commands: Any) -> None:
+    """Adds ``plot`` to the subcommands."""
+    p = commands.add_parser("plot", help="draw the privacy profile and the trade-off curve", description=__doc__)
+    shared.add_training(p)
+    p.add_argument("--out", type=Path, required=True, help="image file: .png, .pdf or .svg")
+    p.add_argument("--least-delta", type=float, default=1e-12, help="where the profile ends (default: %(default)s)")
+    p.add_argument("--points", type=int, default=161, help="of each curve (default: %(default)s)")
+    shared.add_options(p)
+    p.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the image."""
+    from .. import plots
+
+    run = shared.composition(arguments)
+    figure = plots.privacy(run, least_delta=arguments.least_delta, points=arguments.points, **shared.options(arguments))
+    suffixes = tuple(figure.canvas.get_supported_filetypes())
+    if arguments.out.suffix[1:] not in suffixes:
+        raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
+    figure.savefig(arguments.out)
+    print(json.dumps({"file": str(arguments.out)}) if arguments.json else f"wrote {arguments.out}")
+    return 0

@@ -1,0 +1,142 @@
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+import tightdp as dp
+from tightdp import cli
+from tightdp.cli.expression import parse
+
+TRAINING = ["--noise-multiplier", "1.1", "--sampling-probability", "0.0042666666666666667", "--steps", "14000"]
+RUN = dp.PoissonSampled(dp.Gaussian(1.1), 256 / 60000) * 14000
+
+
+def output(capsys, *arguments):
+    assert cli.main([str(a) for a in arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_epsilon_of_mnist_training(capsys):
+    plain = json.loads(output(capsys, "epsilon", *TRAINING, "--delta", 1e-5, "--json"))
+    assert plain["lower"] <= 2.3758376269734 <= plain["upper"]
+    assert plain["delta"] == 1e-5 and plain["engine"] == "contour" and plain["error_budget"]
+    assert parse(plain["composition"]) == RUN
+
+
+def test_the_installed_command():
+    command = [sys.executable, "-m", "tightdp.cli", "epsilon", *TRAINING, "--delta", "1e-5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["upper"] == RUN.epsilon(1e-5).upper
+
+
+def test_printed_digits_are_rounded_outward(capsys):
+    lines = output(capsys, "epsilon", *TRAINING, "--delta", 1e-5).splitlines()
+    b = RUN.epsilon(1e-5)
+    assert float(lines[0].split()[2]) >= b.upper and float(lines[1].split()[2]) <= b.lower
+    assert "aliasing" in "".join(lines)
+    lines = output(capsys, "delta", *TRAINING, "--epsilon", 8.0).splitlines()
+    assert 0 < float(lines[1].split()[2]) <= float(lines[0].split()[2]) < 1e-20
+
+
+def test_delta_and_neighbors(capsys):
+    plain = json.loads(output(capsys, "delta", *TRAINING, "--epsilon", 2, "--json", "--neighbors", "add"))
+    assert plain["upper"] == RUN.delta(2.0, neighbors="add").upper and plain["epsilon"] == 2.0
+
+
+def test_any_composition(capsys):
+    text = "PoissonSampled(Gaussian(1.0), sampling_probability=0.01) * 1000 + 2 * ApproximateDP(0.1, delta=1e-9)"
+    plain = json.loads(output(capsys, "epsilon", "--composition", text, "--delta", 1e-5, "--json", "--engine", "renyi"))
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000 + dp.ApproximateDP(0.1, 1e-9) * 2
+    assert plain["upper"] == run.epsilon(1e-5, engine="renyi").upper
+
+
+def test_an_infinite_bound_is_said_and_null_in_json(capsys):
+    arguments = ["epsilon", "--composition", "ApproximateDP(1.0, 1e-3)", "--delta", 1e-5]
+    assert json.loads(output(capsys, *arguments, "--json"))["upper"] is None
+    assert "No finite upper bound" in output(capsys, *arguments)
+
+
+def test_calibrate(capsys):
+    arguments = ["calibrate", "--epsilon", 2, "--delta", 1e-5, "--sampling-probability", 0.01, "--steps", 1000]
+    plain = json.loads(output(capsys, *arguments, "--json"))
+    assert plain["noise_multiplier"] == dp.noise_multiplier(2.0, 1e-5, 0.01, 1000)
+    assert 2 - 1e-6 <= plain["lower"] <= plain["upper"] <= 2 == plain["target_epsilon"]
+    assert output(capsys, *arguments).startswith(f"noise multiplier = {plain['noise_multiplier']!r}\n")
+
+
+def test_info(capsys):
+    plain = json.loads(output(capsys, "info", "--json"))
+    assert plain["version"] == dp.__version__ and "contour" in plain["engines"] and plain["cuda_devices"] >= 0
+    assert dp.__version__ in output(capsys, "info")
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_plot(capsys, tmp_path, suffix):
+    file = tmp_path / f"curve.{suffix}"
+    arguments = ["plot", "--noise-multiplier", 2.0, "--out", file, "--points", 21]
+    assert str(file) in output(capsys, *arguments)
+    assert file.stat().st_size > 5000
+
+
+def test_plot_of_a_wide_band(tmp_path, capsys):
+    file = tmp_path / "wide.png"
+    output(capsys, "plot", "--composition", "ZCDP(0.01)", "--out", file, "--points", 11, "--json")
+    assert file.exists()
+
+
+@pytest.mark.parametrize("command", ["", "epsilon", "delta", "calibrate", "plot", "train", "info"])
+def test_help(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command.split(), "--help"])
+    assert stop.value.code == 0 and "usage: tightdp" in capsys.readouterr().out
+
+
+BAD = [
+    [],
+    ["nonsense"],
+    ["epsilon", "--delta", "1e-5"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "x"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "0"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "nan"],
+    ["epsilon", "--noise-multiplier", "-1", "--delta", "1e-5"],
+    ["epsilon", "--noise-multiplier", "inf", "--delta", "1e-5"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--sampling-probability", "1.5"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--steps", "0"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--steps", "1.5"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--engine", "exact"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--width", "0"],
+    ["epsilon", "--composition", "Gaussian(1.0)", "--steps", "3", "--delta", "1e-5"],
+    ["epsilon", "--composition", "__import__('os').getcwd()", "--delta", "1e-5"],
+    ["epsilon", "--composition", "Gaussian(1.0", "--delta", "1e-5"],
+    ["epsilon", "--composition", "3", "--delta", "1e-5"],
+    ["epsilon", "--composition", "Gaussian(sigma=1.0)", "--delta", "1e-5"],
+    ["epsilon", "--composition", "Gaussian(1.0) * 0", "--delta", "1e-5"],
+    ["epsilon", "--composition", "FixedSizeSampled(Gaussian(1.0), 1, 10)", "--delta", "1e-5"],
+    ["delta", "--noise-multiplier", "1", "--epsilon", "inf"],
+    ["calibrate", "--epsilon", "0", "--delta", "1e-5"],
+    ["plot", "--noise-multiplier", "1", "--out", "curve.unknown"],
+    ["plot", "--noise-multiplier", "1", "--out", "/nonexistent/curve.png", "--points", "3"],
+]
+
+
+@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
+def test_bad_input_is_one_clear_line_and_exit_code_2(capsys, arguments):
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stop:
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2 and out == "" and err.count("\n") == 1 and err.startswith("tightdp") and "error: " in err
+
+
+def test_numbers_are_shown_on_their_safe_side():
+    from decimal import ROUND_CEILING, ROUND_FLOOR
+
+    from tightdp.cli.composition import shown
+
+    for x in (0.0, 1 / 3, 2.0, 1e-300, 123456789.123456789, 5e-5, math.inf):
+        assert float(shown(x, ROUND_FLOOR)) <= x <= float(shown(x, ROUND_CEILING))
