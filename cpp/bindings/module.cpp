@@ -5,6 +5,7 @@
 
 void bind_contour(py::module_& m);
 void bind_simd_math(py::module_& m);
+void bind_exact(py::module_& m);
 void bind_fft(py::module_& m);
 void bind_gradients(py::module_& m);
 void bind_special(py::module_& m);
@@ -15,6 +16,7 @@ PYBIND11_MODULE(_core, m) {
     m.attr("__version__") = TIGHTDP_VERSION;
     bind_contour(m);
     bind_simd_math(m);
+    bind_exact(m);
     bind_fft(m);
     bind_gradients(m);
     bind_special(m);

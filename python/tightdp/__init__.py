@@ -8,6 +8,7 @@ from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
 from .accounting.curves import Curve
 from .accounting.filters import BudgetExceeded, Odometer, PrivacyFilter
+from .exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
 from .ghost import ghost_clipped_sum, ghost_norms
 from .gradients import add_noise, clip_and_noise, clipped_sum
 from .mechanisms import (
@@ -38,6 +39,7 @@ __all__ = [
     "Curve",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "ExactRelease",
     "FixedSizeSampled",
     "Gaussian",
     "Laplace",
@@ -56,8 +58,12 @@ __all__ = [
     "calibrate",
     "clip_and_noise",
     "clipped_sum",
+    "discrete_gaussian",
+    "discrete_laplace",
     "epsilon_batch",
+    "exact_release",
     "ghost_clipped_sum",
     "ghost_norms",
     "noise_multiplier",
+    "rounded_gaussian",
 ]

@@ -33,24 +33,24 @@ class RandomSource(ABC):
 
         Largest absolute value 9.49 (the chance of exceeding it is 2.4e-21). Floating-point noise idealises the
         Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS 2012). Where that matters
-        use ``discrete_gaussian``.
+        use ``exact_release``.
         """
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"dtype must be float32 or float64, got {dtype!r}")
-        shape, _ = _shape(size)
+        shape, _ = shape_of(size)
         out = np.empty(shape, kind)
         _core.random_normal(self.stream(), 0, out)
         return out
 
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:
         """Uniform on the odd multiples of 2^-53 in (0, 1)."""
-        shape, n = _shape(size)
+        shape, n = shape_of(size)
         return _core.random_uniform(self.stream(), 0, n).reshape(shape)
 
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
         """Uniform 64-bit integers."""
-        shape, n = _shape(size)
+        shape, n = shape_of(size)
         return _core.random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
@@ -133,7 +133,8 @@ _LARGEST = 2**40
 """Values a call may ask for: 8 TB, past any array that fits, so that a slip in a shape fails at once."""
 
 
-def _shape(size: Size) -> tuple[tuple[int, ...], int]:
+def shape_of(size: Size) -> tuple[tuple[int, ...], int]:
+    """A checked shape and its number of values."""
     try:
         shape = tuple(operator.index(s) for s in size) if isinstance(size, (tuple, list)) else (operator.index(size),)
     except TypeError:

@@ -1,0 +1,55 @@
+// tightdp._core: exact integer noise and the clipped sum in integers. Checked by python/tightdp/exact.py.
+#include "../src/cpu/exact_noise.hpp"
+#include "../src/cpu/exact_sum.hpp"
+#include "bind.hpp"
+#include "dlpack.hpp"
+#include "sealed_stream.hpp"
+
+namespace {
+
+using tightdp::bindings::SealedStream;
+using Integers = py::array_t<std::int64_t, py::array::c_style>;
+
+template <class Second>
+auto adder(void (*add)(const tightdp::random::RandomStream&, std::uint64_t, Second, std::size_t,
+                       std::int64_t*)) {
+    return [add](const SealedStream& stream, std::uint64_t numerator, Second second, Integers out) {
+        std::int64_t* const data = out.mutable_data();
+        const auto n = static_cast<std::size_t>(out.size());
+        py::gil_scoped_release release;
+        add(*stream, numerator, second, n, data);
+    };
+}
+
+void exact_sum(const std::vector<py::object>& grads, std::vector<Integers> outs,
+               const py::array_t<double, py::array::c_style>& norms, double max_norm, double inverse_grid) {
+    tightdp::ClipRequest request;
+    std::vector<tightdp::bindings::RowsView> views;
+    std::vector<std::int64_t*> data;
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+        views.push_back(tightdp::bindings::rows_view(grads[i]));
+        const auto& in = views.back();
+        request.rows = static_cast<std::size_t>(in.shape.at(0));
+        request.dtype = in.dtype.value();
+        request.segments.push_back({in.data, in.stride, static_cast<std::size_t>(in.columns()), nullptr});
+        data.push_back(outs.at(i).mutable_data());
+    }
+    request.norms = const_cast<double*>(norms.data());
+    request.max_norm = max_norm;
+    py::gil_scoped_release release;
+    tightdp::exact_sum(request, inverse_grid, data);
+}
+
+}  // namespace
+
+void bind_exact(py::module_& m) {
+    const auto def = [&](const char* name, auto function, const char* second) {
+        m.def(name, function, py::arg("stream"), py::arg("numerator"), py::arg(second),
+              py::arg("out").noconvert());
+    };
+    def("add_discrete_gaussian", adder(&tightdp::add_discrete_gaussian), "denominator");
+    def("add_discrete_laplace", adder(&tightdp::add_discrete_laplace), "denominator");
+    def("add_rounded_normal", adder(&tightdp::add_rounded_normal), "shift");
+    m.def("exact_sum", &exact_sum, py::arg("grads"), py::arg("outs"), py::arg("norms"), py::arg("max_norm"),
+          py::arg("inverse_grid"));
+}

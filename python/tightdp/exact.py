@@ -1,0 +1,195 @@
+"""Noise that is exact: integers whose distribution is the one accounted for, to the last bit.
+
+Floating-point Gaussian noise is not the Gaussian mechanism: which floats a release can take depends on the value that
+was protected (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, sums are integers,
+and noise is sampled by integer arithmetic from random bits. Proofs: docs/theory/noise.md, sections 4 to 6.
+Sampling takes a random time; whoever can measure it to the nanosecond learns something of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _check, _core
+from .mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
+from .noise import RandomSource, Size, shape_of, source
+
+Integers = npt.NDArray[np.int64]
+
+_LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
+
+
+def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """Integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly (Canonne, Kamath, Steinke 2020).
+
+    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+    size : an integer or a tuple
+
+    Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
+    moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.
+
+    >>> discrete_gaussian(3, 4, rng=__import__("tightdp").Philox(1)).dtype
+    dtype('int64')
+    """
+    return _draw("sigma", sigma, size, rng, _core.add_discrete_gaussian)
+
+
+def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """Integers n with probability proportional to exp(-|n| / scale), exactly: the geometric mechanism.
+
+    scale : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+
+    Added to an integer vector that one record moves by at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
+    """
+    return _draw("scale", scale, size, rng, _core.add_discrete_laplace)
+
+
+def rounded_gaussian(sigma: float, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """The integers nearest to draws of N(0, sigma^2), exactly (Karney 2016).
+
+    sigma : int or float in [2^-10, 2^40], taken as the number it is
+
+    Added to an integer vector this is the Gaussian mechanism on real numbers, then rounding: post-processing, so it is
+    accounted as ``Gaussian(sigma / D)`` for a vector that one record moves by at most D in L2 norm, sampling included.
+    """
+    ratio = _ratio("sigma", sigma)
+    if ratio.denominator & (ratio.denominator - 1):
+        raise ValueError(f"sigma must be a multiple of a power of two, as every float is, got {sigma!r}")
+    return _draw("sigma", ratio, size, rng, lambda stream, n, d, out: _core.add_rounded_normal(
+        stream, n, d.bit_length() - 1, out))  # fmt: skip
+
+
+class ExactRelease(NamedTuple):
+    """A noisy clipped sum and what its release costs."""
+
+    value: Any
+    """float64 multiples of ``grid``, exact; a list for a list."""
+    mechanism: Mechanism
+    """What to charge, under add or remove of one example; in ``PoissonSampled`` if the batch was."""
+    grid: float
+    sigma: float
+    """Standard deviation parameter of the noise, in units of the grid; at least noise_multiplier * max_norm / grid."""
+
+
+def exact_release(
+    grads: Any,
+    max_norm: float,
+    noise_multiplier: float,
+    *,
+    noise: Literal["gaussian", "discrete_gaussian"] = "gaussian",
+    grid: float | None = None,
+    rng: RandomSource | None = None,
+) -> ExactRelease:
+    """``clip_and_noise`` in exact arithmetic.
+
+    Every example is clipped to ``max_norm`` and rounded toward zero to the grid, which never lengthens it: one example
+    moves the integer sum by at most max_norm / grid in L2 norm, with nothing to add for rounding. Each coordinate of
+    each example loses less than one grid step.
+
+    Parameters
+    ----------
+    grads, max_norm : as for ``clipped_sum``, host memory
+    noise_multiplier : float > 0
+    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``: every
+        engine accounts for it, sampling included. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``,
+        or for a single column the exact ``DiscreteGaussian``.
+    grid : a power of two, public; by default a 2^-20th of the noise or a little less
+    rng : SecureRandom (the default) or Philox
+
+    >>> import numpy as np
+    >>> r = exact_release(np.ones((4, 2)), 1.0, 2.0)
+    >>> r.mechanism, bool((r.value % r.grid == 0).all())
+    (Gaussian(noise_multiplier=2.0), True)
+    """
+    rng = source(rng)
+    bound = _check.positive("max_norm", max_norm)
+    multiplier = _check.positive("noise_multiplier", noise_multiplier)
+    if noise not in ("gaussian", "discrete_gaussian"):
+        raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
+    found = _arrays.examples("grads", grads)
+    if not 1e-30 <= bound <= 1e30:
+        raise ValueError(f"max_norm must be in [1e-30, 1e+30], got {max_norm!r}")
+    deviation = Fraction(multiplier) * Fraction(bound)
+    step = Fraction(2) ** (_log2(deviation) - 20) if grid is None else _grid(grid)
+    sigma = deviation / step
+    if not _LOW <= sigma <= _HIGH or found.batch * Fraction(bound) / step >= 2**62:
+        raise ValueError(
+            "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^40] and "
+            f"batch * max_norm / grid under 2^62, got {float(step)!r}"
+        )
+    totals = _integer_sums(found, bound, float(1 / step))
+    # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
+    sigma = _rounded_up(sigma, 30 if noise == "gaussian" else 20)
+    add = _core.add_rounded_normal if noise == "gaussian" else _core.add_discrete_gaussian
+    second = sigma.denominator.bit_length() - 1 if noise == "gaussian" else sigma.denominator
+    for total in totals:
+        add(rng.stream(), sigma.numerator, second, total.reshape(-1))
+    values = [total.astype(np.float64) * float(step) for total in totals]
+    mechanism: Mechanism
+    if noise == "gaussian":
+        mechanism = Gaussian(multiplier)
+    elif found.columns == 1:
+        mechanism = DiscreteGaussian(float(sigma), max(1, math.floor(Fraction(bound) / step)))
+    else:
+        mechanism = ZCDP(math.nextafter(float(1 / (2 * Fraction(multiplier) ** 2)), math.inf))
+    return ExactRelease(values if found.is_list else values[0], mechanism, float(step), float(sigma))
+
+
+def _integer_sums(found: _arrays.Examples, bound: float, inverse_grid: float) -> list[Integers]:
+    scratch = [np.empty(s) for s in found.shapes]
+    norms = np.empty(found.batch)
+    grads = list(found.arrays)
+    _core.clipped_sum(grads, scratch, bound, False, 0.01, None, None, None, 0.0, None, False, norms)
+    totals = [np.empty(s, np.int64) for s in found.shapes]
+    _core.exact_sum(grads, totals, norms, bound, inverse_grid)
+    return totals
+
+
+def _draw(
+    name: str,
+    parameter: float | Fraction,
+    size: Size,
+    rng: RandomSource | None,
+    add: Callable[[_core.RandomStream, int, int, Integers], None],
+) -> Integers:
+    ratio = _ratio(name, parameter)
+    rng = source(rng)
+    shape, n = shape_of(size)
+    out = np.zeros(n, np.int64)
+    add(rng.stream(), ratio.numerator, ratio.denominator, out)
+    return out.reshape(shape)
+
+
+def _ratio(name: str, value: float | Fraction) -> Fraction:
+    ratio = value if isinstance(value, Fraction) else Fraction(_check.positive(name, value))
+    if not _LOW <= ratio <= _HIGH or ratio.numerator >= 2**53 or ratio.denominator > 2**63:
+        raise ValueError(
+            f"{name} must be a float, or a fraction with a numerator under 2^53 and a denominator up to 2^63, "
+            f"in [2^-10, 2^40], got {value!r}"
+        )
+    return ratio
+
+
+def _log2(x: Fraction) -> int:
+    """floor(log2(x)), exactly."""
+    n = x.numerator.bit_length() - x.denominator.bit_length()
+    return n if Fraction(2) ** n <= x else n - 1
+
+
+def _grid(grid: float) -> Fraction:
+    step = Fraction(_check.positive("grid", grid))
+    if step != Fraction(2) ** _log2(step):
+        raise ValueError(f"grid must be a power of two, got {grid!r}")
+    return step
+
+
+def _rounded_up(sigma: Fraction, bits: int) -> Fraction:
+    """The least multiple >= sigma of a power of two that leaves ``bits`` + 1 binary digits."""
+    unit = Fraction(2) ** min(0, _log2(sigma) - bits)
+    return math.ceil(sigma / unit) * unit

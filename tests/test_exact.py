@@ -1,0 +1,202 @@
+"""Exact noise: draw for draw that of plain integer arithmetic, distributed as stated, and telling nothing else."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+from tests.reference import clipping
+from tests.reference import discrete as reference
+
+import tightdp as dp
+from tightdp import _core
+
+CHANCE = 1e-9
+SIGMAS = [Fraction(1, 1000), 0.5, 1, 1.1, Fraction(7, 3), 5, 2**20, 2**20 + 0.1, 2.0**39]
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_discrete_gaussian_draw_for_draw(sigma):
+    expected = reference.draws(
+        lambda w: reference.discrete_gaussian(Fraction(sigma), w), 400, _core.philox_stream(3, 0)
+    )
+    np.testing.assert_array_equal(dp.discrete_gaussian(sigma, 400, rng=dp.Philox(3)), expected)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 1000), 0.3, 1, Fraction(7, 2), 2**30, 1e10 + 0.25])
+def test_discrete_laplace_draw_for_draw(scale):
+    t, s = Fraction(scale).as_integer_ratio()
+    expected = reference.draws(lambda w: reference.discrete_laplace(t, s, w), 400, _core.philox_stream(3, 0))
+    np.testing.assert_array_equal(dp.discrete_laplace(scale, 400, rng=dp.Philox(3)), expected)
+
+
+@pytest.mark.parametrize("sigma", [2.0**-10, 0.5, 1.1, 3, 2**20, 2.0**39 + 0.125])
+def test_rounded_gaussian_draw_for_draw(sigma):
+    expected = reference.draws(lambda w: reference.rounded_normal(Fraction(sigma), w), 400, _core.philox_stream(3, 0))
+    np.testing.assert_array_equal(dp.rounded_gaussian(sigma, 400, rng=dp.Philox(3)), expected)
+
+
+def assert_pmf(draws, pmf):
+    """Pearson's test of the integers against pmf(n), rare ones pooled."""
+    edge = 1
+    while 2 * sum(pmf(n) for n in range(edge + 1, edge + 200)) * len(draws) > 20:
+        edge += 1
+    middle = np.arange(-edge, edge + 1)
+    p = np.array([pmf(int(n)) for n in middle])
+    observed = [(draws == n).sum() for n in middle] + [(np.abs(draws) > edge).sum()]
+    expected = np.append(p, max(0.0, 1 - p.sum())) * len(draws)
+    keep = expected > 5
+    observed, expected = np.array(observed)[keep], expected[keep]
+    if len(expected) == 1:
+        assert observed[0] == len(draws)
+        return
+    assert stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue > CHANCE
+
+
+N = 200_000
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.5, 1, 1.1, Fraction(7, 3), 5])
+def test_discrete_gaussian_distribution(sigma):
+    s = float(sigma)
+    total = sum(math.exp(-n * n / (2 * s * s)) for n in range(-100, 101))
+    assert_pmf(dp.discrete_gaussian(sigma, N), lambda n: math.exp(-n * n / (2 * s * s)) / total)
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5, 2, Fraction(7, 2)])
+def test_discrete_laplace_distribution(scale):
+    q = math.exp(-1 / float(scale))
+    assert_pmf(dp.discrete_laplace(scale, N), lambda n: (1 - q) / (1 + q) * q ** abs(n))
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.5, 1.5, 3])
+def test_rounded_gaussian_distribution(sigma):
+    pmf = lambda n: stats.norm.cdf((n + 0.5) / sigma) - stats.norm.cdf((n - 0.5) / sigma)  # noqa: E731
+    assert_pmf(dp.rounded_gaussian(sigma, N), pmf)
+
+
+@pytest.mark.parametrize("draw", [dp.discrete_gaussian, dp.rounded_gaussian])
+@pytest.mark.parametrize("sigma", [2**20, 1e6 + 0.1])
+def test_fine_noise_is_normal_to_the_eye(draw, sigma):
+    z = draw(sigma, N) / float(sigma)
+    assert stats.kstest(z, stats.norm.cdf).pvalue > CHANCE
+    assert stats.chisquare(np.bincount(draw(sigma, N) % 16, minlength=16)).pvalue > CHANCE
+
+
+def test_the_number_of_threads_changes_nothing():
+    before = _core.max_threads()
+    results = []
+    for count in (1, 3):
+        _core.set_max_threads(count)
+        draws = [f(5, 3000, rng=dp.Philox(1)) for f in (dp.discrete_gaussian, dp.discrete_laplace, dp.rounded_gaussian)]
+        results.append(np.concatenate(draws))
+    _core.set_max_threads(before)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_release_is_the_sum_on_the_grid_plus_the_noise(dtype):
+    rng = np.random.default_rng(0)
+    g = rng.standard_normal((60, 700)).astype(dtype)
+    for noise, draw in (("gaussian", dp.rounded_gaussian), ("discrete_gaussian", dp.discrete_gaussian)):
+        r = dp.exact_release(g, 3.0, 1.7, noise=noise, rng=dp.Philox(6))
+        assert 2**20 <= r.sigma <= 2**21 and r.sigma >= 1.7 * 3.0 / r.grid
+        integers = r.value / r.grid
+        assert (integers == np.round(integers)).all()
+        sums = integers - draw(r.sigma, 700, rng=dp.Philox(6))
+        total, _, magnitude = clipping.clipped_sum(g, 3.0)
+        assert (np.abs(sums * r.grid - total) <= 60 * r.grid + 1e-12 * magnitude).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@given(st.data())
+def test_an_example_is_never_longer_than_the_bound_in_grid_steps(dtype, data):
+    """The sensitivity of the integer sum, in rational arithmetic."""
+    width = np.dtype(dtype).itemsize * 8
+    g = data.draw(hnp.arrays(dtype, (1, 5), elements=st.floats(width=width)))
+    max_norm = data.draw(st.floats(1e-3, 1e3))
+    grid = 2.0 ** data.draw(st.integers(-30, 0)) * 2.0 ** math.floor(math.log2(max_norm))
+    out = [np.empty(5, np.int64)]
+    norms = dp.clipped_sum(g, max_norm, out=np.empty(5))[1]
+    _core.exact_sum([g], out, norms, max_norm, 1 / grid)
+    assert sum(int(n) ** 2 for n in out[0]) * Fraction(grid) ** 2 <= Fraction(max_norm) ** 2
+
+
+@settings(max_examples=25)
+@given(hnp.arrays(np.float32, (6, 9), elements=st.floats(-8, 8, width=32)), st.permutations(range(6)))
+def test_the_order_of_examples_changes_nothing(g, order):
+    totals = []
+    for rows in (g, g[list(order)]):
+        out = [np.empty(9, np.int64)]
+        _core.exact_sum([rows], out, dp.clipped_sum(rows, 1.0)[1], 1.0, 2.0**30)
+        totals.append(out[0])
+    np.testing.assert_array_equal(*totals)
+
+
+def test_what_is_charged():
+    g = np.ones((5, 3))
+    assert dp.exact_release(g, 2.0, 0.8).mechanism == dp.Gaussian(0.8)
+    rho = dp.exact_release(g, 2.0, 0.8, noise="discrete_gaussian").mechanism
+    assert isinstance(rho, dp.ZCDP) and Fraction(rho.rho) >= 1 / (2 * Fraction(0.8) ** 2)
+    assert rho.rho == pytest.approx(1 / (2 * 0.8**2), rel=1e-12)
+    count = dp.exact_release(g[:, :1], 1.0, 4.0, noise="discrete_gaussian", grid=1.0)
+    assert count.mechanism == dp.DiscreteGaussian(4.0, 1)
+    lists = dp.exact_release([g, g[:, :2]], 2.0, 0.8)
+    assert [v.shape for v in lists.value] == [(3,), (2,)]
+
+
+def released(exact, x, n):
+    """n noisy copies of x, the noise of deviation 1."""
+    g, bound = np.full((1, n), x, np.float32), float(2 * n)
+    if exact:
+        return dp.exact_release(g, bound, 1.0 / bound, grid=2.0**-36).value
+    return dp.clip_and_noise(g, bound, 1.0 / bound)
+
+
+def fraction_fine(y):
+    """Among values near 0, those that are no multiple of 2^-26."""
+    near = y[np.abs(y) < 0.125].astype(float)
+    return np.mean(near * 2.0**26 != np.round(near * 2.0**26)), near.size
+
+
+def test_low_bits_betray_the_value_to_floating_noise_and_nothing_to_exact_noise():
+    """1/2 + z keeps no bit below those of z near -1/2; 0 + z does. On the grid every value has the same low bits."""
+    n = 40_000
+    fine0, _ = fraction_fine(released(False, 0.0, n))
+    fine_half, _ = fraction_fine(released(False, 0.5, n))
+    assert fine0 > 0.4 and fine_half == 0.0  # the attack succeeds: this is why the exact mode exists
+    exact = [released(True, x, n) for x in (0.0, 0.5)]
+    (p, m), (q, k) = (fraction_fine(y) for y in exact)
+    assert min(m, k) > 2000 and abs(p - q) < 7 * math.sqrt(1e-4 / m + 1e-4 / k) + 1e-3
+    tables = [np.bincount((y * 2.0**36).astype(np.int64) & 15, minlength=16) for y in exact]
+    assert stats.chi2_contingency(tables).pvalue > CHANCE
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: dp.discrete_gaussian(0, 3), ValueError, "sigma"),
+        (lambda: dp.discrete_gaussian(-1.0, 3), ValueError, "sigma"),
+        (lambda: dp.discrete_gaussian(math.nan, 3), ValueError, "sigma"),
+        (lambda: dp.discrete_gaussian(2.0**41, 3), ValueError, r"sigma.*\[2\^-10, 2\^40\]"),
+        (lambda: dp.discrete_gaussian(Fraction(2**60, 2**60 + 1), 3), ValueError, "sigma"),
+        (lambda: dp.discrete_laplace(1e-9, 3), ValueError, "scale"),
+        (lambda: dp.discrete_gaussian(1, -3), ValueError, "size"),
+        (lambda: dp.discrete_gaussian(1, 3, rng=4), TypeError, "rng"),
+        (lambda: dp.rounded_gaussian(Fraction(1, 3), 3), ValueError, "power of two"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 0.0, 1.0), ValueError, "max_norm"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 0.0), ValueError, "noise_multiplier"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=0.3), ValueError, "power of two"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=2.0**20), ValueError, "grid"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=2.0**-50), ValueError, "grid"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, noise="laplace"), ValueError, "noise"),
+        (lambda: dp.exact_release(np.ones(2), 1.0, 1.0), ValueError, "grads"),
+    ],
+)
+def test_bad_arguments(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
