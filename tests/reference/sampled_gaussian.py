@@ -23,6 +23,8 @@ class _Loss:
         left, right = -17 - (tilt / sigma if add else 0), 17 + (0 if add else (1 + tilt) / sigma)
         # e^{is loss} turns at most at the rate s / sigma; the rest is the decay of the spectrum at s = 0.
         step = 2 * math.pi / (frequency / sigma + max(6 * 2 * math.pi, 95 / min(math.pi * sigma, 6)))
+        if (right - left) / step > MOST_PAIRS:
+            raise ValueError("the strip is too narrow or the tilt too wide for these nodes")
         self.u = left + step * np.arange(int((right - left) / step) + 1)
         log_w = np.logaddexp(np.log1p(-q), np.log(q) + self.u / sigma - 0.5 / sigma**2)
         self.log_p = -0.5 * self.u**2 + math.log(step / math.sqrt(2 * math.pi)) + (0 if add else log_w)

@@ -1,0 +1,77 @@
+"""Do the bounds hold the truth? Random settings from the whole box against 40-digit ball arithmetic.
+
+    python bench/soundness.py [--settings 10000] [--seed 1]
+
+The box: noise multiplier 1e-3 to 1e6, sampling probability 1e-9 to 1, 1 to 1e9 steps, delta 1e-300 to 1, either
+direction. Every answer must be an ordered pair of finite or infinite numbers; where the ball arithmetic can vouch for
+a value (it cannot in the corners: narrow strips, slow decay), the bound must hold it. A third of the settings is drawn from
+the part where it usually can. Prints how many were checked and how wide the bounds were; exits 1 on any violation.
+"""
+
+import argparse
+import math
+import random
+import statistics
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import tightdp as dp
+from tests.reference import sampled_gaussian
+
+
+def draw(rng, wide):
+    """(noise multiplier, sampling probability, steps, delta, direction)."""
+    if wide:
+        sigma, q = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-9, 0)
+        steps, delta = int(10 ** rng.uniform(0, 9)), 10 ** -(10 ** rng.uniform(-2, 2.477))
+    else:
+        sigma, q = 10 ** rng.uniform(-0.4, 1.5), 10 ** rng.uniform(-4, -0.01)
+        steps, delta = int(10 ** rng.uniform(1, 8)), 10 ** rng.uniform(-100, -1)
+    return sigma, q, steps, delta, rng.choice(["add", "remove"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    rng = random.Random(args.seed)
+    wrong, checked, widths, times, engines = 0, 0, [], [], {}
+    for i in range(args.settings):
+        sigma, q, steps, delta, direction = setting = draw(rng, wide=i % 3 != 0)
+        start = time.perf_counter()
+        bound = (dp.PoissonSampled(dp.Gaussian(sigma), q) * steps).epsilon(delta, neighbors=direction)
+        times.append(time.perf_counter() - start)
+        engines[bound.engine] = engines.get(bound.engine, 0) + 1
+        if not 0 <= bound.lower <= bound.upper:
+            print("not an interval:", setting, bound)
+            wrong += 1
+        if bound.upper == 0 or not math.isfinite(bound.upper):
+            continue
+        try:
+            truth = sampled_gaussian.epsilon(sigma, q, steps, delta, direction == "add")
+        except (ValueError, OverflowError, ZeroDivisionError, MemoryError):
+            truth = None
+        if truth is None:
+            continue
+        checked += 1
+        widths.append(bound.width / float(truth))
+        if not Decimal(bound.lower) <= Decimal(truth) <= Decimal(bound.upper):
+            print("wrong:", setting, bound, truth)
+            wrong += 1
+        if i % 1000 == 999:
+            print(f"{i + 1} settings, {checked} checked, {wrong} wrong", file=sys.stderr, flush=True)
+    times.sort()
+    print(f"{args.settings} settings, {checked} checked against ball arithmetic, {wrong} wrong")
+    print(f"relative width of the checked: median {statistics.median(widths):.1e}, largest {max(widths):.1e}")
+    print(f"time: median {times[len(times) // 2] * 1e3:.3f} ms, largest {times[-1] * 1e3:.1f} ms")
+    print("engines:", ", ".join(f"{name} {n}" for name, n in sorted(engines.items(), key=lambda e: -e[1])))
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
