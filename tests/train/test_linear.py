@@ -99,7 +99,8 @@ def test_losses_along_a_line(name):
     model, records, w, g = case(name, True)
     direction, steps = g.normal(size=model.size), np.array([0.0, 0.3, 2.0])
     expected = [model.losses(w - s * direction, records) for s in steps]
-    np.testing.assert_allclose(model.line_losses(w, direction, steps, records), expected, rtol=1e-12, atol=1e-12)
+    found = list(model.line_losses(w, direction, steps, records))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_clip_weights_edge_cases():

@@ -46,7 +46,7 @@ class Category:
         return [f"{self.name}={c}" for c in self.categories]
 
     def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
-        return np.equal.outer(np.array(values), np.array(self.categories)).astype(np.float64)
+        return np.asarray(np.array(values)[:, None] == np.array(self.categories), dtype=np.float64)
 
 
 Column = Number | Category

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,11 +55,11 @@ class Model(Protocol):
     def gradients(self, w: Vector, records: Records) -> Gradients:
         """The gradient of each record's loss."""
 
-    def losses(self, w: Vector, records: Records) -> Vector:
-        """Each record's loss, shape (n,); NaN where it cannot be computed."""
+    def losses(self, w: Vector, records: Records) -> Array:
+        """Each record's loss, a fresh array of shape (n,); NaN where it cannot be computed."""
 
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Vector:
-        """Each record's loss at ``w - step * direction``, shape (steps, n)."""
+    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
+        """``losses`` at ``w - step * direction`` for each step: what a line search asks."""
 
 
 def clip_weights(squared_norms: Vector, finite: NDArray[np.bool_], max_norm: float) -> Vector:
@@ -130,7 +130,7 @@ class CallableModel:
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
         return Materialised(matrix, records.valid)
 
-    def losses(self, w: Vector, records: Records) -> Vector:
+    def losses(self, w: Vector, records: Records) -> Array:
         if self._losses is None:
             raise ValueError("losses must be given to this model: the algorithm compares losses")
         values = _host(self._losses(w, records.features, records.targets))
@@ -138,8 +138,8 @@ class CallableModel:
             raise ValueError(f"losses must return shape ({len(records)},), got {values.shape}")
         return np.where(records.valid, values, np.nan)
 
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Vector:
-        return np.array([self.losses(w - s * direction, records) for s in steps])
+    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
+        return (self.losses(w - step * direction, records) for step in steps)
 
 
 def _host(array: Any) -> Array:

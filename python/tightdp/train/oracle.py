@@ -113,9 +113,11 @@ class Oracle:
 
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
+            sums = np.empty(len(steps))
             with np.errstate(over="ignore", invalid="ignore"):
-                losses = self.model.line_losses(w, direction, steps, records)
-                clipped = np.clip(losses, 0.0, max_loss)
-            return np.asarray(np.where(np.isnan(clipped), 0.0, clipped).sum(axis=1))
+                for i, losses in enumerate(self.model.line_losses(w, direction, steps, records)):
+                    clipped = np.clip(losses, 0.0, max_loss)
+                    sums[i] = np.nansum(clipped, dtype=np.float64)
+            return sums
 
         return Query((len(steps),), max_loss, sampling_probability, evaluate, scores=True)

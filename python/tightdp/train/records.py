@@ -18,7 +18,8 @@ class Records:
     sum. To refuse it, or to let its NaN through, would each reveal that it is there.
     """
 
-    __slots__ = ("__dict__", "features", "targets", "valid")
+    memo: tuple[NDArray[np.float64], Array] | None = None
+    """Room for a model to keep the scores it computed last, with their parameters."""
 
     def __init__(self, features: Array, targets: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> None:
         if valid is None:
