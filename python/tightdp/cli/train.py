@@ -60,6 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     columns = plan_columns(rows, arguments.label, categorical, _bounds(arguments.bounds))
     X = encode(rows, columns, allow_missing=arguments.allow_missing)
     y = np.array(rows.column(arguments.label))
+    if arguments.classes is None and len(np.unique(y)) == 1:
+        raise ValueError(f"{arguments.data}: column {arguments.label!r} has one class only: {str(y[0])!r}")
+    if arguments.test is not None:
+        test = Rows.read(arguments.test)
+        test_X, test_y = encode(test, columns, allow_missing=False), test.column(arguments.label)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier = MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
@@ -79,9 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or arguments.data.with_suffix(".model.json")
     out.write_text(json.dumps(_model(arguments, columns, classifier, report), indent=1) + "\n")
     if arguments.test is not None:
-        test = Rows.read(arguments.test)
-        accuracy = classifier.score(encode(test, columns, allow_missing=False), test.column(arguments.label))
-        report["test_accuracy_not_private"] = round(float(accuracy), 6)
+        report["test_accuracy_not_private"] = round(float(classifier.score(test_X, test_y)), 6)
     report["model_file"] = str(out)
     print(json.dumps(report) if arguments.json else _sentences(report))
     return 0

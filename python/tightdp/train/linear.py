@@ -206,7 +206,7 @@ def _signs(positive: NDArray[Any], z: Array) -> Array:
 
 
 def _softplus(z: Array) -> Array:
-    """log(1 + e^z) without overflow, to an absolute error of one rounding of 1: the sums it goes into are of such terms.
+    """log(1 + e^z) without overflow, to an absolute error of one rounding of 1, which is that of the sums it goes into.
     ``log`` is several times faster than ``log1p`` where NumPy has it in SIMD."""
     e = np.exp(-np.abs(z))
     e += 1

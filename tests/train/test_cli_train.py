@@ -1,0 +1,139 @@
+"""tightdp train: a CSV in, a model and its statement out, and one clear line for bad input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from tightdp.cli import main
+from tightdp.cli.csv_table import Rows, encode, plan_columns
+from tightdp.cli.progress import Progress
+
+COMMON = ["--label", "income", "--delta", "1e-6", "--categorical", "sex", "--bounds", "age=18:90,hours=0:80"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    g = np.random.default_rng(0)
+    file = tmp_path / "people.csv"
+    with file.open("w", newline="") as out:
+        write = csv.writer(out)
+        write.writerow(["age", "sex", "hours", "income"])
+        for _ in range(2000):
+            age, sex, hours = int(g.integers(18, 90)), g.choice(["m", "f"]), int(g.integers(0, 80))
+            write.writerow([age, sex, hours, "high" if age / 40 + hours / 40 + (sex == "m") > 2.8 else "low"])
+    return file
+
+
+def test_model_and_statement(table, capsys):
+    out = table.with_name("model.json")
+    code = main(["train", str(table), *COMMON, "--epsilon", "2", "--out", str(out), "--test", str(table), "--json"])
+    report = json.loads(capsys.readouterr().out)
+    model = json.loads(out.read_text())
+    assert code == 0
+    assert report["epsilon_lower"] <= report["epsilon"] <= 2
+    assert report["test_accuracy_not_private"] > 0.8
+    assert model["features"] == ["age", "sex=f", "sex=m", "hours"] and model["classes"] == ["high", "low"]
+    assert model["privacy"]["charged"] == report["charged"] and "test_accuracy_not_private" not in model["privacy"]
+    rows = Rows.read(table)
+    X = encode(rows, plan_columns(rows, "income", ["sex"], {"age": (18, 90), "hours": (0, 80)}), allow_missing=False)
+    predicted = np.where(X @ np.array(model["coef"][0]) + model["intercept"][0] > 0, "low", "high")
+    assert np.mean(predicted == rows.column("income")) == pytest.approx(report["test_accuracy_not_private"], abs=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["dp-sgd", "noisy-gd", "dp-agd", "objective-perturbation", "output-perturbation"])
+def test_every_algorithm_trains(table, algorithm, capsys):
+    options = ["--algorithm", algorithm, "--epsilon", "1", "--seed", "1", "--regularization", "0.01"]
+    assert main(["train", str(table), *COMMON, *options]) == 0
+    text = capsys.readouterr().out
+    assert "differentially private, add or remove one record" in text
+    assert "Do not release this model" in text
+
+
+def test_own_noise_and_settings(table, capsys):
+    options = ["--algorithm", "dp-sgd", "--set", "noise_multiplier=2", "--set", "epochs=1", "--set", "batch_size=200"]
+    assert main(["train", str(table), *COMMON, *options, "--json"]) == 0
+    charged = json.loads(capsys.readouterr().out)["charged"]
+    assert charged == "PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sampling_probability=0.1) * 10"
+
+
+def test_progress_goes_to_standard_error(table, capsys):
+    assert main(["train", str(table), *COMMON, "--epsilon", "1", "--progress", "--set", "steps=20"]) == 0
+    seen = capsys.readouterr()
+    assert "20/20 releases" in seen.err and "releases" not in seen.out
+
+
+def test_progress_without_a_total():
+    stream = io.StringIO()
+    progress = Progress(True, stream)
+    progress(3, None)
+    progress.close()
+    assert "3 releases" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--label", "wage"], "no column 'wage'; there are age, sex, hours, income"),
+        (["--categorical", "", "--bounds", "age=18:90"], "is not a number (text columns are named with --categorical)"),
+        (["--categorical", "sex,job"], "no column 'job'"),
+        (["--bounds", "age=90:18"], "--bounds age=90:18: must be COLUMN=LOW:HIGH"),
+        (["--bounds", "age=18"], "--bounds age=18: must be COLUMN=LOW:HIGH"),
+        (["--epsilon", "-1"], "epsilon must be"),
+        (["--delta", "1"], "delta must be"),
+        (["--set", "depth=3"], "--set depth=3: noisy-gd has the settings"),
+        (["--set", "steps=0"], "steps must be"),
+        (["--classes", "high"], "at least two classes"),
+        (["--categorical", "sex,income"], "'income' is the label"),
+        (["--categorical", "sex,age"], "'age' is both categorical and bounded"),
+        (["--test", "nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_bad_options_give_one_line_and_exit_code_2(table, options, line, capsys):
+    arguments = ["train", str(table), *COMMON, "--epsilon", "1", *options]
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert line in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "the file is empty"),
+        ("age,sex,hours,income\n", "no records below the header"),
+        ("age,age,hours,income\n1,1,1,a\n", "columns named twice: age"),
+        ("age,sex,hours,income\n20,m,1\n", "line 2: 3 cells where the header has 4"),
+        ("age,sex,hours,income\n20,m,1,a\n?,m,2,b\n", "record 2 has no age"),
+        ("age,sex,hours,income\n20,m,1,a\n21,f,x,b\n", "record 2, column hours: 'x' is not a number"),
+        ("age,sex,hours,income\n20,m,1,a\n21,f,2,a\n", "column 'income' has one class only: 'a'"),
+    ],
+)
+def test_bad_files_give_one_line_and_exit_code_2(tmp_path, text, line, capsys):
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    assert main(["train", str(file), *COMMON, "--epsilon", "1"]) == 2
+    err = capsys.readouterr().err
+    assert line in err and len(err.splitlines()) == 1
+
+
+def test_numbers_beyond_the_default_bounds_are_refused(table, capsys):
+    arguments = ["train", str(table), "--label", "income", "--categorical", "sex", "--epsilon", "1", "--delta", "1e-6"]
+    assert main(arguments) == 2
+    assert "'age' goes beyond [0, 1] and has no bounds" in capsys.readouterr().err
+
+
+def test_records_with_missing_numbers_contribute_nothing(table, capsys):
+    options = [*COMMON, "--epsilon", "1", "--seed", "1", "--public-size", "2000", "--json"]
+    models = []
+    for spoil in (False, True):
+        if spoil:
+            table.write_text(table.read_text() + "NA,m,3,high\n")
+            options = [*options, "--allow-missing"]
+        assert main(["train", str(table), *options, "--out", str(table.with_name("m.json"))]) == 0
+        models.append(json.loads(table.with_name("m.json").read_text())["coef"])
+    np.testing.assert_allclose(models[0], models[1], rtol=1e-9)
+    capsys.readouterr()
