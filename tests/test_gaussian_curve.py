@@ -10,7 +10,7 @@ from reference.normal import gaussian_delta
 
 from tightdp import _core
 
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=200, deadline=None)
 DIGITS = 120  # delta(eps) cancels up to 1e-36 of its terms in the reference
 
 scales = st.one_of(st.floats(-9, 9), st.floats(-2, 2)).map(lambda p: min(max(10.0**p, 1e-9), 1e9))
@@ -51,8 +51,8 @@ def test_epsilon_is_inside_and_narrow(mu, delta):
     with mp.workdps(DIGITS):
         assert gaussian_delta(mu, high) <= delta
         assert low == 0 or gaussian_delta(mu, low) >= delta
-    if delta <= 0.4:
-        assert high - low <= 1e-12 * high
+    if delta <= 0.4:  # d eps = d delta / |delta'|, and delta / |delta'| is of the order of mu at most
+        assert high - low <= 1e-12 * high + 1e-13 * mu
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,7 +12,7 @@ from reference.normal import UNIT, error_in_units
 from tightdp import _core
 
 DIGITS = 60
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=200, deadline=None)
 
 moderate = st.floats(0, 40)
 decades = st.floats(-12, 8).map(lambda p: 10.0**p)

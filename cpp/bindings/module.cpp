@@ -8,6 +8,7 @@ void bind_simd_math(py::module_& m);
 void bind_exact(py::module_& m);
 void bind_fft(py::module_& m);
 void bind_gradients(py::module_& m);
+void bind_prv(py::module_& m);
 void bind_special(py::module_& m);
 void bind_random(py::module_& m);
 
@@ -19,6 +20,7 @@ PYBIND11_MODULE(_core, m) {
     bind_exact(m);
     bind_fft(m);
     bind_gradients(m);
+    bind_prv(m);
     bind_special(m);
     bind_random(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },

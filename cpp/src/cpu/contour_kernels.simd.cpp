@@ -102,7 +102,7 @@ void contour_products(const double* loss, double sign, const double* weights, lo
     for (long m0 = 1; m0 <= count; m0 += kChunk) {
         const long rows = count - m0 + 1 < kChunk ? count - m0 + 1 : kChunk;
         for (long m = 0; m < rows; ++m) sum_re[m] = sum_im[m] = splat(0.0);
-        for (long i = 0; i < n; i += contour::kNodeBlock) {
+        for (long i = 0; i < n; i += 4 * kLanes) {  // divides kNodeBlock
             Rotor r[4];
             for (int b = 0; b < 4; ++b) {
                 const long at = i + b * kLanes;

@@ -207,7 +207,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
     const double inverse = 1 / m.sum;
     // contour.md 5.2: the phases, the recurrence, the weights, the sum.
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
-    const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (0.5 * n + 40 + alpha);
+    const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (n + 40.0 + alpha);
     for (long i = 0; i < steps; ++i) {
         re[i] *= inverse;
         im[i] *= inverse;

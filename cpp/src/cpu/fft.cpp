@@ -111,7 +111,8 @@ void RealFft::multiply(const double* a, const double* b, double* out) const noex
 }
 
 void RealFft::power(const double* a, std::uint64_t k, double* out) const noexcept {
-    TIGHTDP_SELECT_SIMD(fft_power)(n_, a, k, out);
+    const double nothing = std::exp2(-960.0 / static_cast<double>(k));  // |a|^k < 2^-480
+    TIGHTDP_SELECT_SIMD(fft_power)(n_, a, k, nothing, out);
 }
 
 std::size_t RealFft::frequency(std::size_t i) const noexcept {

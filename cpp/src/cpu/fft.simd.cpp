@@ -5,7 +5,8 @@
 // through radix-4 passes, depth first so that sub-transforms stay in cache, and end in radix-8 butterflies
 // down the columns of a transposed register block.
 #include "fft_kernels.hpp"
-#include "fft_vec.hpp"
+#include "tightdp/simd/complex.hpp"
+#include "tightdp/simd/transpose.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
@@ -17,34 +18,6 @@ constexpr size_t kScalar = 32;
 
 inline int log2_of(size_t m) {
     return __builtin_ctzll(m);
-}
-
-struct Complex {
-    Vec re, im;
-};
-
-inline Complex operator+(Complex a, Complex b) {
-    return {a.re + b.re, a.im + b.im};
-}
-inline Complex operator-(Complex a, Complex b) {
-    return {a.re - b.re, a.im - b.im};
-}
-inline Complex times(Complex a, Complex w) {
-    return {a.re * w.re - a.im * w.im, a.re * w.im + a.im * w.re};
-}
-inline Complex times_conj(Complex a, Complex w) {
-    return {a.re * w.re + a.im * w.im, a.im * w.re - a.re * w.im};
-}
-inline Complex times_i(Complex a) {
-    return {-a.im, a.re};
-}
-
-inline Complex load(const double* re, const double* im) {
-    return {load(re), load(im)};
-}
-inline void store(double* re, double* im, Complex z) {
-    store(re, z.re);
-    store(im, z.im);
 }
 
 // --- Butterflies. Forward: (a, b, c, d) = x_j, x_{j+q}, x_{j+2q}, x_{j+3q} to frequencies 4k, 4k+2, 4k+1,

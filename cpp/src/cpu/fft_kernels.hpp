@@ -17,7 +17,9 @@ TIGHTDP_DECLARE_SIMD(void, fft_forward,
 TIGHTDP_DECLARE_SIMD(void, fft_inverse,
                      (const FftTables& tables, std::size_t n, const double* spectrum, double* x))
 TIGHTDP_DECLARE_SIMD(void, fft_multiply, (std::size_t n, const double* a, const double* b, double* out))
-TIGHTDP_DECLARE_SIMD(void, fft_power, (std::size_t n, const double* a, std::uint64_t k, double* out))
+// Sets to zero what has |a|^2 < nothing.
+TIGHTDP_DECLARE_SIMD(void, fft_power,
+                     (std::size_t n, const double* a, std::uint64_t k, double nothing, double* out))
 
 // Lanes of the variant in use: the order within the last levels of a spectrum depends on it.
 TIGHTDP_DECLARE_SIMD(std::size_t, fft_lanes, ())

@@ -1,6 +1,6 @@
 // Products and powers of spectra, coefficient by coefficient, over the layout of tightdp/fft/real_fft.hpp.
 #include "fft_kernels.hpp"
-#include "fft_vec.hpp"
+#include "tightdp/simd/complex.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
@@ -11,24 +11,19 @@ using std::size_t;
 // which are slow, and 2^-480 is far under any tolerance.
 constexpr double kNothing = 0x1p-480;
 
-struct Complex {
-    Vec re, im;
-};
-
-inline Complex times(Complex a, Complex b) {
-    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-inline Vec magnitude(Vec x) {
-    return x < 0.0 ? -x : x;
-}
-
 inline Complex without_underflow(Complex z) {
-    const Mask keep = magnitude(z.re) + magnitude(z.im) > kNothing;
+    const Mask keep = abs(z.re) + abs(z.im) > kNothing;
     return {keep ? z.re : Vec{}, keep ? z.im : Vec{}};
 }
 
-inline Complex raised(Complex z, std::uint64_t k) {
+// z^k, and exactly 0 where |z|^2 < nothing, the 1/k-th power of kNothing^2.
+inline Complex raised(Complex z, std::uint64_t k, double nothing) {
+    const Mask alive = z.re * z.re + z.im * z.im >= nothing;
+    // Most coefficients of a k-fold convolution are zero in this sense: skip whole vectors of them.
+    bool any = false;
+    for (size_t l = 0; l < kLanes; ++l) any |= alive[l] != 0;
+    if (!any) return Complex{};
+    z = {alive ? z.re : Vec{}, alive ? z.im : Vec{}};
     while ((k & 1) == 0) {
         z = without_underflow(times(z, z));
         k >>= 1;
@@ -79,11 +74,11 @@ void fft_multiply(size_t n, const double* a, const double* b, double* out) {
     out[1] = second;
 }
 
-void fft_power(size_t n, const double* a, std::uint64_t k, double* out) {
+void fft_power(size_t n, const double* a, std::uint64_t k, double nothing, double* out) {
     Complex real{};
     real.re[0] = a[0], real.re[1] = a[1];
-    real = raised(real, k);
-    each_coefficient(n, a, a, out, [k](Complex z, Complex) { return raised(z, k); });
+    real = raised(real, k, nothing);
+    each_coefficient(n, a, a, out, [k, nothing](Complex z, Complex) { return raised(z, k, nothing); });
     out[0] = real.re[0];
     out[1] = real.re[1];
 }

@@ -1,6 +1,6 @@
 // Roots of unity to 1.5 u (docs/theory/fft.md, Lemma 1).
 #include "fft_kernels.hpp"
-#include "fft_vec.hpp"
+#include "tightdp/simd/vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
@@ -18,7 +18,7 @@ constexpr double kCos[] = {1.0 / 24,          -1.0 / 720,           1.0 / 40320,
 // Horner, highest power first; N coefficients in ascending order.
 template <std::size_t N>
 inline Vec polynomial(Vec x, const double (&c)[N]) {
-    Vec sum = broadcast(c[N - 1]);
+    Vec sum = splat(c[N - 1]);
     for (std::size_t i = N - 1; i-- > 0;) sum = sum * x + c[i];
     return sum;
 }

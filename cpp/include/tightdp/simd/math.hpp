@@ -62,9 +62,8 @@ TIGHTDP_VINLINE Vec expm1(Vec x) {
     return (e.scale - 1.0) + e.scale * e.m1;
 }
 
-// ln(y) + correction / y, y a positive normal number, |correction| <= 2^-53 y (for log1p; else 0).
-// Relative error <= 1.3 * 2^-53.
-TIGHTDP_VINLINE Vec log_corrected(Vec y, Vec correction) {
+// ln(y) + quotient, y a positive normal number, |quotient| <= 2^-53. Relative error <= 1.3 * 2^-53.
+TIGHTDP_VINLINE Vec log_plus(Vec y, Vec quotient) {
     // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
     const Mask shift = bits(y) - 0x3fe6a09e667f3bcdLL;
     const Mask e_bits = shift >> 52;
@@ -88,11 +87,14 @@ TIGHTDP_VINLINE Vec log_corrected(Vec y, Vec correction) {
     p = p * z;
     // ln m = f - f^2/2 + s (f^2/2 + p): the largest terms are exact or multiplied by the small s.
     const Vec half = 0.5 * f * f;
-    const Vec tail = s * (half + p) + (e * kLn2Lo + correction / y);
+    const Vec tail = s * (half + p) + (e * kLn2Lo + quotient);
     return e * kLn2Hi + (f - (half - tail));
 }
 
-TIGHTDP_VINLINE Vec log(Vec y) { return log_corrected(y, splat(0.0)); }
+// ln(y) + correction / y, |correction| <= 2^-53 y.
+TIGHTDP_VINLINE Vec log_corrected(Vec y, Vec correction) { return log_plus(y, correction / y); }
+
+TIGHTDP_VINLINE Vec log(Vec y) { return log_plus(y, splat(0.0)); }
 
 // ln(1 + x), x > -1. Relative error <= 1.4 * 2^-53.
 TIGHTDP_VINLINE Vec log1p(Vec x) {

@@ -1,4 +1,4 @@
-// Eight doubles that every GCC- or Clang-compiled instruction set can add, multiply and compare.
+// Vectors of doubles, one register wide, in whatever instruction set GCC or Clang compiles for.
 //
 // The type and all that is done with it live in the namespace TIGHTDP_ISA, so that the copies compiled for different
 // instruction sets are different symbols. Include from .simd.cpp files only.
@@ -12,15 +12,26 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
+// As many lanes as a register has: wider vectors would be split in memory, at three times the cost.
+#if defined(TIGHTDP_ISA_avx512)
 inline constexpr int kLanes = 8;
-using Vec = double __attribute__((vector_size(64)));
-using Mask = std::int64_t __attribute__((vector_size(64)));
+#elif defined(TIGHTDP_ISA_avx2)
+inline constexpr int kLanes = 4;
+#else
+inline constexpr int kLanes = 2;  // SSE2 and NEON
+#endif
+using Vec = double __attribute__((vector_size(8 * kLanes)));
+using Mask = std::int64_t __attribute__((vector_size(8 * kLanes)));
 
 #define TIGHTDP_VINLINE static inline __attribute__((always_inline))
 
-TIGHTDP_VINLINE Vec splat(double x) { return Vec{x, x, x, x, x, x, x, x}; }
+TIGHTDP_VINLINE Vec splat(double x) { return x - Vec{}; }
 
-TIGHTDP_VINLINE Vec iota() { return Vec{0, 1, 2, 3, 4, 5, 6, 7}; }
+TIGHTDP_VINLINE Vec iota() {
+    Vec v{};
+    for (int l = 0; l < kLanes; ++l) v[l] = l;
+    return v;
+}
 
 // Loads and stores of any alignment.
 TIGHTDP_VINLINE Vec load(const double* p) {
@@ -45,7 +56,11 @@ TIGHTDP_VINLINE Vec min(Vec a, Vec b) { return select(a < b, a, b); }
 
 // The sum of the lanes, pairwise.
 TIGHTDP_VINLINE double sum(Vec v) {
-    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+    double part[kLanes];
+    store(part, v);
+    for (int half = kLanes / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; ++l) part[l] += part[l + half];
+    return part[0];
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..attained import attained
 from ..outward import INF, expm1
-from . import closed_form, contour, fallback, gdp, renyi
+from . import closed_form, contour, fallback, gdp, prv, renyi
 from .base import Direction, Engine, Interval, Parts, Request
 
 ENGINES: dict[str, Engine] = {
@@ -22,6 +22,7 @@ ENGINES: dict[str, Engine] = {
         contour.ENGINE,
         renyi.ENGINE,
         gdp.ENGINE,
+        prv.ENGINE,
     )
 }
 """Every engine by its name."""

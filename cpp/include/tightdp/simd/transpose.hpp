@@ -1,0 +1,30 @@
+// Transposes a square block held in registers.
+#pragma once
+
+#include <utility>
+
+#include "vec.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+// Exchanges the off-diagonal S x S blocks of two rows that are S apart.
+template <int S, int... L>
+TIGHTDP_VINLINE void exchange(Vec& a, Vec& b, std::integer_sequence<int, L...>) {
+    const Vec low = __builtin_shufflevector(a, b, ((L & S) == 0 ? L : kLanes + L - S)...);
+    b = __builtin_shufflevector(a, b, ((L & S) == 0 ? L + S : kLanes + L)...);
+    a = low;
+}
+
+template <int S>
+TIGHTDP_VINLINE void exchange_rows(Vec (&rows)[kLanes]) {
+    if constexpr (S < kLanes) {
+        for (int i = 0; i < kLanes; ++i)
+            if ((i & S) == 0) exchange<S>(rows[i], rows[i + S], std::make_integer_sequence<int, kLanes>{});
+        exchange_rows<2 * S>(rows);
+    }
+}
+
+// rows[i][j] becomes rows[j][i].
+TIGHTDP_VINLINE void transpose(Vec (&rows)[kLanes]) { exchange_rows<1>(rows); }
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,106 @@
+// DiscretizePRV and ComposePRV (Gopi, Lee, Wutschitz, Algorithms 2 and 1). docs/theory/prv.md, sections 3 and 4.
+#include "prv_composed.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tightdp::prv {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+
+// Neumaier's compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of magnitudes.
+constexpr long kChunk = 32;
+constexpr double kSumError = (kChunk + 4) * u;
+
+class Sum {
+  public:
+    void add(double x) {
+        const double next = total_ + x;
+        lost_ += std::fabs(total_) >= std::fabs(x) ? (total_ - next) + x : (x - next) + total_;
+        total_ = next;
+    }
+    double value() const { return total_ + lost_; }
+
+  private:
+    double total_ = 0, lost_ = 0;
+};
+
+// Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise them.
+constexpr double kMassError = 8 * u + kSumError;
+
+}  // namespace
+
+Composed::Composed(const std::vector<Part>& parts, const Plan& plan)
+    : plan_(plan), values_(plan.n), fft_(RealFft::plan(plan.n)) {
+    AlignedArray scratch(parts.size() > 1 ? plan.n : 0);
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        double* spectrum = j == 0 ? values_.data() : scratch.data();
+        discretise(parts[j], plan.supports[j], spectrum);
+        fft_->forward(spectrum, spectrum);
+        if (parts[j].count > 1) fft_->power(spectrum, parts[j].count, spectrum);
+        if (j > 0) fft_->multiply(values_.data(), spectrum, values_.data());
+        count_ += static_cast<double>(parts[j].count);
+    }
+    fft_->inverse(values_.data(), values_.data());
+    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of theirs.
+    first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
+    first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
+    bound_rounding(parts);
+}
+
+void Composed::discretise(const Part& part, const Support& support, double* out) {
+    const double h = plan_.step, k = static_cast<double>(part.count);
+    const long long first = std::llround(support.low / h), last = std::llround(support.high / h);
+    const long count = static_cast<long>(last - first + 1);
+    std::vector<double> mass(static_cast<std::size_t>(count));
+    cells(part.law, h, first, count, mass.data());
+
+    Sum total, moment, magnitude;
+    for (long from = 0; from < count; from += kChunk) {
+        double t = 0, m = 0, a = 0;
+        for (long i = from; i < std::min(count, from + kChunk); ++i) {
+            const double index = static_cast<double>(first + i);
+            t += mass[static_cast<std::size_t>(i)];
+            m += mass[static_cast<std::size_t>(i)] * index;
+            a += mass[static_cast<std::size_t>(i)] * std::fabs(index);
+        }
+        total.add(t);
+        moment.add(m);
+        magnitude.add(a);
+    }
+    const double inverse = 1 / total.value();
+    std::fill_n(out, plan_.n, 0.0);
+    for (long i = 0; i < count; ++i)
+        out[static_cast<std::size_t>(first + i) & (plan_.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
+
+    const Mean exact = mean(part.law);
+    const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
+    const double summation = 3 * kMassError * h * magnitude.value() * inverse;
+    offset_ += k * (exact.value - h * moment.value() * inverse);
+    mean_error_ += k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
+}
+
+// Section 4.3. Frequencies whose transform is below kSmall count with that value.
+void Composed::bound_rounding(const std::vector<Part>& parts) {
+    constexpr double kSmall = 1e-3;
+    const double kappa = fft_->rounding_bound() * (1 + 1e-6);
+    const double squares = TIGHTDP_SELECT_SIMD(prv_sum_squares)(values_.data(), static_cast<long>(plan_.n));
+    double least_count = HUGE_VAL;
+    for (const Part& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
+    const double norm = std::sqrt(1.1 * squares + std::pow(2 * kSmall, 2 * least_count));
+    vector_error_ = (kappa + 4 * u * count_) * norm;  // the inverse transform; powers and products
+    for (const Part& part : parts) {
+        const double k = static_cast<double>(part.count);
+        vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
+    }
+    // Where this fails, the second-order terms may exceed the factors 1.1.
+    if (!(count_ * (kappa + kMassError) < 1e-2 * kSmall)) vector_error_ = HUGE_VAL;
+}
+
+double Composed::rounding(const Curve& curve, double eps, double value) const {
+    return std::sqrt(curve.points_above(eps)) * vector_error_ + curve.rounding_bound() +
+           count_ * (8 * u + 1.1 * kMassError * value);
+}
+
+}  // namespace tightdp::prv
