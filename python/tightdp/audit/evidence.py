@@ -1,0 +1,89 @@
+"""What an experiment has shown: that some test has at least this power at no more than this level.
+
+Statements and proofs: docs/theory/audit.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import _check, _core
+from ..accounting.composition import Composition
+from ..accounting.engines.base import Direction
+from ..mechanisms import Mechanism
+
+SLOPES = 24
+"""Values of epsilon at which a claimed curve is compared with the evidence. Every one is valid; more find a violation
+that is nearer to the boundary."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """With probability at least ``confidence``: the test accepts a run with the canary with probability >= ``power``,
+    and one without it with probability <= ``level``.
+
+    All that is below follows from this one event, so any number of questions may be asked of one ``Evidence``.
+    """
+
+    power: float
+    """Lower limit of the true positive rate: 1 - false negative rate."""
+    level: float
+    """Upper limit of the false positive rate."""
+    confidence: float
+    threshold: float
+    """Scores at or above it (below it, if ``above`` is False) are taken for runs with the canary."""
+    above: bool = True
+    runs: int = 0
+    """Scores that the limits rest on, of both kinds; those that chose the threshold are not among them."""
+
+    def epsilon(self, delta: float) -> float:
+        """A lower bound on epsilon at ``delta``, in nats: no (epsilon, delta) below it holds, add/remove one record.
+
+        The larger of both directions: ln((power - delta)/level) and ln((1 - level - delta)/(1 - power)).
+        """
+        d = _check.closed_unit("delta", delta)
+        found = max(_log_ratio(p - d, q) for p, q, _ in self._both())
+        return max(0.0, _down(found))
+
+    def mu(self) -> float:
+        """A lower bound on the mu of Gaussian differential privacy: no mu-GDP below it holds (Dong et al. 2022).
+
+        It bounds mu, not the epsilon of a mechanism that is not Gaussian: see ``excludes`` for a claim of any shape.
+        """
+        if not self.level < self.power:
+            return 0.0
+        z = _core.log_ndtri(np.log(np.array([self.power, self.level])))
+        return max(0.0, float(z[0] - z[1]) * (1 - 1e-9))
+
+    def excludes(self, claim: Mechanism | Composition) -> bool:
+        """Whether a claimed account cannot be true: True is a proof of a leak, up to ``1 - confidence``.
+
+        Compares with the upper bound of the claim's whole privacy profile, each direction with its own: at every
+        epsilon, power <= e^epsilon level + delta(epsilon) must hold. That finds violations that lie far inside the
+        profile, which no experiment of affordable size sees at a small delta.
+        """
+        for p, q, direction in self._both():
+            most = _log_ratio(p, q)
+            if most <= 0:
+                continue
+            for slope in np.linspace(0.0, min(most, 50.0), SLOPES, endpoint=False):
+                if claim.delta(float(slope), neighbors=direction).upper < p - math.exp(slope) * q * (1 + 1e-12):
+                    return True
+        return False
+
+    def _both(self) -> list[tuple[float, float, Direction]]:
+        """(power, level) of the test for the canary's presence, and of its complement for its absence."""
+        return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
+
+
+def _log_ratio(p: float, q: float) -> float:
+    if p <= 0 or q >= 1:
+        return -math.inf
+    return math.log(p) - math.log(q) if q > 0 else math.inf
+
+
+def _down(x: float) -> float:
+    return x if math.isinf(x) else x - 1e-12 * (1 + abs(x))

@@ -1,0 +1,133 @@
+"""One run with many canaries, each in or out by a fair coin (Steinke, Nasr and Jagielski 2023).
+
+Statement and proof: docs/theory/audit.md section 4. The delta term is our own: it is proved there and needs no
+independence between guesses and failures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check
+from ..noise import SecureRandom
+from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail
+
+_HALVINGS = 60
+_LARGEST = 100.0
+"""Epsilon beyond which nothing is looked for: e^-100 is no chance that any number of guesses could show."""
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """``epsilon`` is a lower bound at ``delta`` with ``confidence``: ``correct`` of ``guesses`` were right."""
+
+    epsilon: float
+    delta: float
+    confidence: float
+    canaries: int
+    guesses: int
+    correct: int
+
+
+def one_run(
+    scores: npt.ArrayLike,
+    included: npt.ArrayLike,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    guesses: int | Sequence[int] | None = None,
+) -> OneRun:
+    """A lower bound on epsilon from a single run.
+
+    Parameters
+    ----------
+    scores : ``(canaries,)`` one a canary, larger where the run seems to have seen it; NaN is never guessed about
+        (any number of them)
+    included : ``(canaries,)`` of booleans: whether each canary was in. They must be independent fair coins (``coins``)
+    delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``
+    guesses : of how many canaries to guess: half of them "in" (largest scores), half "out" (smallest), abstaining from
+        the rest. Fixed before the run. Several are tried with confidence shared equally; None tries all canaries, and
+        1/2, 1/4, ... 1/32 of them
+
+    Neighbouring relation: add/remove one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023; pure-DP part their
+    Theorem 5.2.
+
+    >>> import numpy as np
+    >>> g = np.random.default_rng(1)
+    >>> inside = g.random(2000) < 0.5
+    >>> found = one_run(inside + 0.5 * g.normal(size=2000), inside, delta=1e-6)  # each canary: Gaussian mechanism
+    >>> bool(2.0 < found.epsilon)
+    True
+    """
+    s, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
+    if s.ndim != 1 or not 1 <= len(s) <= MOST_TRIALS:
+        raise ValueError(f"scores must have shape (canaries,) with 1 to {MOST_TRIALS} of them, got shape {s.shape}")
+    if coins.shape != s.shape or not np.isin(coins, (0, 1)).all():
+        raise ValueError("included must be booleans, one a canary")
+    d = _check.closed_unit("delta", delta)
+    error = 1 - _check.open_unit("confidence", confidence)
+    m = len(s)
+    if guesses is None:
+        menu = sorted({max(1, m >> k) for k in range(6)})
+    else:
+        menu = [
+            _check.count("guesses", k, most=m)
+            for k in ([guesses] if isinstance(guesses, (int, np.integer)) else list(guesses))
+        ]
+        if not menu:
+            raise ValueError("guesses must hold at least one number")
+    order = np.argsort(np.where(np.isnan(s), 0.0, s), kind="stable")
+    found = []
+    for r in menu:
+        low, high = order[: r // 2], order[m - (r - r // 2) :]
+        known = ~np.isnan(s)
+        correct = int((known[high] & (coins[high] == 1)).sum() + (known[low] & (coins[low] == 0)).sum())
+        bound = epsilon_from_guesses(m, r, correct, delta=d, error=error / len(menu))
+        found.append(OneRun(bound, d, confidence, m, r, correct))
+    return max(found, key=lambda f: f.epsilon)
+
+
+def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+    """A bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any way of guessing.
+
+    P[W >= v] for W binomial with success probability 1/(1 + e^-epsilon), plus the most that failures of mean
+    canaries * delta / (1 + e^epsilon) can add: each turns one wrong guess right, so they go where W is just below v.
+    """
+    m = _check.count("canaries", canaries, most=MOST_TRIALS)
+    r = _check.count("guesses", guesses, least=0, most=m)
+    v = _check.count("correct", correct, least=0, most=r)
+    eps = _check.nonnegative("epsilon", epsilon)
+    d = _check.closed_unit("delta", delta)
+    q = 1 / (1 + math.exp(-eps))
+    total, left = tail(v, r, q), m * d * (1 - q)
+    short = 1
+    while left > 0 and short <= v and total < 1:
+        likely = math.exp(log_pmf(v - short, r, q))
+        total += min(likely, left / short)
+        left -= short * likely
+        short += 1
+    return min(1.0, total * (1 + TAIL_ERROR))
+
+
+def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
+    """The largest epsilon found that (epsilon, delta)-DP contradicts at ``error``; 0 where none is."""
+    if p_value(canaries, guesses, correct, 0.0, delta) > error:
+        return 0.0
+    low, high = 0.0, _LARGEST
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if p_value(canaries, guesses, correct, middle, delta) <= error:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def coins(canaries: int) -> npt.NDArray[np.bool_]:
+    """A fair coin a canary, from the operating system's generator."""
+    return SecureRandom().bernoulli(0.5, _check.count("canaries", canaries, most=MOST_TRIALS))

@@ -1,0 +1,127 @@
+"""Many runs with the canary and many without: a threshold on a score tells them apart (docs/theory/audit.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check, _core
+from .binomial import MOST_TRIALS, lower_limit, upper_limit
+from .evidence import Evidence
+
+Scores = npt.NDArray[np.float64]
+NOT_A_NUMBER = np.inf
+"""Where a score of NaN is put, on the "with" side: an output that is not a number is as plain to see as any other."""
+
+
+def paired(
+    scores_with: npt.ArrayLike,
+    scores_without: npt.ArrayLike,
+    *,
+    confidence: float = 0.95,
+    delta: float | None = None,
+    thresholds: Sequence[float] | None = None,
+    holdout: float = 0.5,
+) -> Evidence:
+    """Evidence from the scores of independent runs on D with a canary and of independent runs on D without it.
+
+    Parameters
+    ----------
+    scores_with, scores_without : one number a run, any function of what the run released; NaN counts as +inf. Tell
+        runs apart by what you like, as long as the score function was not chosen by looking at these runs
+    confidence : of the limits, in (0, 1)
+    delta : the test that is looked for is the best for epsilon at this delta; None looks for the largest mu
+    thresholds : fixed before the runs; each is tried in both senses, at confidence shared equally (union bound). None
+        chooses one from the first ``holdout`` part of the scores and has the limits rest on the others alone
+    holdout : in (0, 1)
+
+    Returns the ``Evidence``; ``.epsilon(delta)`` is the lower bound. Limits are Clopper and Pearson's, half of the
+    error on each side.
+
+    >>> import numpy as np
+    >>> g = np.random.default_rng(0)
+    >>> found = paired(g.normal(1, 1, 4000), g.normal(0, 1, 4000))  # the Gaussian mechanism, noise multiplier 1
+    >>> 0.8 < found.mu() < 1.0
+    True
+    """
+    with_, without = _scores("scores_with", scores_with), _scores("scores_without", scores_without)
+    error = 1 - _check.open_unit("confidence", confidence)
+    aim = None if delta is None else _check.closed_unit("delta", delta)
+    if thresholds is None:
+        part = _check.open_unit("holdout", holdout)
+        (try_with, keep_with), (try_without, keep_without) = _split(with_, part), _split(without, part)
+        threshold, above = _best(try_with, try_without, error, aim, len(keep_with), len(keep_without))
+        return _limits(keep_with, keep_without, threshold, above, error, confidence)
+    fixed = np.asarray(thresholds, dtype=np.float64).ravel()
+    if not len(fixed) or np.isnan(fixed).any():
+        raise ValueError("thresholds must be at least one number, none of them NaN")
+    share = error / (2 * len(fixed))
+    tests = [(t, above) for t in fixed for above in (True, False)]
+    found = [_limits(with_, without, float(t), above, share, confidence) for t, above in tests]
+    return max(found, key=(lambda e: e.mu()) if aim is None else (lambda e: e.epsilon(aim)))
+
+
+def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores]:
+    """``trials`` scores of ``run(True)`` (with the canary) and as many of ``run(False)``, taking turns.
+
+    ``run`` must use fresh randomness at every call.
+    """
+    n = _check.count("trials", trials, least=2, most=MOST_TRIALS)
+    found = np.array([(run(True), run(False)) for _ in range(n)], dtype=np.float64)
+    return found[:, 0], found[:, 1]
+
+
+def _scores(name: str, values: npt.ArrayLike) -> Scores:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of real numbers") from None
+    if array.ndim != 1 or not 2 <= len(array) <= MOST_TRIALS:
+        raise ValueError(f"{name} must have shape (runs,) with 2 to {MOST_TRIALS} runs, got shape {array.shape}")
+    return np.where(np.isnan(array), NOT_A_NUMBER, array)
+
+
+def _split(scores: Scores, part: float) -> tuple[Scores, Scores]:
+    cut = min(max(round(part * len(scores)), 1), len(scores) - 1)
+    return scores[:cut], scores[cut:]
+
+
+def _limits(with_: Scores, without: Scores, t: float, above: bool, error: float, confidence: float) -> Evidence:
+    hits, alarms = ((int(((s >= t) == above).sum()), len(s)) for s in (with_, without))
+    power, level = lower_limit(*hits, 0.5 * error), upper_limit(*alarms, 0.5 * error)
+    return Evidence(power, level, confidence, t, above, len(with_) + len(without))
+
+
+def _best(
+    with_: Scores, without: Scores, error: float, aim: float | None, kept_with: int, kept_without: int
+) -> tuple[float, bool]:
+    """The threshold and sense that promise most on as many runs as are kept.
+
+    Any choice is valid, so limits are approximated here: by Wilson's, all thresholds at once.
+    """
+    values = np.unique(np.concatenate([with_, without]))
+    p = 1 - np.searchsorted(np.sort(with_), values, side="left") / len(with_)
+    q = 1 - np.searchsorted(np.sort(without), values, side="left") / len(without)
+    best, choice = -np.inf, (float(values[0]), True)
+    for above, power, level in ((True, p, q), (False, 1 - p, 1 - q)):
+        low = _wilson(power, kept_with, error, -1)
+        high = _wilson(level, kept_without, error, +1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if aim is None:
+                value = _core.log_ndtri(np.log(low)) - _core.log_ndtri(np.log(high))
+            else:
+                directions = (low - aim) / high, (1 - high - aim) / (1 - low)
+                value = np.log(np.maximum(np.maximum(*directions), 0))
+        value = np.where(np.isnan(value), -np.inf, value)
+        if value.max() > best:
+            best, choice = float(value.max()), (float(values[int(value.argmax())]), above)
+    return choice
+
+
+def _wilson(rate: Scores, trials: int, error: float, sign: int) -> Scores:
+    z2 = float(_core.log_ndtri(np.log(0.5 * error))) ** 2
+    middle = rate + z2 / (2 * trials)
+    spread = np.sqrt(z2 * rate * (1 - rate) / trials + z2 * z2 / (4 * trials**2))
+    return np.asarray(np.clip((middle + sign * spread) / (1 + z2 / trials), 1e-300, 1 - 1e-16))
