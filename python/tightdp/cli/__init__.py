@@ -6,12 +6,19 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
 from .. import __version__
-from . import calibrate, delta, epsilon, info, plot, train
 
-COMMANDS = (epsilon, delta, calibrate, plot, train, info)
+COMMANDS = {
+    "epsilon": "bounds on epsilon at a given delta",
+    "delta": "bounds on delta at a given epsilon",
+    "calibrate": "the noise that meets a target",
+    "plot": "draw the privacy profile and the trade-off curve",
+    "train": "train a private linear model on a CSV file",
+    "info": "version, CPU features, CUDA, engines",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -21,20 +28,24 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser of ``command``. The others are listed and not imported: one of them needs scikit-learn."""
     parser = _Parser(prog="tightdp", description="Certified differential privacy accounting and private training.")
     parser.add_argument("--version", action="version", version=f"tightdp {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for name, summary in COMMANDS.items():
+        if name == command:
+            import_module(f".{name}", __name__).add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns 0, or 2 after one line about bad input."""
+    argv = sys.argv[1:] if argv is None else argv
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser(argv[0] if argv else None).parse_args(argv)
         result: int = arguments.run(arguments)
         sys.stdout.flush()
         return result

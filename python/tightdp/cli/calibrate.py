@@ -12,7 +12,7 @@ from . import composition as shared
 
 def add_parser(commands: Any) -> None:
     """Adds ``calibrate`` to the subcommands."""
-    p = commands.add_parser("calibrate", help="the noise that meets a target", description=__doc__)
+    p = commands.add_parser("calibrate", description=__doc__)
     p.add_argument("--epsilon", type=float, required=True)
     p.add_argument("--delta", type=float, required=True)
     shared.add_training(p, noise=False)

@@ -10,7 +10,7 @@ from . import composition as shared
 
 def add_parser(commands: Any) -> None:
     """Adds ``delta`` to the subcommands."""
-    p = commands.add_parser("delta", help="bounds on delta at a given epsilon", description=__doc__)
+    p = commands.add_parser("delta", description=__doc__)
     shared.add_training(p)
     p.add_argument("--epsilon", type=float, required=True)
     shared.add_options(p)

@@ -10,7 +10,7 @@ from . import composition as shared
 
 def add_parser(commands: Any) -> None:
     """Adds ``epsilon`` to the subcommands."""
-    p = commands.add_parser("epsilon", help="bounds on epsilon at a given delta", description=__doc__)
+    p = commands.add_parser("epsilon", description=__doc__)
     shared.add_training(p)
     p.add_argument("--delta", type=float, required=True)
     shared.add_options(p)

@@ -17,7 +17,7 @@ from ..accounting.engines.choice import NAMES
 
 def add_parser(commands: Any) -> None:
     """Adds ``info`` to the subcommands."""
-    p = commands.add_parser("info", help="version, CPU features, CUDA, engines", description=__doc__)
+    p = commands.add_parser("info", description=__doc__)
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=run)
 

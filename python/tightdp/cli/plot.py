@@ -12,7 +12,7 @@ from . import composition as shared
 
 def add_parser(commands: Any) -> None:
     """Adds ``plot`` to the subcommands."""
-    p = commands.add_parser("plot", help="draw the privacy profile and the trade-off curve", description=__doc__)
+    p = commands.add_parser("plot", description=__doc__)
     shared.add_training(p)
     p.add_argument("--out", type=Path, required=True, help="image file: .png, .pdf or .svg")
     p.add_argument("--least-delta", type=float, default=1e-12, help="where the profile ends (default: %(default)s)")

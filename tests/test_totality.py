@@ -1,0 +1,76 @@
+"""engine="auto" answers everywhere: no exception, no hang, no NaN, no memory."""
+
+import math
+import random
+import time
+
+import pytest
+
+import tightdp as dp
+
+SIGMAS = [1e-3, 0.1, 1.0, 50.0, 1e6]
+QS = [1e-9, 1e-4, 0.3, 1.0]
+COUNTS = [1, 10, 10**5, 10**9]
+DELTAS = [1e-300, 1e-5, 0.9]
+
+
+def check(run, delta, epsilon):
+    start = time.perf_counter()
+    b, d = run.epsilon(delta), run.delta(epsilon)
+    assert time.perf_counter() - start < 10, run
+    assert 0 <= b.lower <= b.upper and 0 <= d.lower <= d.upper <= 1
+    assert b.engine and not any(math.isnan(term) for term in (*b.error_budget.values(), *d.error_budget.values()))
+    if epsilon >= max(b.upper, 0):
+        assert d.lower <= delta * (1 + 1e-12)
+    if 0 <= epsilon < b.lower:
+        assert d.upper >= delta * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("q", QS)
+def test_the_corners_of_the_box(sigma, q):
+    for count in COUNTS:
+        for delta in DELTAS:
+            check(dp.PoissonSampled(dp.Gaussian(sigma), q) * count, delta, 1.0)
+
+
+def test_a_random_sample_of_the_box():
+    draw = random.Random(5)
+    for _ in range(60):
+        run = dp.Composition()
+        for _ in range(draw.choice([1, 1, 2, 3])):
+            inner = dp.Gaussian(10 ** draw.uniform(-3, 6))
+            run = run + dp.PoissonSampled(inner, 10 ** draw.uniform(-9, 0)) * int(10 ** draw.uniform(0, 9))
+        check(run, 10 ** draw.uniform(-300, -1e-3), 10 ** draw.uniform(-6, 3))
+
+
+OTHERS = [
+    dp.Laplace(1e-3),
+    dp.Laplace(1e6),
+    dp.PureDP(1e-9),
+    dp.PureDP(1e6),
+    dp.ApproximateDP(1.0, 1e-12),
+    dp.RandomizedResponse(0.3, 7),
+    dp.BoundedRange(0.5),
+    dp.ZCDP(1e-9),
+    dp.DiscreteGaussian(10.0),
+    dp.DiscreteLaplace(10.0, 3),
+    dp.PoissonSampled(dp.Laplace(1.0), 1e-4),
+    dp.PoissonSampled(dp.ApproximateDP(1.0, 1e-12), 0.1),
+    dp.PoissonSampled(dp.BoundedRange(1.0), 0.1),
+    dp.RandomAllocation(dp.Gaussian(1.0), 100, 2),
+]
+
+
+@pytest.mark.parametrize("mechanism", OTHERS, ids=repr)
+def test_every_mechanism_in_any_number(mechanism):
+    for count in (1, 3, 10**4, 10**9):
+        check(mechanism * count, 1e-6, 0.5)
+        check(mechanism * count + dp.PoissonSampled(dp.Gaussian(3.0), 0.01) * 100, 1e-6, 0.5)
+
+
+def test_replace_one():
+    for count in (1, 50, 10**6):
+        run = dp.FixedSizeSampled(dp.Gaussian(2.0), 10, 1000) * count
+        b = run.epsilon(1e-6, neighbors="replace")
+        assert 0 <= b.lower <= b.upper < math.inf
