@@ -15,6 +15,10 @@ MOST_PAIRS = 20_000
 """Nodes times abscissae: about a tenth of a second."""
 
 
+class _TooLarge(Exception):
+    """The strip is too narrow or the tilt too wide."""
+
+
 class _Loss:
     """Nodes u of a fine trapezoid rule with log weights under P and losses, in double and in ball arithmetic."""
 
@@ -24,7 +28,7 @@ class _Loss:
         # e^{is loss} turns at most at the rate s / sigma; the rest is the decay of the spectrum at s = 0.
         step = 2 * math.pi / (frequency / sigma + max(6 * 2 * math.pi, 95 / min(math.pi * sigma, 6)))
         if (right - left) / step > MOST_PAIRS:
-            raise ValueError("the strip is too narrow or the tilt too wide for these nodes")
+            raise _TooLarge
         self.u = left + step * np.arange(int((right - left) / step) + 1)
         log_w = np.logaddexp(np.log1p(-q), np.log(q) + self.u / sigma - 0.5 / sigma**2)
         self.log_p = -0.5 * self.u**2 + math.log(step / math.sqrt(2 * math.pi)) + (0 if add else log_w)
@@ -69,6 +73,8 @@ def epsilon(sigma, q, steps, delta, add, shifts=(1.0, 0.93)):
     ctx.dps = DIGITS
     try:
         values = [_epsilon(sigma, q, steps, delta, add, shift) for shift in shifts]
+    except _TooLarge:
+        return None
     finally:
         ctx.dps = before
     if any(v is None for v in values):

@@ -8,8 +8,6 @@
 namespace tightdp::contour {
 namespace {
 
-constexpr double kUnit = 0x1p-53;
-
 // Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no term of
 // the sum overflows and M - 1 is summed directly.
 constexpr double kDirect = 600;
@@ -70,10 +68,10 @@ CertifiedLogMgf Part::log_mgf(double c) {
     double value, rounding;
     if (s > 0) {
         value = s + std::log(m.sum);
-        rounding = (m.alpha / m.sum + sums + 8) * kUnit + 4 * kUnit * std::abs(value);
+        rounding = (m.alpha / m.sum + sums + 8) * kUnitRoundoff + 4 * kUnitRoundoff * std::abs(value);
     } else {
         value = std::log1p(m.minus_one);
-        rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnit + 4 * kUnit * std::abs(value);
+        rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff + 4 * kUnitRoundoff * std::abs(value);
     }
     // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use; larger ones give an infinite bound.
     if (!(rule + rounding < 0.01)) return {count_ * value, HUGE_VAL, HUGE_VAL};
@@ -212,7 +210,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
         re[i] *= inverse;
         im[i] *= inverse;
         const double row = static_cast<double>(i % 128) + 1;
-        rounding[i] = kUnit * step * (i + 1) * (fixed + 2 * row * abs_first);
+        rounding[i] = kUnitRoundoff * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
     return 2.2 * (quadrature_error(sigma_, q_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
 }

@@ -10,6 +10,8 @@
 
 namespace tightdp::contour {
 
+inline constexpr double kUnitRoundoff = 0x1p-53;
+
 struct Cumulants {
     double k0 = 0, k1 = 0, k2 = 0;  // K, K', K''
 };
