@@ -1,7 +1,7 @@
 """epsilon(delta) of k Poisson-subsampled Gaussians in 40-digit ball arithmetic (python-flint).
 
-Independent of the library: other arithmetic, other nodes, no error bounds. The truncations are heuristic, so ``epsilon``
-solves at two abscissae and returns a value only where they agree to 1e-14.
+Independent of the library: other arithmetic, other nodes, no error bounds. The truncations are heuristic, so
+``epsilon`` solves at two abscissae and returns a value only where they agree to 1e-14.
 """
 
 from __future__ import annotations

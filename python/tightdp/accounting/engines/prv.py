@@ -1,6 +1,6 @@
 """The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds and its rounding accounted for.
 
-Privacy losses are discretised with their means kept, composed by one real Fourier transform for each distinct mechanism, and
+Privacy losses are discretised with their means kept, composed by one real Fourier transform a distinct mechanism, and
 read back as a curve that is right up to ``eps_error`` in epsilon and ``delta_error`` in delta (docs/theory/prv.md). The
 errors are additive, so deltas near ``delta_error`` or near the rounding of the transform (about 1e-14 a step) are
 bounded from above by moments alone, which are finite at every delta, and loosely from below.
