@@ -7,7 +7,7 @@ noise; the average of the last iterates may be returned.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .. import _check
 from ..accounting.composition import Composition
@@ -19,7 +19,12 @@ from .gate import Gate
 from .model import Vector
 from .optimizers import SGD, Optimizer
 from .oracle import Oracle, Public
+from .reach import total_length
 from .settings import checked, optional
+
+FRACTION = 0.02
+"""Sampling probability by default: 20 epochs are then 1,000 steps, short enough ones for step lengths not to
+matter, and amplification by sampling loses nothing against full batches down to a noise multiplier of about 1."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +36,35 @@ class DPSGD:
 
     Parameters
     ----------
-    batch_size : expected batch size; at least the number of records means every record, every step
+    batch_size : expected batch size; at least the number of records means every record, every step. None for a
+        fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
     noise_multiplier : noise over ``max_norm``; None to have it follow from the estimator's epsilon and delta
-    optimizer : applied to the released sum / batch_size, plus regularization * w
+    optimizer : applied to the released sum / batch_size, plus regularization * w; None for plain steps whose length
+        follows from ``spread``
+    spread : standard deviation that noise alone would give each weight by the last step (``reach.py``); None for a
+        default that depends on public facts alone
     average : the share of last iterates whose mean is returned; 0 returns the last one
 
     Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record.
     """
 
-    batch_size: float = 256
-    epochs: float = 10
+    batch_size: float | None = None
+    epochs: float = 20
     max_norm: float = 1.0
     noise_multiplier: float | None = None
-    optimizer: Optimizer = field(default_factory=SGD)
+    optimizer: Optimizer | None = None
+    spread: float | None = None
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        checked(self, batch_size=_check.positive, epochs=_check.positive, max_norm=_check.positive)
+        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
+        checked(self, spread=optional(_check.positive))
 
     def plan(self, public: Public, target: Target) -> Plan:
-        q = min(1.0, self.batch_size / public.records)
+        q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
         expected = q * public.records
 
@@ -61,9 +72,11 @@ class DPSGD:
             return PoissonSampled(Gaussian(noise), q) * steps
 
         noise = noise_for(releases, self.noise_multiplier, target)
+        length = total_length(public, expected * math.sqrt(steps) / noise, self.max_norm, self.spread)
+        optimizer = SGD(length / steps) if self.optimizer is None else self.optimizer
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            step, iterates = self.optimizer.stepper(public.size), TailMean(steps, self.average)
+            step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
             for _ in range(steps):
                 total = gate.gaussian(oracle.gradient_sum(w, self.max_norm, sampling_probability=q), noise).value
                 w = step(w, total / expected + public.regularization * w)

@@ -21,16 +21,13 @@ from .gate import Gate
 from .model import Vector
 from .optimizers import SGD
 from .oracle import Oracle, Public
+from .reach import total_length
 from .settings import below_one, checked, optional
 
 STRIDE = 8.0
 """Length of one step, momentum included, up to which more steps are not taken: finer ones change nothing."""
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the average of the last half is of too few iterates; 150 bounds the time."""
-SPREAD = 2.3
-"""See ``NoisyGD.spread``. Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to .5% of
-accuracy. The fifth root: noise along curved directions contracts, so more signal pays for longer runs. The features:
-weights of d features in [0, 1] act through sums of about d terms."""
 LONGEST = 2.0
 """Learning rate that momentum is chosen to stay under: a logistic loss is smooth with constant |x|^2/4, and one-hot
 rows have |x|^2 of some 10."""
@@ -73,15 +70,18 @@ class NoisyGD:
         checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
 
     def plan(self, public: Public, target: Target) -> Plan:
+        def length(total: float) -> float:
+            return total_length(public, public.records / total, self.max_norm, self.spread)
+
         if self.noise_multiplier is None or target.epsilon is not None:
             total = noise_for(Gaussian, self.noise_multiplier, target)
-            steps = self.steps or _within(self._length(public, total) / STRIDE)
+            steps = self.steps or _within(length(total) / STRIDE)
             noise = noise_for(lambda each: Gaussian(each) * steps, self.noise_multiplier, target)
         else:
             noise = self.noise_multiplier
-            steps = self.steps or _enough(lambda k: k * STRIDE >= self._length(public, noise / math.sqrt(k)))
+            steps = self.steps or _enough(lambda k: k * STRIDE >= length(noise / math.sqrt(k)))
             total = noise / math.sqrt(steps)
-        stride = self._length(public, total) / steps
+        stride = length(total) / steps
         momentum = float(np.clip(1 - LONGEST / stride, 0.7, 0.95)) if self.momentum is None else self.momentum
         rate = stride * (1 - momentum) if self.learning_rate is None else self.learning_rate
 
@@ -94,13 +94,6 @@ class NoisyGD:
             return iterates.mean()
 
         return Plan(FixedPlan(Gaussian(noise) * steps), run, steps)
-
-    def _length(self, public: Public, total: float) -> float:
-        """Total length of the steps, momentum included, for the noise multiplier of the whole run."""
-        signal = public.records / total
-        outputs = 1 if public.loss is None else public.loss.outputs
-        spread = SPREAD * signal**0.2 / math.sqrt(public.size / outputs) if self.spread is None else self.spread
-        return spread * signal / self.max_norm
 
 
 def _within(steps: float) -> int:

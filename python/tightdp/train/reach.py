@@ -1,0 +1,33 @@
+"""How far to go when every step is noisy: a total step length that follows from public facts alone.
+
+Noise of standard deviation s per step and coordinate, added up over T steps of length l, walks a weight l s
+sqrt(T). With s = sigma max_norm / B for a sum over B records that is (total length) max_norm / signal, where total
+length is l T and
+
+    signal = B sqrt(T) / sigma,
+
+whatever the number of steps: for full batches N over the noise multiplier of the whole run. So the length can be
+chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .oracle import Public
+
+SPREAD = 2.3
+"""Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to .5% of accuracy."""
+
+
+def total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
+    """The sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
+
+    ``spread`` is the standard deviation that noise alone would give a weight by the last step. None for
+    2.3 signal^(1/5) / sqrt(features): noise along curved directions contracts, so more signal pays for longer runs; and
+    weights of d features in [0, 1] act through sums of about d terms.
+    """
+    if spread is None:
+        outputs = 1 if public.loss is None else public.loss.outputs
+        spread = SPREAD * signal**0.2 / math.sqrt(public.size / outputs)
+    return spread * signal / max_norm
