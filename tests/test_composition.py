@@ -55,6 +55,16 @@ def test_counts_stay_exact_in_doubles():
         list(over)
 
 
+def test_threads_share_compositions():
+    from concurrent.futures import ThreadPoolExecutor
+
+    for _ in range(20):
+        shared = sum((dp.Gaussian(1.0 + i) * 3 + S for i in range(100)), dp.Composition())
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda i, c=shared: ((c + G) if i % 2 else c).epsilon(1e-5).upper, range(16)))
+        assert len(set(found[::2])) == len(set(found[1::2])) == 1 and found[0] < found[1]
+
+
 @pytest.mark.parametrize("other", [1, "x", None, 0.0])
 def test_only_mechanisms_add(other):
     with pytest.raises(TypeError):

@@ -160,7 +160,7 @@ def noise_multiplier(
     >>> import tightdp as dp
     >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)
     >>> round(s, 6)
-    0.959116
+    0.959102
     """
     target = _check.positive("epsilon", epsilon)
     delta = _check.open_unit("delta", delta)

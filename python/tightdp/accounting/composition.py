@@ -52,10 +52,20 @@ class Composition(Composable):
     @property
     def parts(self) -> Parts:
         """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
-        if self._merged is None:
-            self._merged = _merge(self._pending)
+        pending, merged = self._pieces()
+        if merged is None:
+            self._merged = merged = _merge(pending)
             self._pending = ()
-        return self._merged
+        return merged
+
+    def _pieces(self) -> tuple[tuple[tuple[Any, int], ...], Parts | None]:
+        """What is still to be merged, and the merged parts where they are known; safe beside a thread that merges.
+
+        The parts are set before what they were merged from is dropped, so that reading in the other order never
+        finds both missing.
+        """
+        pending = self._pending
+        return pending, self._merged
 
     @property
     def symmetric(self) -> bool:
@@ -92,8 +102,8 @@ def _merge(pending: tuple[tuple[Any, int], ...]) -> Parts:
     while stack:
         node, times = stack.pop()
         if isinstance(node, Composition):
-            inner = node._pending if node._merged is None else node._merged
-            stack.extend((child, times * count) for child, count in inner)
+            unmerged, merged = node._pieces()
+            stack.extend((child, times * count) for child, count in (unmerged if merged is None else merged))
         else:
             simple, count = node._canonical()
             counts[simple] = counts.get(simple, 0) + times * count
