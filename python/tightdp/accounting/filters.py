@@ -132,14 +132,15 @@ class PrivacyFilter:
         if after is None:
             raise BudgetExceeded(
                 f"{count} x {mechanism!r} would exceed the filter: {self.spent:.6g} of {self.cap:.6g} "
-                f"({self.unit}) are spent, and this costs {self._cost(mechanism) * count:.6g}"
+                f"({self.unit}) are spent, and this costs {self.cost(mechanism) * count:.6g}"
             )
         self._spent, self._failed, others = after
         if others is not None:
             self._others_left[others] -= count
         self._history.append((mechanism, count))
 
-    def _cost(self, mechanism: Mechanism) -> float:
+    def cost(self, mechanism: Mechanism) -> float:
+        """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
         return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
 
     def _after(self, mechanism: Mechanism, count: int) -> tuple[Range, Range, Mechanism | None] | None:

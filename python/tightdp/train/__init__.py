@@ -29,14 +29,18 @@ How to add an algorithm
 5. A test compares ``history_`` and ``charged_`` with an account made by hand.
 """
 
+from .adaclip import AdaCliP
 from .algorithm import Algorithm, Plan
 from .budget import Caps, FixedPlan, Target
 from .dpagd import DPAGD
+from .dpis import DPIS
 from .dpsgd import DPSGD
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .gate import Gate, Release
 from .linear import LinearModel
+from .mlp import Perceptron
 from .model import CallableModel
+from .network import MLPClassifier
 from .noisygd import NoisyGD
 from .optimizers import SGD, Adam
 from .oracle import Oracle, Public, Query
@@ -45,8 +49,10 @@ from .records import Records
 
 __all__ = [
     "DPAGD",
+    "DPIS",
     "DPSGD",
     "SGD",
+    "AdaCliP",
     "Adam",
     "Algorithm",
     "CallableModel",
@@ -56,10 +62,12 @@ __all__ = [
     "LinearModel",
     "LinearSVC",
     "LogisticRegression",
+    "MLPClassifier",
     "NoisyGD",
     "ObjectivePerturbation",
     "Oracle",
     "OutputPerturbation",
+    "Perceptron",
     "Plan",
     "PrivateClassifier",
     "Public",

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 
 from ..accounting.calibrate import calibrate
 from ..accounting.composition import Composition
-from ..accounting.filters import BudgetExceeded
+from ..accounting.filters import BudgetExceeded, PrivacyFilter
 from ..accounting.outward import Range
-from ..mechanisms import Gaussian, Mechanism, PoissonSampled
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
 
 ROUNDING = 1e-12
 """Relative excess charged for a cap, half of which may be spent: so a cap can be met, up to the rounding of the sum."""
@@ -87,6 +87,31 @@ class Caps:
         if self._gaussian > 0:
             parts.append((Gaussian((self._gaussian * (1 + ROUNDING)) ** -0.5), 1))
         return Composition(parts)
+
+
+class Filtered:
+    """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter of one order.
+
+    ``expected`` steers the choice of order, never the guarantee.
+    """
+
+    def __init__(self, epsilon: float, delta: float, expected: Composition) -> None:
+        self._filter = PrivacyFilter(epsilon, delta, expected=expected)
+
+    @property
+    def left(self) -> float:
+        """How much may still be spent."""
+        return self._filter.cap - self._filter.spent
+
+    def cost(self, mechanism: Mechanism) -> float:
+        """What one release costs."""
+        return self._filter.cost(mechanism)
+
+    def spend(self, mechanism: Mechanism) -> None:
+        self._filter.spend(mechanism)
+
+    def charge(self) -> Composition:
+        return Composition([(ApproximateDP(self._filter.epsilon, self._filter.delta), 1)])
 
 
 def noise_for(

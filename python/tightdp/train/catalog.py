@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .adaclip import AdaCliP
 from .dpagd import DPAGD
+from .dpis import DPIS
 from .dpsgd import DPSGD
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .noisygd import NoisyGD
@@ -15,6 +17,8 @@ ALGORITHMS: Mapping[str, type[Any]] = {
     "noisy-gd": NoisyGD,
     "dp-sgd": DPSGD,
     "dp-agd": DPAGD,
+    "adaclip": AdaCliP,
+    "dpis": DPIS,
     "objective-perturbation": ObjectivePerturbation,
     "output-perturbation": OutputPerturbation,
 }

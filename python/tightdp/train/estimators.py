@@ -59,6 +59,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     floating point; the guarantee is that of the real-valued algorithm (docs/theory/training.md).
     """
 
+    _default: type[Any] = NoisyGD
+
     def __init__(
         self,
         algorithm: Algorithm | None = None,
@@ -96,7 +98,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         records = len(targets) if self.public_size is None else _check.count("public_size", self.public_size)
         self._model: Any = self._build(features.shape[1], len(self.classes_))
         public = Public(records, self._model.size, regularization, getattr(self._model, "loss", None))
-        algorithm = NoisyGD() if self.algorithm is None else self.algorithm
+        algorithm = self._default() if self.algorithm is None else self.algorithm
         plan = algorithm.plan(public, target)
         gate = Gate(plan.budget, source, self._progress(plan.releases))
         oracle = Oracle(self._model, Records(features, targets), public)
@@ -198,7 +200,24 @@ class LinearClassifier(PrivateClassifier):
         return z[:, 0] if z.shape[1] == 1 else z
 
 
-class LogisticRegression(LinearClassifier):
+class Probabilities(PrivateClassifier):
+    """A classifier whose scores are log-odds."""
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities, shape (n, classes)."""
+        z = self.decision_function(X)
+        if z.ndim == 1:
+            z = np.column_stack([np.zeros_like(z), z])
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class LogisticRegression(Probabilities, LinearClassifier):
     """Private logistic regression: binary with two classes, multinomial with more.
 
     >>> import numpy as np
@@ -215,19 +234,6 @@ class LogisticRegression(LinearClassifier):
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Multinomial(classes)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities, shape (n, classes)."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            z = np.column_stack([np.zeros_like(z), z])
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Logarithms of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
 
 class LinearSVC(LinearClassifier):

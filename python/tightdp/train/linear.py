@@ -149,6 +149,7 @@ class Outer(Gradients):
         if not self._finite.all():
             residual = np.where(self._finite[:, None], residual, residual.dtype.type(0))
         self._r, self._records, self._intercept = residual, records, intercept
+        self.size = residual.shape[1] * (records.features.shape[1] + intercept)
 
     def finite(self) -> NDArray[np.bool_]:
         return self._finite
@@ -171,8 +172,7 @@ class Outer(Gradients):
 
         The three terms may cancel: the slack is taken of the sum of their absolute values.
         """
-        outputs = self._r.shape[1]
-        size = outputs * (self._records.features.shape[1] + self._intercept)
+        outputs, size = self._r.shape[1], self.size
         a = (np.zeros(size) if center is None else center).reshape(outputs, -1)
         inverse = (np.ones(size) if scale is None else scale**-2.0).reshape(outputs, -1)
         r, x, squares = self._r.astype(np.float64), self._records.features, self._records.squares

@@ -67,6 +67,11 @@ class Oracle:
         rows = poisson_sample(source, len(self._records), sampling_probability)
         return rows, self._records.take(rows)
 
+    def chosen(self, source: Source, probabilities: Vector) -> tuple[NDArray[np.intp], Records]:
+        """For queries: a batch that holds each record independently with a probability of its own."""
+        rows = np.flatnonzero(source.uniform(len(self._records)) < probabilities)
+        return rows, self._records.take(rows)
+
     def gradients(self, w: Vector, records: Records) -> Gradients:
         """For queries: the model's gradients of those records."""
         with np.errstate(over="ignore", invalid="ignore"):

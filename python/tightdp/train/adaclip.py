@@ -1,0 +1,131 @@
+"""AdaCliP: gradients centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
+
+Departures from the paper, each with its reason in docs/theory/adaclip.md: noise is added once, to the sum, so that an
+empty batch carries it too; the divisor is public; the noise's own variance is taken out of the variance estimate at the
+scale it has there, (b sigma / B)^2; what remains is the variance of a batch mean and is brought back to that of one
+example; estimates are averaged before they are confined to [h1, h2]; deviations start at (h1 h2)^(1/4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import _check
+from ..accounting.composition import Composition
+from ..mechanisms import Gaussian, PoissonSampled
+from .algorithm import Plan
+from .averaging import TailMean
+from .budget import FixedPlan, Target, noise_for
+from .gate import Gate
+from .model import Vector
+from .optimizers import SGD, Optimizer
+from .oracle import Oracle, Public
+from .settings import below_one, checked, optional
+
+
+@dataclass(frozen=True)
+class AdaCliP:
+    """Differentially private gradient descent with coordinate-wise adaptive clipping.
+
+    Each of ``steps`` steps releases ``sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I)`` over a batch that holds
+    each record independently with probability q = batch_size / (public number of records), and takes
+    ``a + b * released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates, and
+    b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient: of all b that
+    keep the mean of |(g - a) / b|^2 at gamma, those with the least noise.
+
+    Parameters
+    ----------
+    batch_size : expected batch size B; less than the number of records
+    epochs : steps = ceil(epochs / q)
+    h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
+        max_norm = sqrt(h2 parameters / gamma), plus the centre. Where the noise is much larger than the deviation
+        that is to be estimated (see the page on AdaCliP), a narrow range does better than a wide one
+    beta1, beta2 : weights of the past in the running mean and variance
+    gamma : mean squared norm of the scaled gradients; smaller clips less and adds more noise
+    noise_multiplier : of the sum of scaled gradients; None to have it follow from the estimator's epsilon and delta
+    optimizer : applied to the estimate, plus regularization * w
+    average : the share of last iterates whose mean is returned; 0 returns the last one
+
+    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record: centre and scale come
+    from past releases.
+    """
+
+    batch_size: float = 256
+    epochs: float = 10
+    h1: float = 1e-5
+    h2: float = 1e-3
+    beta1: float = 0.99
+    beta2: float = 0.999
+    gamma: float = 1.0
+    noise_multiplier: float | None = None
+    optimizer: Optimizer = field(default_factory=SGD)
+    average: float = 0.5
+
+    def __post_init__(self) -> None:
+        checked(self, batch_size=_check.positive, epochs=_check.positive, h1=_check.positive, h2=_check.positive)
+        checked(self, beta1=below_one, beta2=below_one, gamma=_check.positive)
+        checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
+        if self.h1 > self.h2:
+            raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        if not self.batch_size < public.records:
+            raise ValueError(
+                f"batch_size must be less than the number of records, {public.records}: "
+                f"the mean of all records tells nothing of their variance; got {self.batch_size!r}"
+            )
+        q = self.batch_size / public.records
+        steps = math.ceil(self.epochs / q)
+
+        def releases(noise: float) -> Composition:
+            return PoissonSampled(Gaussian(noise), q) * steps
+
+        noise = noise_for(releases, self.noise_multiplier, target)
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            step, iterates = self.optimizer.stepper(public.size), TailMean(steps, self.average)
+            moments = Moments(self, public.size, q, noise)
+            for _ in range(steps):
+                query = oracle.gradient_sum(w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale)
+                gradient = moments.learn(gate.gaussian(query, noise).value)
+                w = step(w, gradient + public.regularization * w)
+                iterates.add(w)
+            return iterates.mean()
+
+        return Plan(FixedPlan(releases(noise)), run, steps)
+
+
+class Moments:
+    """Running mean and deviation of one record's gradient, from releases alone."""
+
+    def __init__(self, settings: AdaCliP, size: int, q: float, noise: float) -> None:
+        self._settings, self._q, self._noise = settings, q, noise
+        self.center: Vector = np.zeros(size)
+        self._variance: Vector = np.full(size, math.sqrt(settings.h1 * settings.h2))
+
+    @property
+    def scale(self) -> Vector:
+        """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
+        deviation = np.sqrt(np.clip(self._variance, self._settings.h1, self._settings.h2))
+        return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
+
+    def learn(self, released: Vector) -> Vector:
+        """The estimate of the mean gradient in a released sum, which also updates the moments."""
+        options, scale, expected = self._settings, self.scale, self._settings.batch_size
+        gradient: Vector = self.center + scale * released / expected
+        observed = debiased((gradient - self.center) ** 2, scale, self._noise, expected, self._q)
+        self._variance = options.beta2 * self._variance + (1 - options.beta2) * observed
+        self.center = options.beta1 * self.center + (1 - options.beta1) * gradient
+        return gradient
+
+
+def debiased(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
+    """The variance of one record's gradient, from squared distances of the estimate from the centre.
+
+    For Poisson batches E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 where nothing is
+    clipped (docs/theory/adaclip.md, section 3): unbiased up to the last term, which is small once m has settled.
+    """
+    return (squares - (scale * noise / expected) ** 2) * (expected / (1 - q))

@@ -1,0 +1,236 @@
+"""DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), made right.
+
+Departures from the paper, each with its reason in docs/theory/dpis.md: a record's contribution is the unit vector of
+its gradient times a weight that is fixed before the draw, never one over the realised probability; the sum of norms is
+released over all records and charged as that; the number of records is a public constant; the norm bound is confined to
+a public range; adaptively chosen noise goes through a filter that is valid for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..accounting.composition import Composition
+from ..mechanisms import Gaussian, Mechanism, PoissonSampled
+from .algorithm import Plan
+from .averaging import TailMean
+from .budget import Filtered, FixedPlan, Target, noise_for
+from .gate import Gate
+from .model import Vector
+from .optimizers import SGD, Optimizer
+from .oracle import Oracle, Public, Query
+from .sampling import Source
+from .settings import checked, optional
+
+COIN = 2.0**-50
+"""Taken off every probability: more than the resolution of the uniforms that are compared with it."""
+CHUNK = 8192
+"""Records whose gradients are held at once where all are looked at."""
+
+Run = Callable[[Oracle, Gate, Vector], Vector]
+Choice = Callable[[int, Vector, float], tuple[float, float]]
+"""(epoch, parameters, norm bound) -> (sampling probability, noise multiplier)."""
+
+
+@dataclass(frozen=True)
+class DPIS:
+    """Differentially private gradient descent with importance sampling.
+
+    A step takes record i with probability q |clip(g_i, C)| / C and releases the sum of the taken records' C g_i / |g_i|
+    plus N(0, (noise_multiplier C)^2 I): divided by q N it is an unbiased estimate of the mean clipped gradient.
+    q = batch_size / (norm_share * N), so that batch_size records are taken on average where the mean clipped norm is
+    norm_share * C.
+
+    Parameters
+    ----------
+    batch_size : number of records aimed at in a step
+    epochs : each of ceil(N / batch_size) steps
+    max_norm : C in the first epoch
+    norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. A public number: then every release
+        is known in advance and charged exactly. None, as in the paper: released in each epoch; q and the noise then
+        depend on releases, a filter of one Renyi order covers them, and epsilon must be given
+    noise_multiplier : over C; with ``norm_share``. None to have it follow from the estimator's epsilon and delta
+    norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N
+    reach : k >= 1. A record is a candidate with at most k times the probability that it had when last looked at, so a
+        step computes about k batch_size gradients; where a norm grew by more than k, it is clipped to k times the old
+    floor : smallest norm, over C, that a record is taken to have had
+    adapt : lambda > 0, to set C to lambda times the mean norm at the start of each later epoch, out of a released sum
+        of norms clipped at 4 max_norm, within [max_norm / 100, 4 max_norm]; None keeps C
+    reserve : with ``norm_share=None``, the share of epochs in which later ones are reckoned at their largest cost
+    optimizer : applied to the estimate, plus regularization * w
+    average : the share of last iterates whose mean is returned; 0 returns the last one
+
+    Guarantee, add/remove one record: with ``norm_share`` that of Poisson-subsampled Gaussians (q, noise_multiplier),
+    and of one Gaussian(norm_noise) for each released sum of norms; without it, (epsilon, delta).
+
+    What it buys is computation alone: DPSGD with batch_size / norm_share has the same guarantee at the same noise and a
+    smaller variance of the sample (docs/theory/dpis.md, section 5).
+    """
+
+    batch_size: float = 256
+    epochs: int = 10
+    max_norm: float = 1.0
+    norm_share: float | None = 0.5
+    noise_multiplier: float | None = None
+    norm_noise: float | None = None
+    reach: float = 5.0
+    floor: float = 0.05
+    adapt: float | None = None
+    reserve: float = 0.8
+    optimizer: Optimizer = field(default_factory=SGD)
+    average: float = 0.5
+
+    def __post_init__(self) -> None:
+        checked(self, batch_size=_check.positive, epochs=_check.count, max_norm=_check.positive)
+        checked(self, norm_share=optional(_check.probability), noise_multiplier=optional(_check.positive))
+        checked(self, norm_noise=optional(_check.positive), reach=_check.positive, floor=_check.probability)
+        checked(self, adapt=optional(_check.positive), reserve=_check.closed_unit, average=_check.closed_unit)
+        if self.reach < 1:
+            raise ValueError(f"reach must be a number in [1, inf), got {self.reach!r}")
+        if self.norm_share is None and self.noise_multiplier is not None:
+            raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        steps = math.ceil(max(1.0, public.records / self.batch_size))
+        norm_noise = 0.02 * public.records if self.norm_noise is None else self.norm_noise
+        run = _Run(self, public, steps, norm_noise)
+        sums = self.epochs - 1 if self.adapt is not None else 0
+        if self.norm_share is not None:
+            q = run.probability(self.norm_share)
+
+            def releases(noise: float) -> Composition:
+                gradients = sampled(noise, q) * (self.epochs * steps)
+                return gradients + Gaussian(norm_noise) * sums if sums else gradients
+
+            noise = noise_for(releases, self.noise_multiplier, target)
+            return Plan(FixedPlan(releases(noise)), run.fixed(q, noise), self.epochs * steps + sums)
+        if target.epsilon is None:
+            raise ValueError("epsilon must be given where norm_share is None: the noise is chosen below a total")
+        budget = Filtered(target.epsilon, target.delta, self._expected(run, target, sums))
+        return Plan(budget, run.adaptive(budget), self.epochs * (steps + 1) + sums)
+
+    def _expected(self, run: _Run, target: Target, sums: int) -> Composition:
+        """The largest probability's cost in every step: it steers the filter's choice of order."""
+        norms = Gaussian(run.norm_noise) * (self.epochs + sums)
+
+        def releases(noise: float) -> Composition:
+            return sampled(noise, run.probability(1.0)) * (self.epochs * run.steps) + norms
+
+        return releases(noise_for(releases, None, target))
+
+
+class _Run:
+    """One run's steps, with the noise known in advance or chosen epoch by epoch."""
+
+    def __init__(self, settings: DPIS, public: Public, steps: int, norm_noise: float) -> None:
+        self.settings, self.public, self.steps, self.norm_noise = settings, public, steps, norm_noise
+
+    def probability(self, share: float) -> float:
+        """q for a ratio of the mean norm to C."""
+        return min(1.0, self.settings.batch_size / (share * self.public.records))
+
+    def fixed(self, q: float, noise: float) -> Run:
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise))
+
+        return run
+
+    def adaptive(self, budget: Filtered) -> Run:
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+                released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
+                # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
+                least = min(1.0, self.settings.reach * self.settings.batch_size / self.public.records)
+                share = min(max(released / (max_norm * self.public.records), least), 1.0)
+                return self.probability(share), self._noise(budget, epoch, share)
+
+            return self._loop(oracle, gate, w, choose)
+
+        return run
+
+    def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
+        """sigma / share for the smallest sigma that leaves room for the epochs to come."""
+        later = self.settings.epochs - epoch - 1
+        sums = Gaussian(self.norm_noise)
+        ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
+        left = (budget.left - ahead) * (1 - 1e-9)
+        worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
+
+        def fits(sigma: float) -> bool:
+            now = budget.cost(sampled(sigma / share, self.probability(share)))
+            then = now if worst == share else budget.cost(sampled(sigma / worst, self.probability(worst)))
+            return self.steps * (now + later * then) <= left
+
+        low, high = 0.0, 1.0
+        while not fits(high):
+            low, high = high, 2 * high
+            if high > 1e9:
+                raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
+        while high - low > 1e-4 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high / share
+
+    def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice) -> Vector:
+        options, public = self.settings, self.public
+        step = options.optimizer.stepper(public.size)
+        iterates = TailMean(options.epochs * self.steps, options.average)
+        max_norm = options.max_norm
+        for epoch in range(options.epochs):
+            if options.adapt is not None and epoch:
+                total = gate.gaussian(oracle.norm_sum(w, 4 * options.max_norm), self.norm_noise).value[0]
+                wanted = options.adapt * total / public.records
+                max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
+            q, noise = choose(epoch, w, max_norm)
+            for i in range(self.steps):
+                query = importance_sum(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
+                total = gate.gaussian(query, noise).value
+                w = step(w, total / (q * public.records) + public.regularization * w)
+                iterates.add(w)
+        return iterates.mean()
+
+
+def sampled(noise: float, q: float) -> Mechanism:
+    """What the gate records for a query of sampling probability q."""
+    return PoissonSampled(Gaussian(noise), q) if q < 1 else Gaussian(noise)
+
+
+def importance_sum(
+    oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
+) -> Query:
+    """sum of max_norm g_k / |g_k| over a sample that holds record k with probability q |clip(g_k)| / max_norm.
+
+    Two stages: candidates by a bound on the norm from when the record was last looked at (all of them afresh with
+    ``refresh``), then by the norm itself. Sensitivity max_norm, sampling probability q: whatever its remembered bound,
+    a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
+    """
+
+    def evaluate(source: Source) -> Vector:
+        hats = oracle.state.get("norm bounds")
+        if refresh or hats is None:
+            _, everyone = oracle.batch(source, 1.0)
+            hats = np.empty(len(everyone))
+            for start in range(0, len(everyone), CHUNK):
+                rows = np.arange(start, min(start + CHUNK, len(everyone)))
+                hats[rows] = bounds(np.sqrt(oracle.gradients(w, everyone.take(rows)).squared_norms(None, None)))
+        rows, records = oracle.chosen(source, hats * (q / max_norm) - COIN)
+        gradients = oracle.gradients(w, records)
+        norms = np.sqrt(gradients.squared_norms(None, None))
+        clipped = np.minimum(np.minimum(norms, max_norm), hats[rows])
+        taken = (source.uniform(len(rows)) < clipped / hats[rows] - COIN) & (norms < np.inf)
+        with np.errstate(divide="ignore"):
+            weights = np.where(taken, max_norm / norms, 0.0)
+        hats[rows] = bounds(norms)
+        oracle.state["norm bounds"] = hats
+        return gradients.weighted_sum(weights)
+
+    def bounds(norms: Vector) -> NDArray[np.float64]:
+        return reach * np.maximum(np.minimum(norms, max_norm), floor * max_norm)
+
+    return Query((oracle.public.size,), max_norm, q, evaluate)

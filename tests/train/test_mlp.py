@@ -1,0 +1,115 @@
+"""The perceptron's gradients against finite differences and against gradients that are formed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+import tightdp as dp
+from tightdp.train import DPAGD, DPSGD, SGD, LogisticRegression, MLPClassifier, NoisyGD, Perceptron, Records
+from tightdp.train.linear import Logistic, Multinomial
+
+
+def network(seed, activation="tanh", classes=3):
+    g = np.random.default_rng(seed)
+    loss = Logistic() if classes == 2 else Multinomial(classes)
+    model = Perceptron(4, (5, 3), loss, activation)
+    return model, g.normal(size=model.size), Records(g.normal(size=(7, 4)), g.integers(0, classes, 7))
+
+
+def formed(model, w, records):
+    """One row a record: the sum with weight 1 on it alone."""
+    gradients = model.gradients(w, records)
+    return np.array([gradients.weighted_sum(row) for row in np.eye(len(records))])
+
+
+@pytest.mark.parametrize(("activation", "classes"), [("tanh", 3), ("relu", 3), ("tanh", 2)])
+def test_gradients_are_those_of_finite_differences(activation, classes):
+    model, w, records = network(0, activation, classes)
+    rows, h = formed(model, w, records), 1e-6
+    for i in range(model.size):
+        e = np.zeros(model.size)
+        e[i] = h
+        slope = (model.losses(w + e, records) - model.losses(w - e, records)) / (2 * h)
+        np.testing.assert_allclose(rows[:, i], slope, atol=2e-8)
+
+
+def test_ghost_norms_and_sums_are_those_of_the_gradients():
+    model, w, records = network(1)
+    rows, gradients, g = formed(model, w, records), model.gradients(w, records), np.random.default_rng(0)
+    for center, scale in ((None, None), (g.normal(size=model.size), g.uniform(0.5, 2, model.size))):
+        moved = rows if center is None else (rows - center) / scale
+        exact = (moved**2).sum(axis=1)
+        squares = gradients.squared_norms(center, scale)
+        assert (squares >= exact * (1 - 1e-15)).all()
+        np.testing.assert_allclose(squares, exact, rtol=1e-12)
+        expected, _ = dp.clipped_sum(rows, 0.8, center=center, scale=scale)
+        np.testing.assert_allclose(gradients.clipped_sum(0.8, center, scale), expected, rtol=1e-9, atol=1e-13)
+
+
+def test_ghost_norms_are_those_of_the_public_kernel():
+    model, w, records = network(2)
+    given, z, tables = model._forward(w, records.features)
+    error = model.head.residual(z, records.targets)
+    squares = np.zeros(len(records))
+    for i in range(len(tables) - 1, -1, -1):
+        squares += dp.ghost_norms(given[i], error, bias=True) ** 2
+        error = (error @ tables[i][:, :-1]) * (1 - given[i] ** 2)
+    np.testing.assert_allclose(model.gradients(w, records).squared_norms(None, None), squares, rtol=1e-12)
+
+
+def test_one_layer_is_the_linear_model(blobs):
+    algorithm = NoisyGD(noise_multiplier=5.0, steps=20, learning_rate=1.0)
+    plain = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(*blobs)
+    layered = MLPClassifier(algorithm, delta=1e-5, hidden_layer_sizes=(), random_state=0).fit(*blobs)
+    np.testing.assert_allclose(layered._w, plain._w, rtol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e308])
+def test_a_record_that_is_not_finite_contributes_nothing(bad):
+    model, w, records = network(3, "relu")
+    spoilt = records.features.copy()
+    spoilt[2] = bad
+    with np.errstate(over="ignore", invalid="ignore"):
+        gradients = model.gradients(w, Records(spoilt, records.targets))
+    total = gradients.clipped_sum(1.0, None, None)
+    others = np.delete(np.arange(7), 2)
+    rest = model.gradients(w, records.take(others)).clipped_sum(1.0, None, None)
+    assert np.isfinite(total).all() and np.linalg.norm(total - rest) <= 1.0
+    if not np.isfinite(bad):
+        np.testing.assert_allclose(total, rest, rtol=1e-12)
+
+
+def test_it_learns_what_a_linear_model_cannot():
+    g = np.random.default_rng(0)
+    X = g.uniform(-1, 1, size=(4000, 2))
+    y = X[:, 0] * X[:, 1] > 0
+    algorithm = DPSGD(400, 40, optimizer=SGD(0.5, 0.9))
+    clf = MLPClassifier(algorithm, 2.0, 1e-5, hidden_layer_sizes=(32,), random_state=0).fit(X, y)
+    assert clf.score(X, y) > 0.9 and clf.privacy_.upper <= 2.0
+    np.testing.assert_allclose(clf.predict_proba(X[:5]).sum(axis=1), 1.0)
+
+
+def test_losses_serve_dpagd(blobs):
+    clf = MLPClassifier(DPAGD(), 2.0, 1e-5, hidden_layer_sizes=(8,), random_state=0).fit(*blobs)
+    assert clf.score(*blobs) > 0.9 and clf.privacy_.upper <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"activation": "softsign"}, ValueError, "activation"),
+        ({"hidden_layer_sizes": 5}, TypeError, "hidden_layer_sizes"),
+        ({"hidden_layer_sizes": (0,)}, ValueError, "hidden_layer_sizes"),
+    ],
+)
+def test_settings_are_checked(blobs, options, error, message):
+    with pytest.raises(error, match=message):
+        MLPClassifier(DPSGD(noise_multiplier=1.0), delta=1e-5, **options).fit(*blobs)
+
+
+def test_scikit_learn_accepts_it():
+    loud = NoisyGD(noise_multiplier=1e-3, steps=300, learning_rate=0.5, max_norm=5.0, momentum=0.9)
+    expected = {"check_estimators_nan_inf": "a refusal would reveal that a record with NaN is there"}
+    check_estimator(MLPClassifier(loud, delta=1e-5), expected_failed_checks=expected, on_skip=None)
