@@ -21,7 +21,7 @@ Norms = npt.NDArray[np.float64]
 
 # The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
 _RANGES = {"float64": (1e-100, 1e100)}
-_SINGLE_RANGE = (1e-30, 1e30)
+_SINGLE_RANGE = (1e-25, 1e25)
 
 
 def clipped_sum(
@@ -59,7 +59,7 @@ def clipped_sum(
         NumPy arrays or anything with DLPack in host memory (torch, JAX), of float16, bfloat16, float32 or float64. Read
         once where a few examples fit the second-level cache, and copied only where an example is not one run in memory.
     max_norm : float, or one a group
-        For float64 in [1e-100, 1e100], for the others in [1e-30, 1e30].
+        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25].
     weights : (batch,), optional
         Finite and >= 0.
     center, scale : one number a column, optional

@@ -20,10 +20,11 @@ struct Transform {
 };
 
 struct ClipKernels {
-    // sum of squares of `n` <= kTileColumns entries of a row, (g - a) / b under a transform. Prefetches
-    // `ahead` bytes past the entries it reads.
+    // sum of squares of `n` <= kTileColumns entries of a row, (g - a) / b under a transform. Prefetches the
+    // odd cache lines `ahead` bytes past what it reads; add_rows does the even ones, so that memory is kept
+    // busy throughout.
     double (*squares)(const void* row, long n, long ahead, Transform transform);
-    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j]; prefetches the same place of next[r]
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j]; prefetches from next[r] on
     // unless null.
     void (*add_rows)(double* sums, const void* const rows[kGroup], const double factors[kGroup], long n,
                      bool fresh, const void* const next[kGroup], Transform transform);

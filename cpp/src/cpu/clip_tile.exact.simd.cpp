@@ -12,12 +12,9 @@ namespace {
 
 // The last n < size columns, the rest zero.
 template <class T, int size>
-struct Padded {
-    T values[size] = {};
-    Padded(const T* p, long n) {
-        for (long i = 0; i < n; ++i) values[i] = p[i];
-    }
-};
+TIGHTDP_CLIP_INLINE void pad(T (&to)[size], const T* p, long n) {
+    for (int i = 0; i < size; ++i) to[i] = i < n ? p[i] : T{};
+}
 
 // Rows that are squared exactly in double and added in float32; the others are all double.
 template <class T, bool transformed>
@@ -58,22 +55,31 @@ TIGHTDP_CLIP_INLINE void add_squares(Wide (&sums)[kVecs], const T* p, long ahead
 template <class T, bool transformed>
 double squares(const void* row, long n, long ahead, Transform t) {
     const T* const p = static_cast<const T*>(row);
+    // The last columns that are no full 64, padded with zeros, are read like the others.
+    T tail[kSums];
+    double center[transformed ? kSums : 1], inverse[transformed ? kSums : 1];
+    if (const long full = n / kSums * kSums; full < n) {
+        pad(tail, p + full, n - full);
+        if constexpr (transformed) {
+            pad(center, t.center + full, n - full);
+            pad(inverse, t.inverse_scale + full, n - full);
+        }
+    }
     Wide sums[kVecs];
     for (auto& s : sums) s = {DoubleVec{}, DoubleVec{}};
     long j = 0;
-    for (; j + kSums <= n; j += kSums) add_squares<T, transformed>(sums, p + j, ahead, at<transformed>(t, j));
-    if (j < n) {
-        const Padded<T, kSums> last(p + j, n - j);
-        if constexpr (transformed) {
-            const Padded<double, kSums> center(t.center + j, n - j), inverse(t.inverse_scale + j, n - j);
-            add_squares<T, true>(sums, last.values, 0, {center.values, inverse.values});
-        } else {
-            add_squares<T, false>(sums, last.values, 0, t);
-        }
-    }
-    double s[kSums];
-    for (int v = 0; v < kVecs; ++v) store(s + v * kWidth, sums[v]);
-    for (int half = kSums / 2; half > 0; half /= 2)
+    do {
+        const bool whole = n - j >= kSums;
+        add_squares<T, transformed>(sums, whole ? p + j : tail, ahead,
+                                    whole ? at<transformed>(t, j) : Transform{center, inverse});
+        j += kSums;
+    } while (j < n);
+    // Halves are added to halves: the same tree for every width of register.
+    for (int half = kVecs / 2; half > 0; half /= 2)
+        for (int v = 0; v < half; ++v) sums[v] = sums[v] + sums[v + half];
+    double s[kWidth / 2];
+    *reinterpret_cast<DoublesAt*>(s) = sums[0].low + sums[0].high;
+    for (int half = kWidth / 4; half > 0; half /= 2)
         for (int i = 0; i < half; ++i) s[i] += s[i + half];
     return s[0];
 }
@@ -98,7 +104,7 @@ TIGHTDP_CLIP_INLINE void add_rows_loop(double* sums, const T* const (&rows)[kGro
                                        const double (&factors)[kGroup], long n,
                                        const T* const (&next)[kGroup], Transform t) {
     constexpr int kLine = 64 / sizeof(T);
-    constexpr int kStep = kLine > kWidth ? kLine : kWidth;
+    constexpr int kStep = 2 * kLine;
     long j = 0;
     for (; j + kStep <= n; j += kStep) {
         for (int i = 0; i < kStep; i += kWidth) {
@@ -109,21 +115,19 @@ TIGHTDP_CLIP_INLINE void add_rows_loop(double* sums, const T* const (&rows)[kGro
                 store(sums + j + i, load_wide(sums + j + i) + added);
         }
         if constexpr (prefetch)
-            for (int r = 0; r < kGroup; ++r)
-                for (int i = 0; i < kStep; i += kLine) __builtin_prefetch(next[r] + j + i, 0, 2);
+            for (int r = 0; r < kGroup; ++r) __builtin_prefetch(next[r] + j, 0, 2);
     }
     for (; j < n; j += kWidth) {
         const long left = n - j < kWidth ? n - j : kWidth;
-        const Padded<T, kWidth> r0(rows[0] + j, left), r1(rows[1] + j, left), r2(rows[2] + j, left),
-            r3(rows[3] + j, left);
-        const T* const padded[kGroup] = {r0.values, r1.values, r2.values, r3.values};
-        double total[kWidth];
+        T last[kGroup][kWidth];
+        for (int r = 0; r < kGroup; ++r) pad(last[r], rows[r] + j, left);
+        const T* const padded[kGroup] = {last[0], last[1], last[2], last[3]};
+        double total[kWidth], center[transformed ? kWidth : 1], inverse[transformed ? kWidth : 1];
         if constexpr (transformed) {
-            const Padded<double, kWidth> center(t.center + j, left), inverse(t.inverse_scale + j, left);
-            store(total, group_sum<T, true>(padded, factors, 0, {center.values, inverse.values}));
-        } else {
-            store(total, group_sum<T, false>(padded, factors, 0, t));
+            pad(center, t.center + j, left);
+            pad(inverse, t.inverse_scale + j, left);
         }
+        store(total, group_sum<T, transformed>(padded, factors, 0, {center, inverse}));
         for (long i = 0; i < left; ++i) sums[j + i] = fresh ? total[i] : sums[j + i] + total[i];
     }
 }

@@ -68,7 +68,9 @@ class Clipper {
                 double* const to = sums ? sums + tile.first : local;
                 if (t == plan_.stripes[stripe + 1]) ++stripe;
                 add(now, tile, to, now.begin == begin, overlap ? &next : nullptr, block.pipelined);
-                if (overlap) add_squares(next, tile, team, parity ^ 1, stripe, 0);
+                if (overlap)
+                    add_squares(next, tile, team, parity ^ 1, stripe,
+                                kTileColumns * static_cast<long>(size_));
                 if (last && finish) write(tile, to);
             }
             if (last) return;
@@ -205,7 +207,7 @@ class Clipper {
                 pieces[i] = factor[i] > 0 ? static_cast<const void*>(at(rows.begin + row, tile)) : kZeroRow;
                 coming[i] = pieces[i];
                 if (next && row < next->count())
-                    coming[i] = at(next->begin + row, tile);
+                    coming[i] = at(next->begin + row, tile) + kTileColumns * size_;
                 else if (!pipelined && factor[i] > 0)
                     coming[i] = static_cast<const char*>(pieces[i]) + kTileColumns * size_;
             }

@@ -16,6 +16,7 @@ enum class Rule : int { flat, normalize };
 struct Rounding {
     double slack;    // relative: largest error of the norm plus that of one rounded product
     bool to_single;  // the factor is rounded down to 24 bits
+    double smallest;  // of weight * max_norm: below it subnormal products could lose more than the slack, so 0
 };
 
 // float32 and narrower: rows are multiplied in float32, one rounding of 2^-24 a product; their norms are sums
@@ -28,7 +29,7 @@ TIGHTDP_HD inline Rounding single_rounding() noexcept {
 // float64, and any row that is centred or scaled: a chain of at most `longest_chain` additions and three more
 // roundings.
 TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
-    return {(longest_chain + 8) * 0x1p-53, false};
+    return {(longest_chain + 8) * 0x1p-53, false, 0x1p-900};
 }
 
 // The largest float32 (as a double) <= x, for x in [2^-126, 2^127].
@@ -47,7 +48,7 @@ TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
 // norm is clear of max_norm (flat) and the weight needs no rounding.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {
-    if (!(norm <= 1.7976931348623157e308)) return 0.0;
+    if (!(norm <= 1.7976931348623157e308) || weight * max_norm < rounding.smallest) return 0.0;
     const double safe = max_norm * (1.0 - rounding.slack);
     double factor = 1.0;
     if (rule == Rule::normalize)

@@ -1,0 +1,220 @@
+"""Clip, sum and add noise: tightdp beside Opacus, flat torch, NumPy and one plain read, interleaved, answers compared.
+
+    python bench/kernels.py [--rounds 21] [--threads 2] [--out bench/results]
+
+Opacus and tightdp get the same per-parameter arrays; the flat versions get one (batch, parameters) array of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import tightdp as dp
+from tightdp import _core
+
+MAX_NORM, NOISE_MULTIPLIER = 1.0, 1.0
+
+# Batch and parameter shapes: logistic regression, two small networks, one large layer.
+SHAPES: list[tuple[int, list[tuple[int, ...]]]] = [
+    (256, [(10, 784), (10,)]),
+    (256, [(90, 784), (90,), (4, 90)]),
+    (512, [(33, 784), (33,), (3, 33), (6,)]),
+    (64, [(1000, 2000), (2000,)]),
+]
+
+
+@dataclass
+class Case:
+    """One batch, as a list and flat; norms are spread around the bound, so that some examples are clipped."""
+
+    batch: int
+    shapes: list[tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        scale = torch.exp(torch.randn(self.batch, generator=generator)) / math.sqrt(self.columns)
+        self.flat = torch.randn(self.batch, self.columns, generator=generator) * scale[:, None]
+        pieces = torch.split(self.flat, [math.prod(s) for s in self.shapes], dim=1)
+        self.list = [p.reshape(self.batch, *s).contiguous() for p, s in zip(pieces, self.shapes, strict=True)]
+        self.numpy = self.flat.numpy()
+        self.arrays = [t.numpy() for t in self.list]
+
+    @property
+    def columns(self) -> int:
+        return sum(math.prod(s) for s in self.shapes)
+
+
+class Opacus:
+    """DPOptimizer's clip_and_accumulate and add_noise on parameters that have a grad_sample."""
+
+    def __init__(self, case: Case) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from opacus.optimizers import DPOptimizer
+
+            self.parameters = [torch.nn.Parameter(torch.zeros(s)) for s in case.shapes]
+            self.optimizer = DPOptimizer(
+                torch.optim.SGD(self.parameters, lr=0.1),
+                noise_multiplier=NOISE_MULTIPLIER,
+                max_grad_norm=MAX_NORM,
+                expected_batch_size=case.batch,
+            )
+        self.samples = case.list
+
+    def reset(self) -> None:
+        for p, g in zip(self.parameters, self.samples, strict=True):
+            if hasattr(g, "_processed"):
+                del g._processed
+            p.grad_sample, p.summed_grad = g, None
+
+    def __call__(self) -> None:
+        self.reset()
+        self.optimizer.clip_and_accumulate()
+        self.optimizer.add_noise()
+
+    def total(self) -> np.ndarray:
+        return torch.cat([p.summed_grad.reshape(-1) for p in self.parameters]).numpy()
+
+    def noisy(self) -> np.ndarray:
+        return torch.cat([p.grad.reshape(-1) for p in self.parameters]).numpy()
+
+
+def flat_torch(g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    factor = (MAX_NORM / (g.norm(dim=1) + 1e-6)).clamp(max=1.0)
+    total = factor @ g
+    return total, total + NOISE_MULTIPLIER * MAX_NORM * torch.randn_like(total)
+
+
+def flat_numpy(g: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    norms = np.sqrt(np.einsum("ij,ij->i", g, g))
+    total = np.minimum(1, MAX_NORM / norms).astype(g.dtype) @ g
+    noise = rng.standard_normal(total.size, dtype=g.dtype)
+    return total, total + g.dtype.type(NOISE_MULTIPLIER * MAX_NORM) * noise
+
+
+def assert_answers(case: Case, opacus: Opacus, rng: np.random.Generator) -> None:
+    """Everyone's sum agrees with float64; everyone's noise has the deviation asked for."""
+    norms = np.linalg.norm(case.numpy.astype(np.float64), axis=1)
+    exact = np.minimum(1, MAX_NORM / norms) @ case.numpy.astype(np.float64)
+    opacus()
+    ours, reported = dp.clipped_sum(case.arrays, MAX_NORM)
+    np.testing.assert_allclose(reported, norms, rtol=1e-12)
+    torch_total, torch_noisy = flat_torch(case.flat)
+    numpy_total, numpy_noisy = flat_numpy(case.numpy, rng)
+    totals = {
+        "tightdp": np.concatenate([a.reshape(-1) for a in ours]),
+        "tightdp flat": dp.clipped_sum(case.numpy, MAX_NORM)[0],
+        "Opacus": opacus.total(),
+        "torch": torch_total.numpy(),
+        "NumPy": numpy_total,
+    }
+    scale = np.abs(exact).max()
+    for name, total in totals.items():
+        worst = np.abs(total - exact).max() / scale
+        assert worst < (1e-6 if name.startswith("tightdp") else 1e-3), (name, worst)  # the others add in float32
+    noisy = {
+        "tightdp": dp.clip_and_noise(case.numpy, MAX_NORM, NOISE_MULTIPLIER),
+        "Opacus": opacus.noisy(),
+        "torch": torch_noisy.numpy(),
+        "NumPy": numpy_noisy,
+    }
+    for name, y in noisy.items():
+        deviation = (y - exact).std() / (NOISE_MULTIPLIER * MAX_NORM)
+        assert abs(deviation - 1) < 6 / math.sqrt(2 * y.size), (name, deviation)
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call, the calls taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for r in range(-2, rounds):
+        for i in range(len(names)):
+            name = names[(i + r) % len(names)]
+            start = time.perf_counter()
+            calls[name]()
+            elapsed = time.perf_counter() - start
+            if r >= 0:
+                times[name].append(elapsed)
+    return times
+
+
+def run(case: Case, rounds: int) -> dict[str, float]:
+    """Median milliseconds of each."""
+    rng = np.random.default_rng(0)
+    opacus = Opacus(case)
+    assert_answers(case, opacus, rng)
+    secure = dp.SecureRandom()
+    calls: dict[str, Callable[[], Any]] = {
+        "one read": case.flat.sum,
+        "clipped_sum": lambda: dp.clipped_sum(case.numpy, MAX_NORM),
+        "clip_and_noise": lambda: dp.clip_and_noise(case.arrays, MAX_NORM, NOISE_MULTIPLIER, rng=secure),
+        "Opacus": opacus,
+        "torch, flat": lambda: flat_torch(case.flat),
+        "NumPy": lambda: flat_numpy(case.numpy, rng),
+    }
+    return {name: 1e3 * statistics.median(t) for name, t in interleaved(calls, rounds).items()}
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [n for n in rows[0]["ms"] if n != "one read"]
+    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    width = 0.8 / len(names)
+    for i, name in enumerate(names):
+        heights = [row["ms"][name] / row["ms"]["one read"] for row in rows]
+        axes.bar([k + i * width for k in range(len(rows))], heights, width, label=name)
+    axes.axhline(1.0, color="black", lw=0.8)
+    axes.set_xticks([k + 0.4 - width / 2 for k in range(len(rows))])
+    axes.set_xticklabels([f"{row['batch']} x {row['columns']:,}" for row in rows])
+    axes.set_ylabel("time over one read of the array")
+    axes.set_xlabel("batch x parameters, float32")
+    axes.legend(frameon=False, ncols=3, fontsize=8)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    _core.set_max_threads(options.threads)
+    print(f"{_core.isa()}, {options.threads} threads, torch {torch.__version__}, median of {options.rounds} rounds, ms")
+    rows: list[dict[str, Any]] = []
+    for batch, shapes in SHAPES:
+        case = Case(batch, shapes)
+        ms = run(case, options.rounds)
+        rows.append({"batch": batch, "columns": case.columns, "ms": ms})
+        if len(rows) == 1:
+            print(
+                f"{'batch x parameters':>20}" + "".join(f"{n:>16}" for n in ms) + f"{'sum/read':>10}{'Opacus/ours':>13}"
+            )
+        print(
+            f"{f'{batch} x {case.columns}':>20}"
+            + "".join(f"{t:>16.3f}" for t in ms.values())
+            + f"{ms['clipped_sum'] / ms['one read']:>10.2f}{ms['Opacus'] / ms['clip_and_noise']:>13.2f}"
+        )
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "kernels.json").write_text(json.dumps(rows, indent=1))
+    plot(rows, options.out / "kernels.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""How fast noise is drawn, and 1e8 normals held to their distribution.
+
+    python bench/noise.py [--draws 1e8] [--threads 1]
+
+Speeds are of filling an array that is there already; peers draw one array each, in turns with ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy import stats
+
+import tightdp as dp
+from tightdp import _core
+
+CHUNK = 2_000_000
+
+
+def chunks(n: int, source: dp.RandomSource, dtype: type) -> Iterator[np.ndarray]:
+    for start in range(0, n, CHUNK):
+        yield source.normal(min(CHUNK, n - start), dtype).astype(np.float64)
+
+
+def assert_normal(n: int, source: dp.RandomSource, dtype: type) -> None:
+    """Moments and Kolmogorov-Smirnov of n draws, each at a chance of 1e-6 of failing a sound generator.
+
+    The KS distance is taken at 20,000 quantiles, where it is no larger than over all points: what this accepts might
+    still deviate inside a cell of probability 1/20,000, which moments and the count of each cell do not see either.
+    """
+    cells = 20_000
+    edges = stats.norm.ppf(np.arange(1, cells) / cells)
+    counts = np.zeros(cells)
+    powers = np.zeros(4)
+    largest = 0.0
+    for z in chunks(n, source, dtype):
+        counts += np.bincount(np.searchsorted(edges, z), minlength=cells)
+        powers += [z.sum(), (z**2).sum(), (z**3).sum(), (z**4).sum()]
+        largest = max(largest, float(np.abs(z).max()))
+    gap = np.abs(np.cumsum(counts)[:-1] / n - np.arange(1, cells) / cells).max()
+    assert gap * math.sqrt(n) < stats.kstwobign.isf(1e-6), ("Kolmogorov-Smirnov", gap)
+    chi_square = stats.chisquare(counts).pvalue
+    assert chi_square > 1e-6, ("chi-square over cells", chi_square)
+    for power, (mean, variance) in enumerate(((0, 1), (1, 2), (0, 15), (3, 96)), start=1):
+        score = (powers[power - 1] / n - mean) / math.sqrt(variance / n)
+        assert abs(score) < stats.norm.isf(5e-7), (power, score)
+    expected = stats.norm.isf(1 / (2 * n))
+    print(
+        f"  {n:.0e} draws of {np.dtype(dtype).name} from {source!r}: sqrt(n) D = {gap * math.sqrt(n):.2f}, chi-square "
+        f"p = {chi_square:.2f}, largest |z| = {largest:.2f} (about {expected:.2f} expected)"
+    )
+
+
+def rate(fill: Callable[[], object], n: int, rounds: int = 15) -> float:
+    """Millions a second, median."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        fill()
+        times.append(time.perf_counter() - start)
+    return n / statistics.median(times) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=float, default=1e8)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    _core.set_max_threads(options.threads)
+    print(f"{_core.isa()}, {options.threads} thread(s), millions a second")
+    n = 4_000_000
+    numpy = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        out = np.zeros(n, dtype)
+        secure = rate(lambda out=out: _core.random_normal(_core.secure_stream(), 0, out), n)
+        philox = rate(lambda out=out: _core.random_normal(_core.philox_stream(1, 0), 0, out), n)
+        ziggurat = rate(lambda out=out, t=dtype: numpy.standard_normal(out=out, dtype=t), n)
+        print(f"  normals {np.dtype(dtype).name}: ChaCha20 {secure:.0f}, Philox {philox:.0f}, NumPy {ziggurat:.0f}")
+    words = rate(lambda: _core.random_words(_core.secure_stream(), 0, n), n)
+    print(f"  ChaCha20 words of 32 bits: {words:.0f}")
+    m = 200_000
+    for name, draw in (("discrete Gaussian", dp.discrete_gaussian), ("rounded Gaussian", dp.rounded_gaussian)):
+        print(f"  {name}: {rate(lambda d=draw: d(2**20, m), m, 5):.1f}")
+    for source in (dp.SecureRandom(), dp.Philox(1)):
+        for dtype in (np.float32, np.float64):
+            assert_normal(int(options.draws), source, dtype)
+
+
+if __name__ == "__main__":
+    main()
