@@ -4,7 +4,7 @@
 
 The box: noise multiplier 1e-3 to 1e6, sampling probability 1e-9 to 1, 1 to 1e9 steps, delta 1e-300 to 1, either
 direction. Every answer must be an ordered pair of finite or infinite numbers; where the ball arithmetic can vouch for
-a value (it cannot in the corners: narrow strips, slow decay), the bound must hold it. A third of the settings comes from
+a value (it cannot in the corners: narrow strips, slow decay), the bound must hold it. A third of the settings is from
 the part where it usually can. Prints how many were checked and how wide the bounds were; exits 1 on any violation.
 """
 
