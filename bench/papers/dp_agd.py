@@ -4,8 +4,8 @@ per-iteration privacy budget": accuracy by epsilon on Adult, Bank and IPUMS-BR, 
     python bench/papers/dp_agd.py [--data adult] [--models logistic] [--epsilons .1 .4] [--repeats 1] [--jobs 2]
 
 delta = 1e-8, 5-fold cross-validation, ``--repeats`` random partitions; all algorithms meet the same certified
-(epsilon, delta). Prints a table a data set and model, writes bench/results/dp_agd.json and a figure beside it. The row "authors" is what
-the authors' own code gave on the same data: it is no private baseline (docs/algorithms/dp-agd.md).
+(epsilon, delta). Prints a table a data set and model, writes bench/results/dp_agd.json and a figure beside it. The row
+"authors" is what the authors' own code gave on the same data: it is no private baseline (docs/algorithms/dp-agd.md).
 
 Settings are the library's defaults, which depend on public facts alone, except the regularization of the two
 perturbation baselines: as in the paper it is the best of a few, chosen by the test score, which favours them.
@@ -44,7 +44,7 @@ from tightdp.train import (
 DELTA = 1e-8
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 FOLDS = 5
-PRINTED = DPAGD(selections=380, share=0.974, noise="laplace", max_norm=3.0, max_step=2.0, growth=0.1)
+PRINTED = DPAGD(selections=380, share=0.974, noise="laplace", max_norm=3.0, max_step=2.0, growth=0.1, momentum=0.0)
 """The paper's splits = 60: epsilon/120 for each selection and each gradient, as Laplace and as Gaussian noise, is
 37 times as much zCDP for the former (share), and its total zCDP pays for 380 such iterations, whatever epsilon."""
 ALGORITHMS = {

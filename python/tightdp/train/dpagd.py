@@ -40,7 +40,7 @@ class DPAGD:
     candidates, max_step : step sizes are ``candidates`` equal parts of [0, max_step], 0 included
     every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
     growth : by what part the budget of a gradient grows when no step wins
-    momentum : weight of the last direction in the next one (0, the paper's, by default); post-processing
+    momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
     noise : "gumbel", or "laplace" as printed
     batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
         is the unamplified one, which stays valid
@@ -50,16 +50,16 @@ class DPAGD:
     BoundedRange(eta) (PureDP with Laplace noise), add/remove one record, however the run adapts (docs/theory/caps.md).
     """
 
-    selections: int = 40
-    share: float = 0.3
-    max_norm: float = 2.0
+    selections: int = 100
+    share: float = 0.15
+    max_norm: float = 1.4
     max_loss: float = 3.0
     candidates: int = 20
-    max_step: float = 2.0
+    max_step: float = 0.5
     every: int = 10
     stretch: float = 0.1
     growth: float = 0.3
-    momentum: float = 0.0
+    momentum: float = 0.8
     noise: str = "gumbel"
     batch_size: float | None = None
     noise_multiplier: float | None = None
