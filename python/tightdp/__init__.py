@@ -11,6 +11,7 @@ from .accounting.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
 from .ghost import ghost_clipped_sum, ghost_norms
 from .gradients import add_noise, clip_and_noise, clipped_sum
+from .headers import get_cmake_dir, get_include
 from .mechanisms import (
     ZCDP,
     ApproximateDP,
@@ -62,6 +63,8 @@ __all__ = [
     "discrete_laplace",
     "epsilon_batch",
     "exact_release",
+    "get_cmake_dir",
+    "get_include",
     "ghost_clipped_sum",
     "ghost_norms",
     "noise_multiplier",
