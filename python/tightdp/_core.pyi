@@ -3,7 +3,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__file__: str
 __version__: str
 
 def isa() -> str: ...
