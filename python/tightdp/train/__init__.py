@@ -35,6 +35,7 @@ from .budget import Caps, FixedPlan, Target
 from .dpagd import DPAGD
 from .dpis import DPIS
 from .dpsgd import DPSGD
+from .driver import Fit, fit
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .gate import Gate, Release
 from .linear import LinearModel
@@ -57,6 +58,7 @@ __all__ = [
     "Algorithm",
     "CallableModel",
     "Caps",
+    "Fit",
     "FixedPlan",
     "Gate",
     "LinearModel",
@@ -75,4 +77,5 @@ __all__ = [
     "Records",
     "Release",
     "Target",
+    "fit",
 ]

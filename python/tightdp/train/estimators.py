@@ -13,17 +13,13 @@ from .. import _check
 from ..accounting.bound import Bound
 from ..accounting.composition import Composition
 from ..mechanisms import Mechanism
-from ..noise import Philox, SecureRandom
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithm import Algorithm
-from .budget import Target
-from .gate import Gate
+from .driver import fit
 from .linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .model import Model, Vector
 from .noisygd import NoisyGD
-from .oracle import Oracle, Public
-from .records import Array, Records
-from .sampling import Source
+from .records import Array
 
 
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
@@ -91,36 +87,29 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
         Raises ``ValueError`` or ``TypeError``, naming the argument and its range, before any record is used.
         """
-        target = self._target()
-        regularization = _check.nonnegative("regularization", self.regularization)
-        source = _source(self.random_state)
         features, targets = self._checked(X, y)
-        records = len(targets) if self.public_size is None else _check.count("public_size", self.public_size)
         self._model: Any = self._build(features.shape[1], len(self.classes_))
-        public = Public(records, self._model.size, regularization, getattr(self._model, "loss", None))
-        algorithm = self._default() if self.algorithm is None else self.algorithm
-        plan = algorithm.plan(public, target)
-        gate = Gate(plan.budget, source, self._progress(plan.releases))
-        oracle = Oracle(self._model, Records(features, targets), public)
-        self._w: Vector = plan.run(oracle, gate, self._model.start(source.uniform))
-        self.history_: tuple[Mechanism, ...] = gate.history
-        self.charged_: Composition = plan.budget.charge()
-        self.privacy_: Bound = self.charged_.epsilon(target.delta)
-        self.n_iter_ = len(self.history_)
+        run = fit(
+            self._model,
+            features,
+            targets,
+            self._default() if self.algorithm is None else self.algorithm,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            public_size=self.public_size,
+            regularization=self.regularization,
+            random_state=self.random_state,
+            callback=self.callback,
+        )
+        self._w: Vector = run.parameters
+        self.history_: tuple[Mechanism, ...] = run.history
+        self.charged_: Composition = run.charged
+        self.privacy_: Bound = run.privacy
+        self.n_iter_ = len(run.history)
         return self
-
-    def _progress(self, total: int | None) -> Callable[[int], object] | None:
-        callback = self.callback
-        return None if callback is None else lambda done: callback(done, total)
 
     def _build(self, features: int, classes: int) -> Model:
         raise NotImplementedError
-
-    def _target(self) -> Target:
-        if self.delta is None:
-            raise ValueError("delta must be given, a number in (0, 1)")
-        epsilon = None if self.epsilon is None else _check.positive("epsilon", self.epsilon)
-        return Target(epsilon, _check.open_unit("delta", self.delta))
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
         """Features within bounds, and labels as indices into ``classes_``."""
@@ -170,8 +159,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
 
 class LinearClassifier(PrivateClassifier):
-    _model: LinearModel
     """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
+
+    _model: LinearModel
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
@@ -276,11 +266,3 @@ class LinearSVC(LinearClassifier):
 
     def _loss(self, classes: int) -> Loss:
         return Hinge(classes, _check.nonnegative("huber", self.huber))
-
-
-def _source(random_state: Any) -> Source:
-    if random_state is None:
-        return SecureRandom()
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
-    raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")

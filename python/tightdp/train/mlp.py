@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,8 @@ class Perceptron:
         values = np.asarray(self.head.value(self.scores(w, records.features), records.targets), dtype=np.float64)
         return np.where(records.valid, values, np.nan)
 
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Vector:
-        return np.array([self.losses(w - s * direction, records) for s in steps])
+    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
+        return (self.losses(w - s * direction, records) for s in steps)
 
 
 class Layers(Gradients):

@@ -1,0 +1,106 @@
+"""The driver: joins a model, an algorithm, a budget and a gate, runs, and reports what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _check
+from ..accounting.bound import Bound
+from ..accounting.composition import Composition
+from ..mechanisms import Mechanism
+from ..noise import Philox, SecureRandom
+from .algorithm import Algorithm
+from .budget import Target
+from .gate import Gate
+from .linear import LinearModel
+from .model import Model, Vector
+from .oracle import Oracle, Public
+from .records import Records
+from .sampling import Source
+
+Callback = Callable[[int, int | None], object]
+
+
+class Fit(NamedTuple):
+    """A private fit: all of it may be published."""
+
+    parameters: Vector
+    privacy: Bound
+    """Bound on epsilon at the delta asked for, of ``charged``."""
+    charged: Composition
+    """All that was planned, or the caps of an adaptive run."""
+    history: tuple[Mechanism, ...]
+    """What was released, in order."""
+
+
+def fit(
+    model: Model,
+    X: Any,
+    y: Any,
+    algorithm: Algorithm,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    public_size: int | None = None,
+    regularization: float = 0.0,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+) -> Fit:
+    """Trains any model privately; the classifiers call this, and ``CallableModel`` is for models of your own.
+
+    Parameters
+    ----------
+    model : public description of the loss
+    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing
+    y : (n,) targets, in whatever form the model takes
+    the others : as for the classifiers (``PrivateClassifier``)
+
+    Raises ``ValueError`` or ``TypeError`` naming the argument and its range, before any record is used.
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, NoisyGD, fit
+    >>> def gradients(w, X, y):  # least squares
+    ...     return (X @ w - y)[:, None] * X
+    >>> x = np.linspace(-1, 1, 5000)[:, None]
+    >>> run = fit(CallableModel(1, gradients), x, 0.5 * x[:, 0], NoisyGD(), epsilon=1.0, delta=1e-6, random_state=0)
+    >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
+    (True, True)
+    """
+    target = _target(epsilon, delta)
+    regularization = _check.nonnegative("regularization", regularization)
+    source = _source(random_state)
+    records = _records(X, y)
+    size = len(records) if public_size is None else _check.count("public_size", public_size)
+    public = Public(size, model.size, regularization, model.loss if isinstance(model, LinearModel) else None)
+    plan = algorithm.plan(public, target)
+    progress = None if callback is None else lambda done: callback(done, plan.releases)
+    gate = Gate(plan.budget, source, progress)
+    parameters = plan.run(Oracle(model, records, public), gate, model.start(source.uniform))
+    charged = plan.budget.charge()
+    return Fit(parameters, charged.epsilon(target.delta), charged, gate.history)
+
+
+def _target(epsilon: float | None, delta: float | None) -> Target:
+    if delta is None:
+        raise ValueError("delta must be given, a number in (0, 1)")
+    return Target(None if epsilon is None else _check.positive("epsilon", epsilon), _check.open_unit("delta", delta))
+
+
+def _records(X: Any, y: Any) -> Records:
+    features, targets = np.asarray(X), np.asarray(y)
+    if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
+        raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
+    if len(targets) != len(features):
+        raise ValueError(f"y must have one target a record: got {len(targets)} for {len(features)} records")
+    return Records(features, targets)
+
+
+def _source(random_state: Any) -> Source:
+    if random_state is None:
+        return SecureRandom()
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
+    raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")
