@@ -9,6 +9,7 @@ void bind_exact(py::module_& m);
 void bind_fft(py::module_& m);
 void bind_gradients(py::module_& m);
 void bind_prv(py::module_& m);
+void bind_selection(py::module_& m);
 void bind_special(py::module_& m);
 void bind_random(py::module_& m);
 
@@ -21,6 +22,7 @@ PYBIND11_MODULE(_core, m) {
     bind_fft(m);
     bind_gradients(m);
     bind_prv(m);
+    bind_selection(m);
     bind_special(m);
     bind_random(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },

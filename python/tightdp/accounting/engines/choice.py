@@ -110,7 +110,7 @@ def _auto(
             assert lower <= upper, f"engines {names} and {engine.name} contradict each other: {best}, {found}"
             best = Interval(lower, upper, found.budget if tighter or not best.budget else best.budget)
             names.append(engine.name)
-        if not loose and (engine is closed_form.ENGINE or _narrow(best, width)):
+        if engine is closed_form.ENGINE or (not loose and _narrow(best, width)):
             break
     return Answer(best, "+".join(names) or "trivial")
 

@@ -1,11 +1,14 @@
-"""Closed forms: Gaussians however many, single steps, and k-fold randomised response (docs/theory/closed-forms.md)."""
+"""Laws with formulas: Gaussians, single steps, repeated randomised response and bounded range.
+
+See docs/theory/closed-forms.md.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ..laws import binomial, single
+from ..laws import binomial, selection, single
 from ..laws.base import Law
 from ..laws.gaussian import Gaussian
 from ..outward import Range, exp, expm1, log1p
@@ -27,17 +30,19 @@ class ClosedForm:
         )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
-        return _interval(_law(parts, direction).epsilon(delta))
+        found = _law(parts, direction)
+        return _interval(found.epsilon(delta), found.term)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
-        return _interval(_law(parts, direction).delta(epsilon))
+        found = _law(parts, direction)
+        return _interval(found.delta(epsilon), found.term)
 
 
 ENGINE = ClosedForm()
 
 
-def _interval(found: Range) -> Interval:
-    return Interval(found.lo, found.hi, {"rounding": found.hi - found.lo if found.lo < found.hi else 0.0})
+def _interval(found: Range, term: str) -> Interval:
+    return Interval(found.lo, found.hi, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
 def _law(parts: Parts, direction: Direction) -> Law:
@@ -58,7 +63,11 @@ def law(parts: Parts, direction: Direction) -> Law | None:
     if len(parts) > 1:
         return None
     mechanism, count = parts[0]
-    return _one(mechanism, direction) if count == 1 else _fold(_binary_epsilon(mechanism), count)
+    if count == 1:
+        return _one(mechanism, direction)
+    if isinstance(mechanism, m.BoundedRange) and selection.cells(mechanism.eta, count):
+        return selection.BoundedRangeFold(mechanism.eta, count)
+    return _fold(_binary_epsilon(mechanism), count)
 
 
 def gaussian_mu_squared(parts: Parts) -> Range:

@@ -12,6 +12,9 @@ from ..outward import INF, LARGEST, Number, Range, expm1
 class Law(ABC):
     """A dominating pair whose hockey-stick curve has a formula."""
 
+    term = "rounding"
+    """What makes its ranges wide."""
+
     @abstractmethod
     def at(self, epsilon: float) -> Range:
         """A range holding delta(epsilon); may overshoot [(1 - e^epsilon)_+, 1], where the truth lies."""
