@@ -8,7 +8,21 @@ from harness import CONFIDENCE, DELTA, constant, data, evidence, mixture, runner
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.train import DPAGD, DPSGD, SGD, Gate, NoisyGD, OutputPerturbation, Public, Query, Target
+from tightdp.train import (
+    DPAGD,
+    DPIS,
+    DPSGD,
+    SGD,
+    AdaCliP,
+    Gate,
+    NoisyGD,
+    Oracle,
+    OutputPerturbation,
+    Public,
+    Query,
+    Records,
+    Target,
+)
 from tightdp.train.linear import LinearModel, Logistic
 
 
@@ -39,7 +53,7 @@ def test_dpsgd_with_sampling():
     assert claim == dp.PoissonSampled(dp.Gaussian(0.4), 0.5) * 2
     found = evidence(run, 4000)
     held_to_claim(found, claim, 0.7)
-    assert found.excludes(dp.PoissonSampled(dp.Gaussian(0.4), 0.25) * 2)
+    assert found.excludes(dp.PoissonSampled(dp.Gaussian(0.8), 0.5) * 2)
 
 
 def test_dpsgd_by_its_parameters_alone():
@@ -51,7 +65,7 @@ def test_dpsgd_by_its_parameters_alone():
 
 def test_noisy_gradient_descent():
     run, claim = runner(NoisyGD(steps=4, noise_multiplier=2.0), mixture(1.0, 2.0, 1.0), seed=4)
-    held_to_claim(evidence(run, 4000), claim, 0.7)
+    held_to_claim(evidence(run, 4000), claim, 0.5)
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace"])
@@ -113,27 +127,40 @@ def test_a_gradient_that_is_not_finite_leaves_no_trace(bad):
 
 
 def test_public_batch_size_is_the_divisor():
-    """One parameter step of DP-SGD with other records pulling: the realised size would show, the expected one does not."""
+    """The canary's gradient is zero while others pull: it could only show through the size of the batch."""
     X = np.full((4, 1), 1.0)
-    X[-1] = 0.0  # the canary's gradient is zero: it can only show through the size of the batch
+    X[-1] = 0.0
     algorithm = DPSGD(batch_size=4.0, epochs=1.0, noise_multiplier=0.3, average=0.0)
     run, _ = runner(algorithm, lambda seen, w: -float(w[0]), records=(X, np.zeros(4, dtype=np.intp)), seed=9)
     assert not evidence(run, 2000).excludes(dp.PureDP(0.01))
 
 
 def test_many_canaries_in_one_run_of_dpsgd():
-    m, steps, noise = 2000, 4, 0.8
+    m, steps, noise = 2000, 4, 0.6
     inside = dp.Philox(20).bernoulli(0.5, m)
     X = np.eye(m)[inside]
     algorithm = DPSGD(batch_size=m, epochs=steps, noise_multiplier=noise, average=0.0)
     plan = algorithm.plan(Public(m, m), Target(None, 1e-5))
-    from tightdp.train import Oracle, Records
-
     w = plan.run(
         Oracle(constant(m), Records(X, np.zeros(len(X), dtype=np.intp)), Public(m, m)),
         Gate(plan.budget, dp.Philox(21)),
         np.zeros(m),
     )
-    found = audit.one_run(-w, inside, delta=1e-6, confidence=CONFIDENCE)
+    found = audit.one_run(-w, inside, delta=1e-12, confidence=CONFIDENCE)
     claim = plan.budget.charge()
-    assert 0 < found.epsilon <= claim.epsilon(1e-6).upper
+    assert 0 < found.epsilon <= claim.epsilon(1e-12).upper
+
+
+def test_adaclip():
+    """A canary at three deviations of what the scale expects, so that it is clipped to norm 1."""
+    algorithm = AdaCliP(batch_size=2.0, epochs=1.0, h1=0.01, h2=1.0, noise_multiplier=0.4, average=0.0)
+    run, claim = runner(algorithm, mixture(1.0, 0.4, 0.5), records=data(canary=3.0), seed=10)
+    assert claim == dp.PoissonSampled(dp.Gaussian(0.4), 0.5) * 2
+    held_to_claim(evidence(run, 3000), claim, 0.7)
+
+
+@pytest.mark.parametrize("norm", [1.0, 5.0])
+def test_dpis(norm):
+    algorithm = DPIS(batch_size=2.0, epochs=1, norm_share=1.0, noise_multiplier=0.4, average=0.0)
+    run, claim = runner(algorithm, mixture(1.0, 0.4, 0.5), records=data(canary=norm), seed=11)
+    held_to_claim(evidence(run, 3000), claim, 0.7)
