@@ -6,30 +6,13 @@ python bench/fft.py [--rounds 31]
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
 import scipy.fft
+from timing import interleaved
 
 from tightdp import _core
-
-
-def timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def interleaved(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Median seconds of each call, the calls taking turns."""
-    times: list[list[float]] = [[] for _ in calls]
-    for r in range(rounds):
-        for i in range(len(calls)):
-            slot = (i + r) % len(calls)
-            times[slot].append(timed(calls[slot]))
-    return [statistics.median(t) for t in times]
 
 
 def assert_same_convolution(x: np.ndarray) -> None:

@@ -1,0 +1,187 @@
+"""Accountants side by side: time, and how far each answer is from the exact value.
+
+    python bench/accountants.py [--rounds 5] [--only NAME ...]
+
+One process, all contenders taking turns. Our engines answer for both directions, add and remove; the peers compose one
+or both, as they do for their users. Every bound is checked against the exact value: ours must hold it, and a peer's
+that does not is marked. Writes bench/results/accountants.csv and accountants.png (relative distance of the upper bound
+against time).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import statistics
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from contenders import CONTENDERS, Answer, Call, Case, Contender
+from timing import interleaved
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
+
+# (sigma, q, T, delta) of the table that the library's speed is judged by. q = 1 is a plain Gaussian.
+SETTINGS = [
+    (1.0, 0.01, 1000, 1e-5),
+    (0.8, 0.004, 4000, 1e-5),
+    (1.1, 256 / 60000, 14000, 1e-5),
+    (2.0, 0.02, 10000, 1e-6),
+    (0.6, 0.001, 100000, 1e-6),
+    (1.0, 1.0, 100, 1e-5),
+    (1.0, 0.01, 1000, 1e-9),
+]
+
+
+class Row(NamedTuple):
+    case: Case
+    contender: Contender
+    answer: Answer
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        slack = 1e-12 * self.case.exact  # the digits that the exact values were written with
+        return self.answer.lower <= self.case.exact + slack and self.case.exact - slack <= self.answer.upper
+
+    @property
+    def excess(self) -> float:
+        """Relative distance of the upper bound from the exact value."""
+        return (self.answer.upper - self.case.exact) / self.case.exact
+
+
+def cases() -> list[Case]:
+    """The settings with their exact epsilon: the larger direction in tests/vectors/accounting.json."""
+    vectors = json.loads((ROOT / "tests" / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
+    found = []
+    for sigma, q, steps, delta in SETTINGS:
+        exact = [
+            float(v["epsilon"])
+            for v in vectors
+            if v["mechanism"] == "PoissonSampled(Gaussian)"
+            and (v["noise_multiplier"], v["sampling_probability"], v["steps"]) == (sigma, q, steps)
+            and float(v["delta"]) == delta
+        ]
+        found.append(Case(sigma, q, steps, delta, max(exact) if exact else plain_gaussian(sigma, steps, delta)))
+    return found
+
+
+def plain_gaussian(sigma: float, steps: int, delta: float) -> float:
+    """epsilon(delta) of the Gaussian with mu^2 = steps/sigma^2, in 40 digits."""
+    import mpmath as mp
+
+    with mp.workdps(40):
+        mu = mp.sqrt(steps) / mp.mpf(sigma)
+
+        def excess(eps: mp.mpf) -> mp.mpf:
+            return mp.ncdf(mu / 2 - eps / mu) - mp.exp(eps) * mp.ncdf(-mu / 2 - eps / mu) - mp.mpf(delta)
+
+        bracket = (mu * mu / 2, mu * mu / 2 + 10 * mu)  # Phi(-10) is below any delta here
+        return float(mp.findroot(excess, bracket, solver="bisect", maxsteps=200))
+
+
+def entrants(only: Sequence[str]) -> list[tuple[Contender, Call]]:
+    found = []
+    for contender in CONTENDERS:
+        if only and not any(name in contender.name for name in only):
+            continue
+        try:
+            found.append((contender, contender.make()))
+        except Exception as error:  # a peer that is not there or not importable is no failure of ours
+            print(f"without {contender.name}: {type(error).__name__}: {error}")
+    return found
+
+
+def run(rounds: int, only: Sequence[str]) -> list[Row]:
+    field = entrants(only)
+    rows = []
+    for case in cases():
+        answers = [call(case) for _, call in field]  # also warms up
+        seconds = interleaved([lambda call=call, case=case: call(case) for _, call in field], rounds)
+        for (contender, _), answer, time in zip(field, answers, seconds, strict=True):
+            row = Row(case, contender, answer, time)
+            assert row.holds or not contender.ours, f"{contender.name} is wrong: {answer} for {case}"
+            rows.append(row)
+        report(case, rows[-len(field) :])
+    return rows
+
+
+def report(case: Case, rows: list[Row]) -> None:
+    print(f"\n{case}: epsilon = {case.exact:.9f}")
+    ours = next((r.seconds for r in rows if r.contender.ours), math.nan)
+    for row in rows:
+        lower = f"{row.answer.lower:.6f}" if math.isfinite(row.answer.lower) else "-"
+        verdict = "" if row.holds else "  WRONG"
+        print(
+            f"  {row.contender.name:<20} {row.seconds * 1e3:>10.3f} ms {row.seconds / ours:>9.2f}x"
+            f"   [{lower:>11}, {row.answer.upper:.6f}]  above by {row.excess:.1e}{verdict}"
+        )
+
+
+def summary(rows: list[Row]) -> None:
+    """Ratios of medians to ours, over the cases."""
+    print("\nmedian over the cases of time / time of tightdp prv")
+    ours = {r.case: r.seconds for r in rows if r.contender.name == "tightdp prv"}
+    for name in dict.fromkeys(r.contender.name for r in rows):
+        ratios = [r.seconds / ours[r.case] for r in rows if r.contender.name == name and r.case in ours]
+        if ratios:
+            print(f"  {name:<20} {statistics.median(ratios):>9.2f}x  (from {min(ratios):.2f}x to {max(ratios):.2f}x)")
+    peers: dict[Case, float] = {}
+    for r in rows:
+        if r.contender.equal and not r.contender.ours:
+            peers[r.case] = min(peers.get(r.case, math.inf), r.seconds)
+    if peers and ours:
+        ratio = statistics.median(seconds / ours[case] for case, seconds in peers.items())
+        print(f"the faster of the peers at equal eps_error: {ratio:.1f}x our time")
+
+
+def save(rows: list[Row]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / "accountants.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["contender", "sigma", "q", "steps", "delta", "exact", "lower", "upper", "milliseconds"])
+        for row in rows:
+            c = row.case
+            setting = [c.noise_multiplier, c.sampling_probability, c.steps, c.delta, c.exact]
+            out.writerow([row.contender.name, *setting, row.answer.lower, row.answer.upper, row.seconds * 1e3])
+    draw(rows, RESULTS / "accountants.png")
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for name in dict.fromkeys(r.contender.name for r in rows):
+        mine = [r for r in rows if r.contender.name == name]
+        distance = [max(r.excess, 1e-16) for r in mine]
+        marker = "o" if mine[0].contender.ours else "s"
+        axes.loglog([r.seconds * 1e3 for r in mine], distance, marker, label=name, alpha=0.8)
+    axes.set_xlabel("milliseconds for epsilon(delta)")
+    axes.set_ylabel("upper bound / exact epsilon - 1")
+    axes.grid(True, which="major", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="parts of contenders' names")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")  # the peers'
+    rows = run(arguments.rounds, arguments.only)
+    summary(rows)
+    save(rows)
+
+
+if __name__ == "__main__":
+    main()
