@@ -9,7 +9,7 @@
 # (a machine without them would round differently), and square roots that need not set errno, so that they vectorise.
 function(tightdp_add_simd target)
   set(isas baseline)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  if(TIGHTDP_DISPATCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     list(APPEND isas avx2 avx512)
     target_compile_definitions(${target} PRIVATE TIGHTDP_X86_DISPATCH=1)
   endif()

@@ -1,6 +1,5 @@
 // tightdp._core.prv_*: the PRV engine.
 #include "bind.hpp"
-
 #include "tightdp/prv/composition.hpp"
 
 namespace {
@@ -54,20 +53,19 @@ void bind_prv(py::module_& m) {
     py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
     m.def(
         "prv_epsilon",
-        [](const std::vector<Entry>& runs, double delta, double eps_error, double delta_error, double max_bytes) {
-            return ask(runs, delta, {eps_error, delta_error, max_bytes}, epsilon);
-        },
+        [](const std::vector<Entry>& runs, double delta, double eps_error, double delta_error,
+           double max_bytes) { return ask(runs, delta, {eps_error, delta_error, max_bytes}, epsilon); },
         py::arg("runs"), py::arg("delta"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
         "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
     m.def(
         "prv_delta",
-        [](const std::vector<Entry>& runs, double eps, double eps_error, double delta_error, double max_bytes) {
-            return ask(runs, eps, {eps_error, delta_error, max_bytes}, delta);
-        },
+        [](const std::vector<Entry>& runs, double eps, double eps_error, double delta_error,
+           double max_bytes) { return ask(runs, eps, {eps_error, delta_error, max_bytes}, delta); },
         py::arg("runs"), py::arg("eps"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
         "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
     // For tests
     m.def("prv_cells", &cells_of, py::arg("run"), py::arg("h"), py::arg("first"), py::arg("count"));
     m.def("prv_mean", &mean_of, py::arg("run"), "(E[Y], bound on its error)");
-    m.def("prv_support", &support_of, py::arg("run"), py::arg("tail"), "(low, high, tail, tail moment, edge error)");
+    m.def("prv_support", &support_of, py::arg("run"), py::arg("tail"),
+          "(low, high, tail, tail moment, edge error)");
 }

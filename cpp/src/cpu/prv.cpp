@@ -1,12 +1,11 @@
 // The queries of tightdp/prv/composition.hpp: merge, plan, compose, read; the moment bound beside it.
-#include "tightdp/prv/composition.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "prv_composed.hpp"
 #include "tightdp/accounting/interval.hpp"
+#include "tightdp/prv/composition.hpp"
 
 namespace tightdp::prv {
 namespace {
@@ -17,8 +16,8 @@ constexpr double kLeast = 1e-320;
 // The runs as parts without failures, and with what merges exactly merged: Gaussians add their mu^2.
 struct Merged {
     std::vector<Part> parts;
-    Interval failure{0, 0};     // probability that some run fails
-    double largest = 0;         // upper bound on the sum of the losses, +inf if they have none
+    Interval failure{0, 0};  // probability that some run fails
+    double largest = 0;      // upper bound on the sum of the losses, +inf if they have none
 };
 
 Merged merge(const std::vector<Run>& runs) {
@@ -56,7 +55,8 @@ Moments moments_of(std::vector<Part> parts, bool reverse) {
 }
 
 // Plans and composes; empty where double precision cannot serve what is asked.
-std::optional<Composed> compose(const std::vector<Part>& parts, Moments& moments, const Request& request, Answer& answer) {
+std::optional<Composed> compose(const std::vector<Part>& parts, Moments& moments, const Request& request,
+                                Answer& answer) {
     Moments reverse = moments_of(parts, true);
     const Plan found = plan(parts, moments, reverse, request);
     if (found.n == 0) return std::nullopt;
@@ -71,13 +71,16 @@ std::optional<Composed> compose(const std::vector<Part>& parts, Moments& moments
 }
 
 // delta without the failures: (delta - f)/(1 - f), for either end of f.
-double without(double delta, double failure) { return (delta - failure) / (1 - failure); }
+double without(double delta, double failure) {
+    return (delta - failure) / (1 - failure);
+}
 
 }  // namespace
 
 TooLarge::TooLarge(double needed, double allowed)
-    : std::runtime_error("the prv engine needs " + std::to_string(static_cast<std::uint64_t>(std::min(needed, 1e19))) +
-                         " bytes, max_bytes is " + std::to_string(static_cast<std::uint64_t>(std::min(allowed, 1e19)))),
+    : std::runtime_error(
+          "the prv engine needs " + std::to_string(static_cast<std::uint64_t>(std::min(needed, 1e19))) +
+          " bytes, max_bytes is " + std::to_string(static_cast<std::uint64_t>(std::min(allowed, 1e19)))),
       bytes(needed) {}
 
 Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request) {

@@ -1,4 +1,5 @@
-// DiscretizePRV and ComposePRV (Gopi, Lee, Wutschitz, Algorithms 2 and 1). docs/theory/prv.md, sections 3 and 4.
+// DiscretizePRV and ComposePRV (Gopi, Lee, Wutschitz, Algorithms 2 and 1). docs/theory/prv.md, sections 3
+// and 4.
 #include "prv_composed.hpp"
 
 #include <algorithm>
@@ -9,7 +10,8 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 
-// Neumaier's compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of magnitudes.
+// Neumaier's compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of
+// magnitudes.
 constexpr long kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
@@ -26,7 +28,8 @@ class Sum {
     double total_ = 0, lost_ = 0;
 };
 
-// Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise them.
+// Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise
+// them.
 constexpr double kMassError = 8 * u + kSumError;
 
 }  // namespace
@@ -43,7 +46,8 @@ Composed::Composed(const std::vector<Part>& parts, const Plan& plan)
         count_ += static_cast<double>(parts[j].count);
     }
     fft_->inverse(values_.data(), values_.data());
-    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of theirs.
+    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of
+    // theirs.
     first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
     first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
     bound_rounding(parts);
@@ -72,13 +76,15 @@ void Composed::discretise(const Part& part, const Support& support, double* out)
     const double inverse = 1 / total.value();
     std::fill_n(out, plan_.n, 0.0);
     for (long i = 0; i < count; ++i)
-        out[static_cast<std::size_t>(first + i) & (plan_.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
+        out[static_cast<std::size_t>(first + i) & (plan_.n - 1)] +=
+            mass[static_cast<std::size_t>(i)] * inverse;
 
     const Mean exact = mean(part.law);
     const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
     const double summation = 3 * kMassError * h * magnitude.value() * inverse;
     offset_ += k * (exact.value - h * moment.value() * inverse);
-    mean_error_ += k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
+    mean_error_ += k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) +
+                   4 * u * std::fabs(offset_);
 }
 
 // Section 4.3. Frequencies whose transform is below kSmall count with that value.

@@ -11,14 +11,16 @@
 
 namespace tightdp::prv {
 
-// curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding, where curve() is this
-// law's and rounding is taken at the point where the curve is read. docs/theory/prv.md, Theorem 2.
+// curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding, where curve()
+// is this law's and rounding is taken at the point where the curve is read. docs/theory/prv.md, Theorem 2.
 class Composed {
   public:
     Composed(const std::vector<Part>& parts, const Plan& plan);
 
     // Good down to `floor`.
-    Curve curve(double floor) const { return Curve(values_.data(), plan_.n, first_, plan_.step, offset_, floor); }
+    Curve curve(double floor) const {
+        return Curve(values_.data(), plan_.n, first_, plan_.step, offset_, floor);
+    }
 
     double mesh() const { return plan_.mesh + mean_error_; }
     double tails() const { return plan_.mesh_failure + plan_.outside; }

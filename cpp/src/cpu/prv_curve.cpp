@@ -30,7 +30,8 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // Eight interleaved sums of 64 terms, then one addition and two products a block; both sums are at most 1 + 2^-20.
+    // Eight interleaved sums of 64 terms, then one addition and two products a block; both sums are at most 1
+    // + 2^-20.
     return (160 + 4 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
 

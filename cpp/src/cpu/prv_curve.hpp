@@ -21,8 +21,8 @@ namespace tightdp::prv {
 
 // Mass p[i mod n] at y_i = i h + offset for first <= i < first + n. Holds a pointer to p.
 //
-// delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), down to the `floor` that the constructor is given.
-// Suffix sums are kept at the starts of blocks, so that a query touches one block.
+// delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), down to the `floor` that the constructor is
+// given. Suffix sums are kept at the starts of blocks, so that a query touches one block.
 class Curve {
   public:
     static constexpr long kBlock = 512;

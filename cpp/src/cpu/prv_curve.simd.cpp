@@ -1,4 +1,5 @@
 #include "prv_curve.hpp"
+
 #include "tightdp/simd/vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

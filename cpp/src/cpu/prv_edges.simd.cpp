@@ -23,14 +23,16 @@ TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
     return sum;
 }
 
-// The polynomial of tightdp/special/mills.hpp at eight points, in four parts: short chains of dependent operations.
+// The polynomial of tightdp/special/mills.hpp at eight points, in four parts: short chains of dependent
+// operations.
 TIGHTDP_VINLINE Vec mills_polynomial(Vec y) {
     const Vec y2 = y * y, y4 = y2 * y2;
-    return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) + y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
+    return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) +
+           y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
 }
 
-// g(z): Phi(z) left of 0, -(1 - Phi(z)) from there on. R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|), and
-// `inverse` = 1/((|z| + c)(1 + |z|)) serves both quotients.
+// g(z): Phi(z) left of 0, -(1 - Phi(z)) from there on. R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|),
+// and `inverse` = 1/((|z| + c)(1 + |z|)) serves both quotients.
 TIGHTDP_VINLINE Vec signed_tail(Vec z, Vec magnitude, Vec inverse) {
     const Vec y = (magnitude - kMillsCenter) * ((1.0 + magnitude) * inverse);
     const Vec ratio = mills_polynomial(y) * ((magnitude + kMillsCenter) * inverse);
@@ -38,9 +40,13 @@ TIGHTDP_VINLINE Vec signed_tail(Vec z, Vec magnitude, Vec inverse) {
     return select(z < 0.0, tail, -tail);
 }
 
-TIGHTDP_VINLINE Vec magnitude_of(Vec z) { return min(abs(z), splat(1e3)); }
+TIGHTDP_VINLINE Vec magnitude_of(Vec z) {
+    return min(abs(z), splat(1e3));
+}
 
-TIGHTDP_VINLINE Vec denominator(Vec magnitude) { return (magnitude + kMillsCenter) * (1.0 + magnitude); }
+TIGHTDP_VINLINE Vec denominator(Vec magnitude) {
+    return (magnitude + kMillsCenter) * (1.0 + magnitude);
+}
 
 TIGHTDP_VINLINE Vec signed_tail(Vec z) {
     const Vec magnitude = magnitude_of(z);

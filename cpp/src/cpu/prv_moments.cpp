@@ -9,8 +9,8 @@
 namespace tightdp::prv {
 namespace {
 
-// Abscissae tried. Below, a moment bound says nothing that epsilon >= 0 and the support do not; above, the law is so
-// narrow that the support bounds it better.
+// Abscissae tried. Below, a moment bound says nothing that epsilon >= 0 and the support do not; above, the
+// law is so narrow that the support bounds it better.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 
 // Each closed form is right to this many units of roundoff, relatively; cgf() adds them.
@@ -33,7 +33,9 @@ double cgf_of(const PureLaw& law, double c) {
     return logaddexp(c * law.eps - odds, -(c + 1) * law.eps - odds) + 16 * kUnitRoundoff * (1 + c * law.eps);
 }
 
-double cgf_of(const SampledLaw&, double) { return HUGE_VAL; }  // served by its nodes
+double cgf_of(const SampledLaw&, double) {
+    return HUGE_VAL;
+}  // served by its nodes
 
 }  // namespace
 
@@ -50,7 +52,8 @@ bool Moments::place(double c_most) {
     double count = 1;
     for (const Part& part : parts_) count += static_cast<double>(part.count);
     for (auto& nodes : sampled_)
-        if (nodes && !nodes->place(2 * c_most, 0, std::log(1e4 * count), contour::kMaxGuideNodes)) return false;
+        if (nodes && !nodes->place(2 * c_most, 0, std::log(1e4 * count), contour::kMaxGuideNodes))
+            return false;
     c_most_ = 2 * c_most;
     return true;
 }
@@ -59,16 +62,17 @@ double Moments::cgf(double c) {
     if (!place(c)) return HUGE_VAL;
     double sum = 0;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-        const double one = sampled_[i] ? sampled_[i]->log_mgf(c).upper()
-                                       : static_cast<double>(parts_[i].count) *
-                                             std::visit([c](const auto& law) { return cgf_of(law, c); }, parts_[i].law);
+        const double one =
+            sampled_[i] ? sampled_[i]->log_mgf(c).upper()
+                        : static_cast<double>(parts_[i].count) *
+                              std::visit([c](const auto& law) { return cgf_of(law, c); }, parts_[i].law);
         sum += one * (one > 0 ? kSlack : 1);
     }
     return sum;
 }
 
-// Every value of an objective below is a bound, so where the search stops does not matter for soundness. Each objective
-// falls and then rises in c: doubling brackets its minimum, golden sections of ln c narrow it.
+// Every value of an objective below is a bound, so where the search stops does not matter for soundness. Each
+// objective falls and then rises in c: doubling brackets its minimum, golden sections of ln c narrow it.
 template <class F>
 double Moments::least(F objective) {
     double c = 1, best = objective(c), factor = 2;
@@ -84,7 +88,8 @@ double Moments::least(F objective) {
     }
     constexpr double golden = 0.6180339887498949;
     double a = std::log(c) - std::log(2.0), b = std::log(c) + std::log(2.0);
-    double x = b - golden * (b - a), y = a + golden * (b - a), fx = objective(std::exp(x)), fy = objective(std::exp(y));
+    double x = b - golden * (b - a), y = a + golden * (b - a), fx = objective(std::exp(x)),
+           fy = objective(std::exp(y));
     for (int i = 0; i < 9; ++i) {  // leaves 1% of c, hence about 1e-4 of the minimum
         best = std::min({best, fx, fy});
         if (fx < fy) {
@@ -117,7 +122,8 @@ double Moments::log_delta(double eps) {
 }
 
 double Moments::reversed_quantile(double log_inverse) {
-    return std::min(log_inverse, least([&](double c) { return (cgf(c) + log_inverse) / (c + 1) * (1 + 1e-14); }));
+    return std::min(log_inverse,
+                    least([&](double c) { return (cgf(c) + log_inverse) / (c + 1) * (1 + 1e-14); }));
 }
 
 }  // namespace tightdp::prv

@@ -21,7 +21,8 @@ class Moments {
   public:
     explicit Moments(std::vector<Part> parts);
 
-    // b with P(S >= b) <= e^{-log_inverse}: the least (K(c) + log_inverse)/c over c > 0; +inf if no K is known.
+    // b with P(S >= b) <= e^{-log_inverse}: the least (K(c) + log_inverse)/c over c > 0; +inf if no K is
+    // known.
     double upper_quantile(double log_inverse);
 
     // b with delta(b) <= e^{-log_inverse} (at negative b too): as above with the Gaussian-free factor
@@ -31,8 +32,8 @@ class Moments {
     // ln of an upper bound on delta(eps).
     double log_delta(double eps);
 
-    // The least of (K(c) + log_inverse)/(c + 1) over c >= 0: where these are the reversed laws, -x is a lower quantile,
-    // P(S <= -x) <= e^{-x} P_Q(S' >= x).
+    // The least of (K(c) + log_inverse)/(c + 1) over c >= 0: where these are the reversed laws, -x is a lower
+    // quantile, P(S <= -x) <= e^{-x} P_Q(S' >= x).
     double reversed_quantile(double log_inverse);
 
   private:

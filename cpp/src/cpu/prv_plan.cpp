@@ -10,8 +10,8 @@
 namespace tightdp::prv {
 namespace {
 
-// Shares of delta_error, in the places where the paper has 1/6, 1/4 and 1/8: cells, the sum's two tails together, and
-// the tails of all single losses together.
+// Shares of delta_error, in the places where the paper has 1/6, 1/4 and 1/8: cells, the sum's two tails
+// together, and the tails of all single losses together.
 constexpr double kMeshShare = 1.0 / 6, kSumShare = 1.0 / 4, kSingleShare = 1.0 / 8;
 
 double total_count(const std::vector<Part>& parts) {
@@ -25,7 +25,8 @@ struct Range {
     double low, high;
 };
 
-// Bounds on the sum of truncated losses that need no moments: all at their ends, or, where no moment is known, Hoeffding's.
+// Bounds on the sum of truncated losses that need no moments: all at their ends, or, where no moment is
+// known, Hoeffding's.
 Range narrowed_by_supports(Range range, const std::vector<Part>& parts, const std::vector<Support>& supports,
                            double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;
@@ -48,7 +49,8 @@ Range narrowed_by_supports(Range range, const std::vector<Part>& parts, const st
 
 }  // namespace
 
-Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments, const Request& request) {
+Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments,
+          const Request& request) {
     const double k = total_count(parts), delta_error = request.delta_error;
     Plan plan;
     plan.mesh_failure = kMeshShare * delta_error;
@@ -61,7 +63,8 @@ Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_mo
         plan.supports.push_back(s);
     }
     const double log_inverse = std::log(2 / (kSumShare * delta_error));
-    const Range moment_range{-reversed_moments.reversed_quantile(log_inverse), moments.upper_quantile(log_inverse)};
+    const Range moment_range{-reversed_moments.reversed_quantile(log_inverse),
+                             moments.upper_quantile(log_inverse)};
     const Range range = narrowed_by_supports(moment_range, parts, plan.supports, log_inverse);
 
     // Theorem 5.5: h = eps_error / sqrt(k/2 ln(12/delta_error)); but k cells never err by more than k h.

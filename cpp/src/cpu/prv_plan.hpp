@@ -9,7 +9,8 @@
 namespace tightdp::prv {
 
 struct Plan {
-    // Errors in epsilon may add up to this many eps_error before the plan gives up; the domain leaves room for them.
+    // Errors in epsilon may add up to this many eps_error before the plan gives up; the domain leaves room
+    // for them.
     static constexpr double kMargin = 1.25;
 
     double step = 0;                // h
@@ -22,6 +23,7 @@ struct Plan {
 };
 
 // Precondition: parts not empty. Throws TooLarge.
-Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments, const Request& request);
+Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments,
+          const Request& request);
 
 }  // namespace tightdp::prv

@@ -38,8 +38,8 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
     const double middle = t + 0.5 * mu;
     double sum = 0;
     for (int i = 0; i < 5; ++i) {
-        for (double side : {-node[i], node[i]}) {
-            const double x = middle + 0.5 * mu * side;
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const double x = middle + 0.5 * mu * sign * node[i];
             // S(-a) = 1 + a R(-a) and R(-a) = 1/phi(a) - R(a)
             const double slope = x >= 0 ? mills_slope(x) : 1 - x * (1 / normal_density(x) - mills_ratio(-x));
             sum += weight[i] * slope;

@@ -1,5 +1,5 @@
-// The PRV engine: Gopi, Lee and Wutschitz, "Numerical composition of differential privacy", 2021, with its rounding
-// accounted for. Statement, proof and code pointers: docs/theory/prv.md.
+// The PRV engine: Gopi, Lee and Wutschitz, "Numerical composition of differential privacy", 2021, with its
+// rounding accounted for. Statement, proof and code pointers: docs/theory/prv.md.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace tightdp::prv {
 
-// `count` runs of a mechanism that reveals everything with probability `failure` and otherwise has this privacy loss.
+// `count` runs of a mechanism that reveals everything with probability `failure` and otherwise has this
+// privacy loss.
 struct Run {
     Law law;
     std::uint64_t count;
@@ -30,8 +31,8 @@ class TooLarge : public std::runtime_error {
     double bytes;
 };
 
-// lower <= truth <= upper. What moves each end away from the discrete curve: `mesh`, a displacement in epsilon, and
-// `tails` + `rounding`, added to delta. points = 0: only the moment bound answered.
+// lower <= truth <= upper. What moves each end away from the discrete curve: `mesh`, a displacement in
+// epsilon, and `tails` + `rounding`, added to delta. points = 0: only the moment bound answered.
 struct Answer {
     double lower, upper;
     double mesh, tails, rounding;

@@ -35,8 +35,8 @@ struct PureLaw {
     double eps;
 };
 
-// L = ln(1 - q + q e^t), t = x/sigma^2 - 1/(2 sigma^2). "remove": Y = L, x ~ (1-q) N(0, sigma^2) + q N(1, sigma^2);
-// "add": Y = -L, x ~ N(0, sigma^2). q in (0, 1).
+// L = ln(1 - q + q e^t), t = x/sigma^2 - 1/(2 sigma^2). "remove": Y = L, x ~ (1-q) N(0, sigma^2) + q N(1,
+// sigma^2); "add": Y = -L, x ~ N(0, sigma^2). q in (0, 1).
 struct SampledLaw {
     double sigma, q;
     bool add;
@@ -53,8 +53,8 @@ Mean mean(const Law& law);
 // displacement in y, for edges in the support.
 double edge_error(const Law& law, const Support& s);
 
-// out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]), i < count, each within 4 u relatively of the same with
-// displaced edges (at most two cells excepted, within 2 u absolutely).
+// out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]), i < count, each within 4 u relatively of the
+// same with displaced edges (at most two cells excepted, within 2 u absolutely).
 void cells(const Law& law, double h, long long first, long count, double* out);
 
 // The law of the reversed pair (Q, P).

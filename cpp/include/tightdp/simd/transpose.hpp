@@ -25,6 +25,8 @@ TIGHTDP_VINLINE void exchange_rows(Vec (&rows)[kLanes]) {
 }
 
 // rows[i][j] becomes rows[j][i].
-TIGHTDP_VINLINE void transpose(Vec (&rows)[kLanes]) { exchange_rows<1>(rows); }
+TIGHTDP_VINLINE void transpose(Vec (&rows)[kLanes]) {
+    exchange_rows<1>(rows);
+}
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,79 @@
+// tightdp/prv/*.hpp: laws, cells and the composition.
+#include <vector>
+
+#include "check.hpp"
+#include "tightdp/prv/composition.hpp"
+
+using namespace tightdp::prv;
+
+namespace {
+
+constexpr double kGigabyte = 1 << 30;
+
+const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
+                                LaplaceLaw{0.7},
+                                PureLaw{0.4},
+                                SampledLaw{0.8, 0.01, false},
+                                SampledLaw{0.8, 0.01, true},
+                                SampledLaw{0.1, 0.3, false},
+                                SampledLaw{0.5, 1 - 1e-9, true},
+                                SampledLaw{20, 1e-9, false}};
+
+// The cells of the support hold all mass but the tail, none is negative, their mean is E[Y] up to half a
+// cell, and the reversed law is e^{-y} times as likely at -y.
+void law(const Law& law) {
+    const Support s = support(law, 1e-12);
+    const double h = (s.high - s.low) / 501;
+    const long long first = std::llround(s.low / h), last = std::llround(s.high / h);
+    const long count = static_cast<long>(last - first + 1);
+    std::vector<double> p(static_cast<std::size_t>(count)), r(p.size());
+    cells(law, h, first, count, p.data());
+    cells(reversed(law), h, -last, count, r.data());
+    double total = 0, moment = 0;
+    for (long i = 0; i < count; ++i) {
+        CHECK(p[i] >= 0);
+        total += p[i];
+        moment += p[i] * static_cast<double>(first + i) * h;
+        const double y = static_cast<double>(first + i) * h, mirrored = r[count - 1 - i];
+        CHECK(mirrored <= p[i] * std::exp(-y + 0.51 * h) + 1e-15 &&
+              mirrored >= p[i] * std::exp(-y - 0.51 * h) - 1e-15);
+    }
+    CHECK(std::fabs(total - 1) <= s.tail + 1e-12);
+    const Mean m = mean(law);
+    CHECK(std::fabs(moment - m.value) <= 0.5 * h + m.error + s.tail_moment + 1e-12 * s.high);
+    CHECK(edge_error(law, s) < 1e-3 * h + 1e-13);
+}
+
+void composition() {
+    const Request request{0.01, 1e-10, kGigabyte};
+    const std::vector<Run> runs = {{SampledLaw{1.0, 0.01, false}, 1000}};
+    const Answer e = epsilon(runs, 1e-5, request);
+    CHECK(e.lower <= 1.828236666516576 && 1.828236666516577 <= e.upper && e.upper - e.lower <= 0.022);
+    const Answer d = delta(runs, 1.828236666516577, request);
+    CHECK(d.lower <= 1e-5 && 1e-5 <= d.upper && d.upper <= 1.1e-5);
+    // Ten times 10-DP is 100-DP, and not much less.
+    const Answer pure = epsilon({{PureLaw{10}, 10}}, 1e-5, request);
+    CHECK(99.98 <= pure.lower && pure.upper <= 100 * (1 + 1e-14));
+    // What fails with probability 1e-4 has no epsilon at 1e-5.
+    CHECK(epsilon({{PureLaw{0.1}, 1, 1e-4}}, 1e-5, request).lower == HUGE_VAL);
+    CHECK(epsilon({}, 1e-5, request).upper == 0);
+}
+
+void memory() {
+    bool refused = false;
+    try {
+        epsilon({{SampledLaw{1.0, 0.01, false}, 1000000000}}, 1e-5, {0.01, 1e-10, kGigabyte});
+    } catch (const TooLarge& error) {
+        refused = error.bytes > kGigabyte;
+    }
+    CHECK(refused);
+}
+
+}  // namespace
+
+int main() {
+    for (const Law& each : kLaws) law(each);
+    composition();
+    memory();
+    return check::failures;
+}

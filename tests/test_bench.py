@@ -1,0 +1,28 @@
+"""The benchmarks run, and what they time is right. No peer takes part here."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+accountants = pytest.importorskip("accountants")
+fft = pytest.importorskip("fft")
+
+
+def test_accountants_of_ours(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(accountants, "RESULTS", tmp_path)
+    monkeypatch.setattr(accountants, "SETTINGS", accountants.SETTINGS[:1] + accountants.SETTINGS[5:])
+    rows = accountants.run(1, ["tightdp"])
+    accountants.summary(rows)
+    accountants.save(rows)
+    assert {r.contender.name for r in rows} == {"tightdp prv", "tightdp auto"} and all(r.holds for r in rows)
+    assert (tmp_path / "accountants.csv").exists() and (tmp_path / "accountants.png").stat().st_size > 1000
+    assert "median over the cases" in capsys.readouterr().out
+
+
+def test_fft_compares_equal_answers():
+    import numpy as np
+
+    fft.assert_same_convolution(np.random.default_rng(0).random(4096))
