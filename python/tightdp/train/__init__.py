@@ -45,12 +45,14 @@ from .network import MLPClassifier
 from .noisygd import NoisyGD
 from .optimizers import SGD, Adam
 from .oracle import Oracle, Public, Query
+from .pca import DPPCA
 from .perturbation import ObjectivePerturbation, OutputPerturbation
 from .records import Records
 
 __all__ = [
     "DPAGD",
     "DPIS",
+    "DPPCA",
     "DPSGD",
     "SGD",
     "AdaCliP",

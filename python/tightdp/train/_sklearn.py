@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     class ClassifierMixin:
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
+    class TransformerMixin:
+        def fit_transform(self, X: Any, y: Any = None) -> Any: ...
+
     class NotFittedError(ValueError, AttributeError): ...
 
     def validate_data(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]: ...
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 else:
     try:
-        from sklearn.base import BaseEstimator, ClassifierMixin
+        from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
         from sklearn.exceptions import NotFittedError
         from sklearn.utils import assert_all_finite
         from sklearn.utils.multiclass import check_classification_targets
@@ -70,6 +73,12 @@ else:
 
             def __repr__(self):
                 return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+        class TransformerMixin:
+            """fit, then transform."""
+
+            def fit_transform(self, X, y=None):
+                return self.fit(X, y).transform(X)
 
         class ClassifierMixin:
             """score is the mean accuracy."""

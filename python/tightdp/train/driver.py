@@ -71,7 +71,7 @@ def fit(
     """
     target = _target(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
-    source = _source(random_state)
+    source = seeded(random_state)
     records = _records(X, y)
     size = len(records) if public_size is None else _check.count("public_size", public_size)
     public = Public(size, model.size, regularization, model.loss if isinstance(model, LinearModel) else None)
@@ -98,7 +98,7 @@ def _records(X: Any, y: Any) -> Records:
     return Records(features, targets)
 
 
-def _source(random_state: Any) -> Source:
+def seeded(random_state: Any) -> Source:
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):

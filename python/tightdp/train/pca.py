@@ -1,0 +1,122 @@
+"""Private principal components: a second-moment matrix with symmetric Gaussian noise (Dwork et al., STOC 2014)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..accounting.bound import Bound
+from ..accounting.composition import Composition
+from ..mechanisms import Gaussian, Mechanism
+from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from .budget import FixedPlan, Target, noise_for
+from .driver import seeded
+from .gate import Gate
+from .oracle import Query
+from .records import Records
+from .sampling import Source
+
+
+class DPPCA(TransformerMixin, BaseEstimator):
+    """Projection to the leading eigenvectors of sum x x^T + noise, over rows clipped to ``max_norm``.
+
+    Parameters
+    ----------
+    n_components : at most the number of features
+    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
+    noise_multiplier : over max_norm^2, which is what one record can add in Frobenius norm
+    max_norm : L2 bound on a row, in ``fit`` alone
+    random_state : None draws from the operating system's secure generator; an int is for experiments
+
+    Attributes: ``components_`` (n_components, features), ``privacy_``, ``charged_``, ``history_`` as in the classifiers.
+
+    Second moments, not covariances: nothing is centred, for a mean would cost a release. Guarantee: that of one
+    Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add nothing.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(4000, 3)) * [0.5, 0.1, 0.1]
+    >>> pca = DPPCA(1, epsilon=1.0, delta=1e-5, random_state=0).fit(x)
+    >>> bool(abs(pca.components_[0, 0]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        noise_multiplier: float | None = None,
+        max_norm: float = 1.0,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.max_norm = max_norm
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learns the components of X (n, features); y is not used."""
+        if self.delta is None:
+            raise ValueError("delta must be given, a number in (0, 1)")
+        epsilon = None if self.epsilon is None else _check.positive("epsilon", self.epsilon)
+        target = Target(epsilon, _check.open_unit("delta", self.delta))
+        own = self.noise_multiplier
+        own = None if own is None else _check.positive("noise_multiplier", own)
+        bound = _check.positive("max_norm", self.max_norm)
+        source = seeded(self.random_state)
+        features = validate_data(self, X, reset=True)
+        size = features.shape[1]
+        count = _check.count("n_components", self.n_components, most=size)
+        noise = noise_for(Gaussian, own, target)
+        budget = FixedPlan(Gaussian(noise))
+        gate = Gate(budget, source)
+        released = gate.gaussian(second_moment(Records(features, np.zeros(len(features))), bound), noise).value
+        _, vectors = np.linalg.eigh(unpacked(released, size))
+        self.components_: NDArray[np.float64] = vectors[:, : -count - 1 : -1].T.copy()
+        self.history_: tuple[Mechanism, ...] = gate.history
+        self.charged_: Composition = budget.charge()
+        self.privacy_: Bound = self.charged_.epsilon(target.delta)
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Coordinates in the components, shape (n, n_components), in the dtype of X."""
+        if not hasattr(self, "components_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        features = validate_data(self, X, reset=False)
+        return np.asarray(features @ self.components_.T.astype(features.dtype))
+
+
+def second_moment(records: Records, max_norm: float) -> Query:
+    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and sqrt(2) times what is above:
+    its L2 norm is the Frobenius norm, so the sensitivity is max_norm^2."""
+    size = records.features.shape[1]
+
+    def evaluate(source: Source) -> NDArray[np.float64]:
+        norms = np.sqrt(records.squared_norms) * (1 + size * 2.0**-53)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(records.valid & (norms < np.inf), np.minimum(1.0, max_norm / norms), 0.0)
+        rows = records.features * factors[:, None]
+        return packed(np.asarray(rows.T @ rows, dtype=np.float64))
+
+    return Query((size * (size + 1) // 2,), max_norm**2, 1.0, evaluate)
+
+
+def packed(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An isometry from symmetric matrices with the Frobenius norm."""
+    above = np.triu_indices(len(matrix), 1)
+    return np.concatenate([np.diag(matrix), np.sqrt(2) * matrix[above]])
+
+
+def unpacked(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The inverse of ``packed``."""
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size, 1)] = vector[size:] / np.sqrt(2)
+    matrix += matrix.T
+    matrix[np.diag_indices(size)] = vector[:size]
+    return matrix
