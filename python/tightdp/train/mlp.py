@@ -75,7 +75,7 @@ class Perceptron:
         return np.where(records.valid, values, np.nan)
 
     def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        return (self.losses(w - s * direction, records) for s in steps)
+        return (self.losses(w - step * direction, records) for step in steps)
 
 
 class Layers(Gradients):

@@ -31,7 +31,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
     max_norm : L2 bound on a row, in ``fit`` alone
     random_state : None draws from the operating system's secure generator; an int is for experiments
 
-    Attributes: ``components_`` (n_components, features), ``privacy_``, ``charged_``, ``history_`` as in the classifiers.
+    Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_`` as in classifiers.
 
     Second moments, not covariances: nothing is centred, for a mean would cost a release. Guarantee: that of one
     Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add nothing.
