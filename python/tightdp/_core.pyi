@@ -91,6 +91,16 @@ def contour_epsilon_batch(
     threads: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8]]: ...
 
+# the formulas that a device runs, run by the host, for tests
+def emulate_epsilon_batch(
+    sigma: NDArray[np.float64],
+    q: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    delta: NDArray[np.float64],
+    tolerance: float,
+    lanes: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]: ...
+
 # the vector functions, for tests
 class simd_math:
     @staticmethod

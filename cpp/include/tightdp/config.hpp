@@ -8,6 +8,14 @@
 #define TIGHTDP_HD
 #endif
 
+// A stage that the device calls and does not inline: device code inlines all it can, which costs minutes of compilation
+// and registers that stages could share.
+#if defined(__CUDACC__)
+#define TIGHTDP_HD_STAGE __host__ __device__ __noinline__
+#else
+#define TIGHTDP_HD_STAGE
+#endif
+
 // A formula that .simd.cpp files compile once per instruction set: never a symbol of its own, so the linker cannot
 // keep the copy that needs AVX-512 (cmake/simd.cmake).
 #define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))

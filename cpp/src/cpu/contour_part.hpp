@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "contour_kernels.hpp"
+#include "tightdp/contour/saddle.hpp"
 #include "tightdp/contour/truncation.hpp"
 
 namespace tightdp::contour {
-
-inline constexpr double kUnitRoundoff = 0x1p-53;
-
-struct Cumulants {
-    double k0 = 0, k1 = 0, k2 = 0;  // K, K', K''
-};
 
 // What bounds |phi(s)| from above: a minorant of the tilted law, and the total variation of its density.
 struct Decay {

@@ -1,0 +1,21 @@
+// Errors of the CUDA runtime as C++ exceptions: the host checks after each call; device code never throws.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace tightdp::cuda {
+
+struct Error : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+inline void check(cudaError_t status, const char* what) {
+    if (status == cudaSuccess) return;
+    cudaGetLastError();  // so that the next call does not report it again
+    throw Error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+}  // namespace tightdp::cuda
