@@ -1,5 +1,6 @@
 // tightdp._core: per-example clipping. What the arguments mean and how they are checked:
 // python/tightdp/gradients.py.
+#include "../src/cpu/clip_emulation.hpp"
 #include "../src/cpu/clipped_sum.hpp"
 #include "bind.hpp"
 #include "dlpack.hpp"
@@ -25,6 +26,7 @@ py::tuple describe(const py::object& array) {
     return py::make_tuple(py::tuple(py::cast(view.shape)), dtype, view.contiguous, view.writable);
 }
 
+template <void (*run)(const ClipRequest&)>
 void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
                  bool normalize, double stability, const std::optional<Vector>& weights,
                  const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
@@ -52,15 +54,19 @@ void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::obj
     request.stream = stream ? &**stream : nullptr;
     request.norms = norms ? norms->mutable_data() : nullptr;
     py::gil_scoped_release release;
-    tightdp::clipped_sum(request);
+    run(request);
 }
 
 }  // namespace
 
 void bind_gradients(py::module_& m) {
     m.def("describe_rows", &describe, py::arg("array"));
-    m.def("clipped_sum", &clipped_sum, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),
-          py::arg("normalize"), py::arg("stability"), py::arg("weights"), py::arg("center"),
-          py::arg("inverse_scale"), py::arg("deviation"), py::arg("stream"), py::arg("accumulate"),
-          py::arg("norms"));
+    const auto of_request = [&](const char* name, auto function) {
+        m.def(name, function, py::arg("grads"), py::arg("outs"), py::arg("max_norm"), py::arg("normalize"),
+              py::arg("stability"), py::arg("weights"), py::arg("center"), py::arg("inverse_scale"),
+              py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"));
+    };
+    of_request("clipped_sum", &clipped_sum<&tightdp::clipped_sum>);
+    // What a device computes, for tests.
+    of_request("emulate_clipped_sum", &clipped_sum<&tightdp::emulate_clipped_sum>);
 }

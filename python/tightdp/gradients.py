@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _check, _core
+from . import _arrays, _check, _core, cuda
 from .noise import RandomSource, source
 
 Norms = npt.NDArray[np.float64]
@@ -87,6 +87,21 @@ def clipped_sum(
     >>> total.round(6), norms
     (array([0.9, 1.2]), array([5. , 0.5]))
     """
+    if cuda.on_device(grads):
+        return cuda.clip(
+            grads,
+            max_norm,
+            noise_multiplier=0.0,
+            rng=None,
+            weights=weights,
+            center=center,
+            scale=scale,
+            groups=groups,
+            normalize=normalize,
+            stability=stability,
+            out=out,
+            accumulate=accumulate,
+        )
     run = _prepare(grads, max_norm, weights, center, scale, groups, normalize, stability, out, accumulate)
     norms = run.execute(0.0, None)
     return _arrays.delivered(run.found, run.outs), norms
@@ -127,6 +142,21 @@ def clip_and_noise(
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
     rng = source(rng)
+    if cuda.on_device(grads):
+        return cuda.clip(
+            grads,
+            max_norm,
+            noise_multiplier=multiplier,
+            rng=rng,
+            weights=weights,
+            center=center,
+            scale=scale,
+            groups=groups,
+            normalize=normalize,
+            stability=stability,
+            out=out,
+            accumulate=False,
+        )[0]
     run = _prepare(grads, max_norm, weights, center, scale, groups, normalize, stability, out, False)
     run.execute(multiplier * run.sensitivity, rng)
     return _arrays.delivered(run.found, run.outs)
@@ -213,7 +243,7 @@ def _prepare(
     w = _arrays.weights_vector(weights, found.batch)
     largest = 1.0 if w is None or w.size == 0 else max(1.0, float(w.max()))
     low, high = _RANGES.get(found.dtype, _SINGLE_RANGE)
-    parts = _groups(found, max_norm, groups)
+    parts = group_bounds(len(found.shapes), max_norm, groups)
     for _, bound in parts:
         if not low <= bound or not bound * largest <= high:
             raise ValueError(f"max_norm, times the largest weight, must be in [{low:g}, {high:g}], got {bound!r}")
@@ -243,10 +273,11 @@ def _prepare(
     )
 
 
-def _groups(
-    found: _arrays.Examples, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
+def group_bounds(
+    arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
-    every = list(range(len(found.shapes)))
+    """(indices, bound) of each group of ``arrays`` arrays."""
+    every = list(range(arrays))
     if groups is None and not isinstance(max_norm, (Sequence, np.ndarray)):
         return [(every, _check.positive("max_norm", max_norm))]
     if groups is None:

@@ -7,7 +7,7 @@ import os
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _check, _core
+from .. import _check, _core, cuda
 from ..mechanisms import Gaussian, PoissonSampled
 from . import queries
 from .curves import Curve, real_array
@@ -26,13 +26,15 @@ def epsilon_batch(
     delta: ArrayLike,
     *,
     threads: int | None = None,
+    device: str = "cpu",
 ) -> Curve:
     """Bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, element by element, as arrays (lower, upper).
 
     The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
     numbers of steps, deltas in (0, 1). Neighbours add or remove one record. Work is shared among ``threads`` (by
-    default one a core) and the result does not depend on their number. Settings that the contour engine declines are
-    asked one by one as ``Composition.epsilon`` does.
+    default one a core) and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``) a
+    device takes the settings, and threads those that pass its caps; the bounds hold likewise. Settings that the contour
+    engine declines are asked one by one as ``Composition.epsilon`` does.
 
     >>> import tightdp as dp
     >>> lower, upper = dp.epsilon_batch([1.0, 2.0], 0.01, 1000, 1e-5)
@@ -49,6 +51,10 @@ def epsilon_batch(
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
+    kind, _, number = device.partition(":")
+    if not (device == "cpu" or (kind == "cuda" and (number.isdigit() or device == "cuda"))):
+        raise ValueError(f'device must be "cpu", "cuda" or "cuda:N", got {device!r}')
+    index = int(number or 0)
     try:
         columns = np.broadcast_arrays(sigma, q, count, target)
     except ValueError:
@@ -58,6 +64,10 @@ def epsilon_batch(
     sigma, q, count, target = (np.ascontiguousarray(column).ravel() for column in columns)
     safe = (sigma >= _LEAST) & (sigma <= _MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
+    if device != "cpu":
+        found = cuda.required().epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], _TOLERANCE, index)
+        lower[safe], upper[safe] = found[0], found[1]
+        safe &= ~np.isfinite(upper)
     found = _core.contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], _TOLERANCE, threads)
     lower[safe], upper[safe] = found[0], found[1]
     for i in np.flatnonzero(~np.isfinite(upper)):

@@ -1,0 +1,31 @@
+// The eight normals of one lane of a tile: the work of one thread of a device. Same bits as src/cpu/normal.exact.simd.cpp.
+#pragma once
+
+#include "normal.hpp"
+#include "tile.hpp"
+
+namespace tightdp::random {
+
+// pairs[k] holds the normals of index 128 tile + 32 k + lane and 16 more. Compile without contraction (normal.hpp).
+template <class Real>
+TIGHTDP_HD inline void lane_normals(const RandomStream& s, std::uint64_t tile, int lane,
+                                    NormalPair<Real> (&pairs)[4]) noexcept {
+    std::uint32_t state[kChaChaWords];
+    if (s.generator == Generator::chacha20) {
+        const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
+        chacha20_setup(state, s.key, s.stream);
+        state[12] = static_cast<std::uint32_t>(block);
+        state[13] = static_cast<std::uint32_t>(block >> 32);
+        chacha20_block(state);
+    }
+    for (int k = 0; k < 4; ++k) {
+        std::uint32_t words[4];
+        if (s.generator == Generator::chacha20)
+            for (int i = 0; i < 4; ++i) words[i] = state[4 * k + i];
+        else
+            lane_words(s, tile, lane, k, words);
+        pairs[k] = normal_pair<Real>(words[0], words[1], words[2], words[3]);
+    }
+}
+
+}  // namespace tightdp::random
