@@ -2,8 +2,8 @@
 
     python bench/cuda.py [--settings 1000000]
 
-Clip and noise against a device-to-device copy of the same array, flat torch, Opacus (if installed); the sweep of epsilons
-in certified settings a second. Contenders are interleaved; figures are medians and ratios of medians.
+Clip and noise against a device-to-device copy of the same array, flat torch, Opacus (if installed); the sweep of
+epsilons in certified settings a second. Contenders are interleaved; figures are medians and ratios of medians.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def sweep(n):
         served = found[2].mean()
         width = np.median(((found[1] - found[0]) / np.maximum(found[1], 1e-300))[found[2] > 0])
         print(
-            f"\nsweep of {n} settings at tolerance {tolerance:g}, copies included: {statistics.median(rates):,.0f} a second,"
-            f" {served:.2%} certified on the device, median relative width {width:.1e}"
+            f"\nsweep of {n} settings at tolerance {tolerance:g}, copies included:"
+            f" {statistics.median(rates):,.0f} a second, {served:.2%} certified on the device, median relative width {width:.1e}"
         )
 
 

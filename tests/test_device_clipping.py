@@ -43,8 +43,8 @@ def both(rows, **options):
 def agree(device, cpu, rows, largest):
     (sums, norms), (expected, expected_norms) = device, cpu
     np.testing.assert_allclose(norms, expected_norms, rtol=1e-13)
-    # Each addend is at most the bound and rounds twice in the row's precision; so does the sum at the end. In double the
-    # factor stays under the bound by the longest chain of additions, here 4096 columns of a lane and a few more.
+    # Each addend is at most the bound and rounds twice in the row's precision; so does the sum at the end. In double
+    # the factor stays under the bound by the longest chain of additions, here 4096 columns of a lane and a few more.
     unit = 4120 * 2**-53 if sums.dtype == np.float64 else 2**-23
     assert np.isfinite(sums).all()
     np.testing.assert_allclose(sums, expected, rtol=2 * unit, atol=4 * unit * largest * max(1, rows) + 1e-300)

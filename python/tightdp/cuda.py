@@ -131,7 +131,7 @@ def clip(
     """``clipped_sum`` and ``clip_and_noise`` (gradients.py) for arrays on a device -> sum, norms, both there.
 
     What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
-    for: an example whose weight is no finite number in [0, 1e30] adds nothing.
+    for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing.
     """
     from .gradients import group_bounds
 
@@ -158,7 +158,7 @@ def clip(
     columns = sum(a.row_size for a in arrays)
     if columns == 0:
         raise ValueError("grads must have at least one column")
-    w = library.doubles("weights", weights, (batch,), 0.0, 1e30)
+    w = library.doubles("weights", weights, (batch,), 0.0, math.inf)
     middle = library.doubles("center", center, (columns,), -math.inf, math.inf)
     width = library.doubles("scale", scale, (columns,), 1e-300, math.inf)
     inverse = None if width is None else 1.0 / width
@@ -169,7 +169,7 @@ def clip(
     outs = _outputs(out, shapes, is_list, first.device) or [library.empty(s, out_dtype) for s in shapes]
     parts = group_bounds(len(shapes), max_norm, groups)
     for _, bound in parts:
-        low, high = (1e-100, 1e100) if first.dtype == "float64" else (1e-30, 1e30)
+        low, high = (1e-100, 1e100) if first.dtype == "float64" else (1e-25, 1e25)
         if not low <= bound <= high:
             raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
     deviation = noise_multiplier * math.hypot(*(bound for _, bound in parts))

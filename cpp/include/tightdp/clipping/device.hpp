@@ -121,8 +121,8 @@ TIGHTDP_HD inline double row_factor(const DeviceClip& clip, long row, double squ
     const double norm = square < HUGE_VAL ? std::sqrt(square) : norm_of_large<T>(clip, row);
     if (clip.norms) clip.norms[row] = norm;
     const double weight = clip.weights ? clip.weights[row] : 1.0;
-    // Weights in device memory were not looked at by the host: one that is no weight adds nothing.
-    if (!(weight >= 0 && weight <= 1e30)) return 0;
+    // Weights in device memory were not looked at by the host: one out of range adds nothing.
+    if (!(weight >= 0 && weight * clip.max_norm <= (clip.rounding.to_single ? 1e25 : 1e100))) return 0;
     return clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, clip.rounding);
 }
 
