@@ -130,7 +130,8 @@ def sweep(n):
         width = np.median(((found[1] - found[0]) / np.maximum(found[1], 1e-300))[found[2] > 0])
         print(
             f"\nsweep of {n} settings at tolerance {tolerance:g}, copies included:"
-            f" {statistics.median(rates):,.0f} a second, {served:.2%} certified on the device, median relative width {width:.1e}"
+            f" {statistics.median(rates):,.0f} a second,"
+            f" {served:.2%} certified on the device, median relative width {width:.1e}"
         )
 
 
