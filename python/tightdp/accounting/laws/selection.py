@@ -75,7 +75,7 @@ def worst_case(eta: float, count: int) -> tuple[Array, Array]:
     """Losses -count eta, ..., count eta and upper bounds of the adversary's delta there, convex in e^eps between."""
     n = cells(eta, count)
     assert n, "refused before"
-    losses: Array = np.arange(-count * n, count * n + 1) * (eta / n)
+    losses = np.arange(-count * n, count * n + 1, dtype=np.float64) * (eta / n)
     curve = _core.worst_selections(eta, count, n)
     losses.flags.writeable = curve.flags.writeable = False
     return losses, curve
