@@ -56,13 +56,13 @@ def powers(f, degree: int) -> list[mp.mpf]:
 
 
 def main() -> None:
-    for name, f, degree in (("kRatio", scaled_ratio, RATIO_DEGREE), ("kSlope", scaled_slope, SLOPE_DEGREE)):
+    for name, f, degree in (("kMillsRatio", scaled_ratio, RATIO_DEGREE), ("kMillsSlope", scaled_slope, SLOPE_DEGREE)):
         c = powers(f, degree)
         y = [mp.mpf(i) / 1000 for i in range(-1000, 1000)]
         worst = max(abs(mp.polyval(c[::-1], v) / f(v) - 1) for v in y)
         print(f"// {name}: truncated at degree {degree}, error {mp.nstr(worst, 3)}")
-        print(f"inline constexpr double {name}[] = {{")
-        print(",\n".join(f"    {float(v).hex()}" for v in c) + "};")
+        print(f"inline constexpr Coefficients<{len(c)}> {name}{{{{")
+        print(",\n".join(f"    {float(v).hex()}" for v in c) + "}};")
 
 
 if __name__ == "__main__":

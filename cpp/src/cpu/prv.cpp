@@ -70,6 +70,8 @@ std::optional<Composed> compose(const std::vector<Part>& parts, Moments& moments
     return composed;
 }
 
+std::string whole(double x) { return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19))); }
+
 // delta without the failures: (delta - f)/(1 - f), for either end of f.
 double without(double delta, double failure) {
     return (delta - failure) / (1 - failure);
@@ -78,9 +80,8 @@ double without(double delta, double failure) {
 }  // namespace
 
 TooLarge::TooLarge(double needed, double allowed)
-    : std::runtime_error(
-          "the prv engine needs " + std::to_string(static_cast<std::uint64_t>(std::min(needed, 1e19))) +
-          " bytes, max_bytes is " + std::to_string(static_cast<std::uint64_t>(std::min(allowed, 1e19)))),
+    : std::runtime_error("the prv engine needs " + whole(needed) + " bytes, max_bytes is " + whole(allowed) +
+                         "; a larger eps_error needs fewer"),
       bytes(needed) {}
 
 Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request) {

@@ -13,13 +13,13 @@ constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
 // Beyond this loss ln((e^y - 1 + q)/q) = y - ln q to 5e-18, and e^y need not be formed.
 constexpr double kFar = 40;
 
-// sum of kMillsRatio[4 i + first] y4^i
+// sum of kMillsRatio.c[4 i + first] y4^i
 template <int First>
 TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
-    constexpr int n = sizeof(kMillsRatio) / sizeof(double), top = First + (n - 1 - First) / 4 * 4;
-    Vec sum = splat(kMillsRatio[top]);
+    constexpr int n = kMillsRatio.size, top = First + (n - 1 - First) / 4 * 4;
+    Vec sum = splat(kMillsRatio.c[top]);
 #pragma GCC unroll 8
-    for (int i = top - 4; i >= 0; i -= 4) sum = sum * y4 + kMillsRatio[i];
+    for (int i = top - 4; i >= 0; i -= 4) sum = sum * y4 + kMillsRatio.c[i];
     return sum;
 }
 
