@@ -23,7 +23,7 @@ struct Rounding {
 // of exact squares in double, whose error the second term covers for any number of columns that fits in
 // memory.
 TIGHTDP_HD inline Rounding single_rounding() noexcept {
-    return {0x1p-24 + 0x1p-36, true};
+    return {0x1p-24 + 0x1p-36, true, 0.0};
 }
 
 // float64, and any row that is centred or scaled: a chain of at most `longest_chain` additions and three more
