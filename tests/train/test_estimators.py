@@ -46,7 +46,7 @@ def test_epsilon_and_delta_are_met_and_used_up(blobs, algorithm):
 
 
 def test_noisy_gd_is_one_gaussian(blobs):
-    clf = LogisticRegression(NoisyGD(steps=9, noise_multiplier=6.0), delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(NoisyGD(steps=9, noise_multiplier=6.0, center=0), delta=1e-5, random_state=0).fit(*blobs)
     one = dp.Gaussian(2.0).epsilon(1e-5)
     assert clf.privacy_.upper == pytest.approx(one.upper, rel=1e-9)
 
@@ -61,7 +61,7 @@ def test_empty_batches_still_release_noise(blobs):
 def test_the_divisor_is_public(blobs, monkeypatch):
     """Twice the public size at the same noise: the same sums over twice the divisor, so steps half as long."""
     X, y = blobs
-    algorithm = NoisyGD(steps=1, noise_multiplier=1.0, learning_rate=1.0, momentum=0.0)
+    algorithm = NoisyGD(steps=1, noise_multiplier=1.0, learning_rate=1.0, momentum=0.0, center=0)
     once, twice = (
         LogisticRegression(algorithm, delta=1e-5, public_size=n, random_state=0).fit(X, y) for n in (1500, 3000)
     )
@@ -106,7 +106,7 @@ def test_a_nan_record_is_neither_refused_nor_revealed(blobs):
 def test_callback_counts_releases(blobs):
     seen = []
     settings = {"epsilon": 1.0, "delta": 1e-5, "callback": lambda done, total: seen.append((done, total))}
-    LogisticRegression(NoisyGD(steps=3), **settings).fit(*blobs)
+    LogisticRegression(NoisyGD(steps=3, center=0), **settings).fit(*blobs)
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

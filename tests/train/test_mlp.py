@@ -60,7 +60,7 @@ def test_ghost_norms_are_those_of_the_public_kernel():
 
 
 def test_one_layer_is_the_linear_model(blobs):
-    algorithm = NoisyGD(noise_multiplier=5.0, steps=20, learning_rate=1.0)
+    algorithm = NoisyGD(noise_multiplier=5.0, steps=20, learning_rate=1.0, center=0)
     plain = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(*blobs)
     layered = MLPClassifier(algorithm, delta=1e-5, hidden_layer_sizes=(), random_state=0).fit(*blobs)
     np.testing.assert_allclose(layered._w, plain._w, rtol=1e-12)

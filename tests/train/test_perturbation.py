@@ -25,7 +25,7 @@ def setting(loss, classes, n=60, d=3, lam=0.01, max_norm=1.0, seed=0):
     g = np.random.default_rng(seed)
     X, y = 2 * g.normal(size=(n, d)), g.integers(0, classes, n)
     model = LinearModel(d, loss)
-    public = Public(n, model.size, lam, loss)
+    public = Public(n, model.size, lam, model)
     return X, y, model, public, objective(public, max_norm)
 
 
@@ -98,7 +98,7 @@ def test_objective_perturbation_is_charged_its_target(blobs, estimator):
 
 
 def test_objective_perturbation_raises_the_convexity_where_curvature_would_cost_over_half():
-    public = Public(100, 2, 1e-9, Logistic())
+    public = Public(100, 2, 1e-9, LinearModel(1, Logistic()))
     assert objective(public, 1.0).convexity == pytest.approx(1e-7)
     assert np.log1p(0.25 / ObjectivePerturbation().objective(public, 0.1).convexity) == pytest.approx(0.05)
 
@@ -143,6 +143,6 @@ def test_objective_perturbation_needs_two_classes_and_an_epsilon(blobs):
 
 def test_the_slack_is_covered(blobs):
     _, y = blobs
-    public = Public(len(y), 5, 0.01, Logistic())
+    public = Public(len(y), 5, 0.01, LinearModel(4, Logistic()))
     f = objective(public, 1.0)
     assert f.slack == pytest.approx(SLACK / (0.01 * len(y)))

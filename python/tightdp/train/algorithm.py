@@ -10,13 +10,15 @@ from .gate import Gate
 from .model import Vector
 from .oracle import Oracle, Public
 
+Run = Callable[[Oracle, Gate, Vector], Vector]
+"""(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+
 
 class Plan(NamedTuple):
     """Made before any record is looked at."""
 
     budget: Budget
-    run: Callable[[Oracle, Gate, Vector], Vector]
-    """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+    run: Run
     releases: int | None = None
     """How many releases there will be; None when that depends on them."""
 

@@ -15,12 +15,13 @@ from ..mechanisms import Gaussian, PoissonSampled
 from .algorithm import Plan
 from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
+from .centering import center_noise, centered, movable
 from .gate import Gate
 from .model import Vector
 from .optimizers import SGD, Optimizer
 from .oracle import Oracle, Public
 from .reach import total_length
-from .settings import checked, optional
+from .settings import below_one, checked, optional
 
 FRACTION = 0.02
 """Sampling probability by default: 20 epochs are then 1,000 steps, short enough ones for step lengths not to
@@ -45,9 +46,11 @@ class DPSGD:
         follows from ``spread``
     spread : standard deviation that noise alone would give each weight by the last step (``reach.py``); None for a
         default that depends on public facts alone
+    center : as for ``NoisyGD``, but 0 by default
     average : the share of last iterates whose mean is returned; 0 returns the last one
 
-    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record.
+    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians (and the Gaussian of the centre), add/remove one
+    record.
     """
 
     batch_size: float | None = None
@@ -56,26 +59,30 @@ class DPSGD:
     noise_multiplier: float | None = None
     optimizer: Optimizer | None = None
     spread: float | None = None
+    center: float = 0.0
     average: float = 0.5
 
     def __post_init__(self) -> None:
         checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
-        checked(self, spread=optional(_check.positive))
+        checked(self, spread=optional(_check.positive), center=below_one)
 
     def plan(self, public: Public, target: Target) -> Plan:
         q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
         expected = q * public.records
 
+        share = self.center if movable(public) else 0.0
+
         def releases(noise: float) -> Composition:
-            return PoissonSampled(Gaussian(noise), q) * steps
+            descent = PoissonSampled(Gaussian(noise), q) * steps
+            return descent + Gaussian(center_noise(noise, q, steps, share)) if share else descent
 
         noise = noise_for(releases, self.noise_multiplier, target)
         length = total_length(public, expected * math.sqrt(steps) / noise, self.max_norm, self.spread)
         optimizer = SGD(length / steps) if self.optimizer is None else self.optimizer
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
             for _ in range(steps):
                 total = gate.gaussian(oracle.gradient_sum(w, self.max_norm, sampling_probability=q), noise).value
@@ -83,4 +90,5 @@ class DPSGD:
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(releases(noise)), run, steps)
+        run = centered(descend, center_noise(noise, q, steps, share)) if share else descend
+        return Plan(FixedPlan(releases(noise)), run, steps + bool(share))

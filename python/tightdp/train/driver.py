@@ -74,7 +74,7 @@ def fit(
     source = seeded(random_state)
     records = _records(X, y)
     size = len(records) if public_size is None else _check.count("public_size", public_size)
-    public = Public(size, model.size, regularization, model.loss if isinstance(model, LinearModel) else None)
+    public = Public(size, model.size, regularization, model if isinstance(model, LinearModel) else None)
     plan = algorithm.plan(public, target)
     progress = None if callback is None else lambda done: callback(done, plan.releases)
     gate = Gate(plan.budget, source, progress)

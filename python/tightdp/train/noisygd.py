@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check
+from ..accounting.composition import Composition
 from ..mechanisms import Gaussian
 from .algorithm import Plan
 from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
+from .centering import center_noise, centered, movable
 from .gate import Gate
 from .model import Vector
 from .optimizers import SGD
@@ -48,12 +50,14 @@ class NoisyGD:
     steps : number of releases; None for one per 8 of that length, within [20, 150]
     momentum : in [0, 1); None for what keeps the learning rate under 2, within [0.7, 0.95]
     learning_rate : None for (total length) / steps * (1 - momentum); on the mean clipped gradient
+    center : the share of the budget (as mu^2) for the mean of the features, which is then subtracted from them: smaller
+        gradients, hence less noise for the same clipping. 0 to leave it. Only for linear models with an intercept
     average : the share of last iterates whose mean is returned; 0 returns the last one
     noise_multiplier : noise over ``max_norm`` in each step; None to have it follow from the estimator's epsilon and
         delta
 
-    Guarantee: that of one Gaussian of multiplier noise_multiplier / sqrt(steps), add/remove one record. All defaults
-    depend on public facts alone.
+    Guarantee: that of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one record.
+    All defaults depend on public facts alone.
     """
 
     max_norm: float = 1.0
@@ -61,11 +65,12 @@ class NoisyGD:
     steps: int | None = None
     momentum: float | None = None
     learning_rate: float | None = None
+    center: float = 0.05
     average: float = 0.5
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=_check.positive, average=_check.closed_unit)
+        checked(self, max_norm=_check.positive, center=below_one, average=_check.closed_unit)
         checked(self, spread=optional(_check.positive), steps=optional(_check.count), momentum=optional(below_one))
         checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
 
@@ -73,10 +78,16 @@ class NoisyGD:
         def length(total: float) -> float:
             return total_length(public, public.records / total, self.max_norm, self.spread)
 
+        share = self.center if movable(public) else 0.0
+
+        def releases(noise: float, steps: int) -> Composition:
+            descent = Gaussian(noise) * steps
+            return descent + Gaussian(center_noise(noise, 1.0, steps, share)) if share else descent
+
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = noise_for(Gaussian, self.noise_multiplier, target)
+            total = noise_for(lambda noise: releases(noise, 1), self.noise_multiplier, target)
             steps = self.steps or _within(length(total) / STRIDE)
-            noise = noise_for(lambda each: Gaussian(each) * steps, self.noise_multiplier, target)
+            noise = noise_for(lambda noise: releases(noise, steps), self.noise_multiplier, target)
         else:
             noise = self.noise_multiplier
             steps = self.steps or _enough(lambda k: k * STRIDE >= length(noise / math.sqrt(k)))
@@ -85,7 +96,7 @@ class NoisyGD:
         momentum = float(np.clip(1 - LONGEST / stride, 0.7, 0.95)) if self.momentum is None else self.momentum
         rate = stride * (1 - momentum) if self.learning_rate is None else self.learning_rate
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             step, iterates = SGD(rate, momentum).stepper(public.size), TailMean(steps, self.average)
             for _ in range(steps):
                 total = gate.gaussian(oracle.gradient_sum(w, self.max_norm), noise).value
@@ -93,7 +104,8 @@ class NoisyGD:
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(Gaussian(noise) * steps), run, steps)
+        run = centered(descend, center_noise(noise, 1.0, steps, share)) if share else descend
+        return Plan(FixedPlan(releases(noise, steps)), run, steps + bool(share))
 
 
 def _within(steps: float) -> int:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .linear import Loss
-from .model import Gradients, Model, Vector
+from .linear import LinearModel, Loss
+from .model import Gradients, Model, Vector, clip_weights
 from .records import Records
 from .sampling import Source, poisson_sample
 
@@ -47,8 +47,13 @@ class Public:
     """Length of the parameter vector."""
     regularization: float = 0.0
     """lambda: the objective is (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
-    loss: Loss | None = None
-    """The loss of a linear model, for algorithms that rest on its constants; None for other models."""
+    linear: LinearModel | None = None
+    """The model if it is linear, for algorithms that rest on its form; None for other models."""
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss of a linear model."""
+        return None if self.linear is None else self.linear.loss
 
 
 class Oracle:
@@ -96,6 +101,23 @@ class Oracle:
             return self.gradients(w, records).clipped_sum(max_norm, center, scale)
 
         return Query((self.public.size,), max_norm, sampling_probability, evaluate)
+
+    def feature_sum(self, max_norm: float) -> Query:
+        """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
+
+        def evaluate(source: Source) -> Vector:
+            _, records = self.batch(source, 1.0)
+            weights = clip_weights(records.squared_norms, records.valid, max_norm)
+            return np.asarray(weights @ records.features, dtype=np.float64)
+
+        return Query((self._records.features.shape[1],), max_norm, 1.0, evaluate)
+
+    def centered(self, center: Vector) -> Oracle:
+        """An oracle over the same records with ``center`` subtracted from their features: a public function of a
+        record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
+        old = self._records
+        moved = np.subtract(old.features, center, dtype=old.features.dtype, casting="same_kind")
+        return Oracle(self.model, Records(moved, old.targets, old.valid & np.isfinite(moved).all(axis=1)), self.public)
 
     def norm_sum(self, w: Vector, max_norm: float, *, sampling_probability: float = 1.0) -> Query:
         """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
