@@ -1,4 +1,4 @@
-"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | lint.
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | lint | cuda.
 
 Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv and build/ beside this file; the environment
 variable TIGHTDP_VENV names another place for the environment.
@@ -8,6 +8,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
@@ -24,17 +25,17 @@ def run(*command: str | Path) -> None:
         sys.exit(code)
 
 
-def install(extras: str) -> None:
-    """An environment with the package, built from this folder, and the extras."""
+def pip(*arguments: str) -> None:
+    """pip in an environment that is made on first use."""
     if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
         print(f"+ venv {VENV}", flush=True)
         venv.create(VENV, with_pip=True)
-    run(BIN / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f".[{extras}]")
+    run(BIN / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
 
 
 def demo() -> None:
     """A certified epsilon, and a private model on real data that scikit-learn ships."""
-    install("train")
+    pip("install", ".[train]")
     run(BIN / "tightdp", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
         "--steps", "14000", "--delta", "1e-5")  # fmt: skip
     run(BIN / "python", "examples/digits.py")
@@ -42,19 +43,25 @@ def demo() -> None:
 
 def test() -> None:
     """Every test that this machine can run."""
-    install("test")
+    pip("install", ".[test]")
     run(BIN / "python", "-m", "pytest", "-q")
 
 
 def lint() -> None:
     """Style and types."""
-    install("dev")
+    pip("install", "ruff", "mypy", "numpy")
     run(BIN / "ruff", "check", ".")
     run(BIN / "mypy")
 
 
+def cuda() -> None:
+    """Compiles the CUDA module for every architecture; needs nvcc, and no device."""
+    with tempfile.TemporaryDirectory() as wheels:
+        pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, "-Ccmake.define.TIGHTDP_CUDA=ON")
+
+
 def main() -> None:
-    jobs = {job.__name__: job for job in (demo, test, lint)}
+    jobs = {job.__name__: job for job in (demo, test, lint, cuda)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
     jobs[parser.parse_args().job]()
