@@ -22,7 +22,7 @@ _NOISE = 1e-13
 
 
 class Lattice(NamedTuple):
-    """A dominating measure: ``masses`` on the losses (i - n/2) h, ``beyond`` at infinity; 1 in all but for rounding up."""
+    """A dominating measure: ``masses`` on the losses (i - n/2) h, ``beyond`` at infinity; in all 1, rounded up."""
 
     masses: Array
     beyond: float
