@@ -29,7 +29,7 @@ def losses(w, X, y):
 
 
 @pytest.mark.parametrize(
-    "algorithm", [NoisyGD(steps=30, learning_rate=1.0, center=0), DPSGD(epochs=3), DPAGD(selections=20)]
+    "algorithm", [NoisyGD(steps=30, learning_rate=1.0, center=0), DPSGD(epochs=3), DPAGD(selections=20, center=0)]
 )
 def test_a_callable_is_trained_as_the_ghost_form_is(blobs, algorithm):
     """Materialised gradients through the fused kernel against |r| |x|: the same releases, the same parameters."""

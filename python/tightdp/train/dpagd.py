@@ -10,6 +10,7 @@ through zCDP alone."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..accounting.filters import BudgetExceeded
 from ..mechanisms import BoundedRange, PureDP
 from .algorithm import Plan
 from .budget import Caps, Target, noise_for
+from .centering import centered, movable
 from .gate import Gate
 from .model import Vector
 from .oracle import Oracle, Public, Query
@@ -41,6 +43,7 @@ class DPAGD:
     every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
     growth : by what part the budget of a gradient grows when no step wins
     momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
+    center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
     noise : "gumbel", or "laplace" as printed
     batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
         is the unamplified one, which stays valid
@@ -60,6 +63,7 @@ class DPAGD:
     stretch: float = 0.1
     growth: float = 0.3
     momentum: float = 0.8
+    center: float = 0.05
     noise: str = "gumbel"
     batch_size: float | None = None
     noise_multiplier: float | None = None
@@ -67,7 +71,7 @@ class DPAGD:
     def __post_init__(self) -> None:
         checked(self, selections=_check.count, candidates=_check.count, every=_check.count, share=_check.open_unit)
         checked(self, max_norm=_check.positive, max_loss=_check.positive, max_step=_check.positive)
-        checked(self, stretch=_check.nonnegative, growth=_check.positive, momentum=below_one)
+        checked(self, stretch=_check.nonnegative, growth=_check.positive, momentum=below_one, center=below_one)
         checked(self, batch_size=optional(_check.positive), noise_multiplier=optional(_check.positive))
         _check.choice("noise", self.noise, ("gumbel", "laplace"))
 
@@ -89,9 +93,13 @@ class DPAGD:
         selection = self._selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return _Descent(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
 
+        if self.center and movable(public):
+            run = centered(descend, noise_multiplier / math.sqrt(self.center * self.selections))
+        else:
+            run = descend
         return Plan(self._caps(noise_multiplier), run)
 
 
