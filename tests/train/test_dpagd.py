@@ -32,6 +32,16 @@ def test_the_account_is_that_of_the_caps(blobs, noise):
     assert sum(g.noise_multiplier**-2 for g in gradients) <= 12 / 40**2 * (1 + 1e-12)
 
 
+def test_the_mean_of_the_features_is_paid_from_the_gradients_cap(blobs):
+    algorithm = DPAGD(selections=50, noise_multiplier=40.0, center=0.1)
+    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(*blobs)
+    assert clf.history_[0] == dp.Gaussian(40 / np.sqrt(0.1 * 50))
+    gradients = [m for m in clf.history_ if isinstance(m, dp.Gaussian)]
+    assert sum(g.noise_multiplier**-2 for g in gradients) <= 50 / 40**2 * (1 + 1e-12)
+    plain = DPAGD(selections=50, noise_multiplier=40.0, center=0)
+    assert clf.charged_ == LogisticRegression(plain, delta=1e-5).fit(*blobs).charged_
+
+
 def test_shares_of_the_budget():
     """share = 1/5 means selections cost a quarter of what gradients do, in zCDP, with either noise."""
     gradients = 10 / (2 * 30.0**2)
@@ -47,7 +57,7 @@ def test_it_learns_and_meets_the_target(blobs):
 
 
 def test_poisson_batches(blobs):
-    clf = fit(blobs, batch_size=300)
+    clf = fit(blobs, batch_size=300, center=0)
     assert {type(m) for m in clf.history_} == {dp.PoissonSampled}
     assert {m.sampling_probability for m in clf.history_} == {0.2}
     assert clf.score(*blobs) > 0.9

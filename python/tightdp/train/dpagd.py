@@ -55,7 +55,7 @@ class DPAGD:
 
     selections: int = 100
     share: float = 0.15
-    max_norm: float = 1.4
+    max_norm: float = 1.2
     max_loss: float = 3.0
     candidates: int = 20
     max_step: float = 0.5
