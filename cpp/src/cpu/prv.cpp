@@ -89,7 +89,7 @@ Answer epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     Answer answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
     if (delta < merged.failure.lower) answer.lower = HUGE_VAL;
     if (delta <= merged.failure.upper) return answer;
-    const double small = below(without(delta, merged.failure.upper));
+    const double small = without(delta, merged.failure.upper) * (1 - 8 * u);
     const double large = std::min(1.0, without(delta, merged.failure.lower) * (1 + 8 * u));
     if (merged.parts.empty()) {
         answer.upper = 0;

@@ -184,7 +184,7 @@ double edge_error(const Law& law, const Support& s) {
                           [&](const GaussianLaw& l) {
                               const double z = reach / l.mu + l.mu;
                               return kMillsAtZero * tail_error(z) * l.mu +
-                                     (8 * u + l.spread) * (reach + l.mu * l.mu);
+                                     (8 * u + l.spread) * (reach + 2 * l.mu * l.mu);
                           },
                           [&](const SampledLaw& l) {
                               // t and z at the ends of the support, where they are largest; past 40 a tail is
