@@ -33,7 +33,9 @@ import datasets
 
 from tightdp.train import (
     DPAGD,
+    DPIS,
     DPSGD,
+    AdaCliP,
     LinearSVC,
     LogisticRegression,
     NoisyGD,
@@ -51,9 +53,12 @@ PRINTED = DPAGD(
 37 times as much zCDP for the former (share), and its total zCDP pays for 380 such iterations, whatever epsilon."""
 ALGORITHMS = {
     "NoisyGD": NoisyGD(),
+    "NoisyGD plain": NoisyGD(center=0.0),
     "DP-SGD": DPSGD(),
     "DP-AGD": DPAGD(),
     "DP-AGD printed": PRINTED,
+    "AdaCliP": AdaCliP(),
+    "DPIS": DPIS(),
     "ObjPert": ObjectivePerturbation(),
     "OutPert": OutputPerturbation(),
 }
