@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import data
@@ -38,34 +39,46 @@ def idx(file: Path) -> np.ndarray:
 
 
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, d) in [0, 1] and y in {0, 1} of "adult" (108 features), "bank" (32) or "ipums-br" (52)."""
+    """X (n, d) in [0, 1] and y in {0, 1} of "adult" (d = 108), "bank" (32), "ipums-br" (52) or "kddcup99" (118)."""
     if name == "adult":
-        return _adult()
+        return _mixed(_adult_columns(), "income", lambda v: v.rstrip(".") == ">50K", ADULT_NUMBERS)
+    if name == "kddcup99":
+        columns = _columns(data.get(name)["kddcup99-10percent.csv.gz"], header=False)
+        texts = {"1", "2", "3"}  # protocol, service, flag
+        return _mixed(columns, "41", lambda v: v != "normal.", set(columns) - texts)
     file = data.get(name)
     with gzip.open(next(iter(file.values())), "rt") as text:
         rows = np.loadtxt(text)
     return _scaled(rows[:, :-1]).astype(np.float32), (rows[:, -1] > 0).astype(np.int64)
 
 
-def _adult() -> tuple[np.ndarray, np.ndarray]:
-    columns = _adult_columns()
-    labels = np.array([v.rstrip(".") == ">50K" for v in columns.pop("income")]).astype(np.int64)
+def _mixed(
+    columns: dict[str, list[str]], label: str, positive: Callable[[str], bool], numbers: Collection[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Named columns scaled, all others one-hot."""
+    labels = np.array([positive(v) for v in columns.pop(label)]).astype(np.int64)
     columns.pop("split", None)
     blocks = []
     for column, values in columns.items():
-        if column in ADULT_NUMBERS:
-            blocks.append(_scaled(np.array(values, dtype=np.float64)[:, None]))
+        if column in numbers:
+            blocks.append(_scaled(np.array(values, dtype=np.float64)[:, None]).astype(np.float32))
         else:
             text = np.array(values)
-            blocks.append(text[:, None] == np.unique(text))
-    return np.column_stack(blocks).astype(np.float32), labels
+            blocks.append((text[:, None] == np.unique(text)).astype(np.float32))
+    return np.column_stack(blocks), labels
+
+
+def _columns(file: Path, header: bool = True) -> dict[str, list[str]]:
+    """A gzipped CSV file, column by column, under the header's names or "0", "1", ..."""
+    with gzip.open(file, "rt", newline="") as text:
+        columns = [list(cells) for cells in zip(*csv.reader(text), strict=True)]
+    names = [cells.pop(0) for cells in columns] if header else [str(i) for i in range(len(columns))]
+    return dict(zip(names, columns, strict=True))
 
 
 def _adult_columns() -> dict[str, list[str]]:
     if data.have("adult-csv"):
-        with gzip.open(data.get("adult-csv")["adult.csv.gz"], "rt", newline="") as text:
-            rows = list(csv.DictReader(text))
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return _columns(data.get("adult-csv")["adult.csv.gz"])
     try:
         import pandas as pd
 
