@@ -13,13 +13,11 @@ from .. import _check
 from ..accounting.composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from .algorithm import Plan
-from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
-from .gate import Gate
-from .model import Vector
+from .descent import descent
 from .optimizers import SGD, Optimizer
-from .oracle import Oracle, Public
+from .oracle import Public
 from .reach import total_length
 from .settings import below_one, checked, optional
 
@@ -70,25 +68,17 @@ class DPSGD:
     def plan(self, public: Public, target: Target) -> Plan:
         q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
-        expected = q * public.records
 
         share = self.center if movable(public) else 0.0
 
         def releases(noise: float) -> Composition:
-            descent = PoissonSampled(Gaussian(noise), q) * steps
-            return descent + Gaussian(center_noise(noise, q, steps, share)) if share else descent
+            sampled = PoissonSampled(Gaussian(noise), q) * steps
+            return sampled + Gaussian(center_noise(noise, q, steps, share)) if share else sampled
 
         noise = noise_for(releases, self.noise_multiplier, target)
-        length = total_length(public, expected * math.sqrt(steps) / noise, self.max_norm, self.spread)
+        length = total_length(public, q * public.records * math.sqrt(steps) / noise, self.max_norm, self.spread)
         optimizer = SGD(length / steps) if self.optimizer is None else self.optimizer
 
-        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
-            for _ in range(steps):
-                total = gate.gaussian(oracle.gradient_sum(w, self.max_norm, sampling_probability=q), noise).value
-                w = step(w, total / expected + public.regularization * w)
-                iterates.add(w)
-            return iterates.mean()
-
+        descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = centered(descend, center_noise(noise, q, steps, share)) if share else descend
         return Plan(FixedPlan(releases(noise)), run, steps + bool(share))

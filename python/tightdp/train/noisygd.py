@@ -16,13 +16,11 @@ from .. import _check
 from ..accounting.composition import Composition
 from ..mechanisms import Gaussian
 from .algorithm import Plan
-from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
-from .gate import Gate
-from .model import Vector
+from .descent import descent
 from .optimizers import SGD
-from .oracle import Oracle, Public
+from .oracle import Public
 from .reach import total_length
 from .settings import below_one, checked, optional
 
@@ -81,8 +79,8 @@ class NoisyGD:
         share = self.center if movable(public) else 0.0
 
         def releases(noise: float, steps: int) -> Composition:
-            descent = Gaussian(noise) * steps
-            return descent + Gaussian(center_noise(noise, 1.0, steps, share)) if share else descent
+            full = Gaussian(noise) * steps
+            return full + Gaussian(center_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
             total = noise_for(lambda noise: releases(noise, 1), self.noise_multiplier, target)
@@ -96,14 +94,7 @@ class NoisyGD:
         momentum = float(np.clip(1 - LONGEST / stride, 0.7, 0.95)) if self.momentum is None else self.momentum
         rate = stride * (1 - momentum) if self.learning_rate is None else self.learning_rate
 
-        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            step, iterates = SGD(rate, momentum).stepper(public.size), TailMean(steps, self.average)
-            for _ in range(steps):
-                total = gate.gaussian(oracle.gradient_sum(w, self.max_norm), noise).value
-                w = step(w, total / public.records + public.regularization * w)
-                iterates.add(w)
-            return iterates.mean()
-
+        descend = descent(SGD(rate, momentum), steps, self.max_norm, noise, 1.0, self.average)
         run = centered(descend, center_noise(noise, 1.0, steps, share)) if share else descend
         return Plan(FixedPlan(releases(noise, steps)), run, steps + bool(share))
 
