@@ -26,6 +26,9 @@ from tightdp import _core
 
 MAX_NORM, NOISE_MULTIPLIER = 1.0, 1.0
 
+# Before each call, in seconds: OpenMP's idle threads spin for some 15 ms and would take a processor from the next.
+PAUSE = 0.03
+
 # Batch and parameter shapes: logistic regression, two small networks, one large layer.
 SHAPES: list[tuple[int, list[tuple[int, ...]]]] = [
     (256, [(10, 784), (10,)]),
@@ -142,6 +145,7 @@ def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, l
     for r in range(-2, rounds):
         for i in range(len(names)):
             name = names[(i + r) % len(names)]
+            time.sleep(PAUSE)
             start = time.perf_counter()
             calls[name]()
             elapsed = time.perf_counter() - start

@@ -20,14 +20,14 @@ struct Transform {
 };
 
 struct ClipKernels {
-    // sum of squares of `n` <= kTileColumns entries of a row, (g - a) / b under a transform. Prefetches the
-    // odd cache lines `ahead` bytes past what it reads; add_rows does the even ones, so that memory is kept
-    // busy throughout.
-    double (*squares)(const void* row, long n, long ahead, Transform transform);
-    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j]; prefetches from next[r] on
-    // unless null.
-    void (*add_rows)(double* sums, const void* const rows[kGroup], const double factors[kGroup], long n,
-                     bool fresh, const void* const next[kGroup], Transform transform);
+    // sum of squares of `n` <= kTileColumns entries of a row, (g - a) / b under a transform.
+    double (*squares)(const void* row, long n, Transform transform);
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], and, unless next is null,
+    // norms[r] += the sum of squares of next[r], in one sweep over the columns that also prefetches the n
+    // entries from soon[r] on.
+    void (*add)(double* sums, const void* const rows[kGroup], const double factors[kGroup], long n,
+                bool fresh, const void* const next[kGroup], double norms[kGroup],
+                const void* const soon[kGroup], Transform transform);
 };
 
 // out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null.

@@ -15,10 +15,6 @@
 namespace tightdp {
 namespace {
 
-// How far ahead of a first read to prefetch, in bytes, where the hardware's own prefetching stops at a page's
-// end. Between 4 KB and 16 KB there is no difference to measure.
-constexpr long kAhead = 8192;
-
 // Rows that add nothing stand for examples that are not finite, so that a NaN never meets a zero factor.
 alignas(64) constexpr double kZeroRow[kTileColumns] = {};
 
@@ -37,9 +33,10 @@ class Clipper {
     // State of a team of threads that share the columns of one range of rows.
     struct Team {
         SpinBarrier barrier;
-        // Partial sums of squares of two blocks in turn: [block parity][row][stripe].
-        AlignedArray partial;
-        explicit Team(std::size_t stripes) : partial(2 * kBlockRows * stripes) {}
+        // Sums of squares of a block's rows in each stripe, for two blocks in turn: [block
+        // parity][stripe][row].
+        AlignedArray squares;
+        explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 
     // Rows [begin, end), the stripes of `worker`. `sums`: one a column of the plan, or null where the rows
@@ -48,33 +45,33 @@ class Clipper {
     void run(Team& team, std::size_t begin, std::size_t end, int worker, int workers, double* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
-        const std::size_t first_tile = plan_.stripes[stripes.begin], last_tile = plan_.stripes[stripes.end];
+        const std::size_t last_tile = plan_.stripes[stripes.end] - 1;
         const BlockSize block = block_size(share_bytes(workers));
         Rows now, next;
         next.set(begin, std::min(end, begin + block.rows));
-        norms(next, team, 0, stripes);
+        norms(next, team, 0, stripes, block.rows);
         for (unsigned parity = 0;; parity ^= 1) {
             std::swap(now, next);
             team.barrier.wait(workers);
-            factors(now, team, parity, worker == 0);
+            factors(now, team, parity, block.rows, worker == 0);
             const bool last = now.end == end;
             next.set(now.end, std::min(end, now.end + block.rows));
             const bool overlap = block.pipelined && !last;
-            std::size_t stripe = stripes.begin;
-            if (overlap) zero(next, team, parity ^ 1, stripes);
-            for (std::size_t t = first_tile; t < last_tile; ++t) {
-                const ClipTile& tile = plan_.tiles[t];
-                alignas(64) double local[kTileColumns];
-                double* const to = sums ? sums + tile.first : local;
-                if (t == plan_.stripes[stripe + 1]) ++stripe;
-                add(now, tile, to, now.begin == begin, overlap ? &next : nullptr, block.pipelined);
+            for (std::size_t stripe = stripes.begin; stripe < stripes.end; ++stripe) {
+                double squares[kBlockRows] = {};
+                for (std::size_t t = plan_.stripes[stripe]; t < plan_.stripes[stripe + 1]; ++t) {
+                    const ClipTile& tile = plan_.tiles[t];
+                    alignas(64) double local[kTileColumns];
+                    double* const to = sums ? sums + tile.first : local;
+                    add(now, tile, to, now.begin == begin, overlap ? &next : nullptr, squares,
+                        plan_.tiles[std::min(t + 1, last_tile)]);
+                    if (last && finish) write(tile, to);
+                }
                 if (overlap)
-                    add_squares(next, tile, team, parity ^ 1, stripe,
-                                kTileColumns * static_cast<long>(size_));
-                if (last && finish) write(tile, to);
+                    std::copy_n(squares, next.count(), of_stripe(team, parity ^ 1, stripe, block.rows));
             }
             if (last) return;
-            if (!block.pipelined) norms(next, team, parity ^ 1, stripes);
+            if (!block.pipelined) norms(next, team, parity ^ 1, stripes, block.rows);
         }
     }
 
@@ -109,38 +106,31 @@ class Clipper {
         return r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
     }
 
-    double& partial(Team& team, unsigned parity, std::size_t row, std::size_t stripe) const noexcept {
-        return team.partial[(parity * kBlockRows + row) * plan_.stripe_count() + stripe];
-    }
-
-    void zero(const Rows& rows, Team& team, unsigned parity, Range stripes) const noexcept {
-        for (std::size_t i = 0; i < rows.count(); ++i)
-            for (std::size_t s = stripes.begin; s < stripes.end; ++s) partial(team, parity, i, s) = 0;
-    }
-
-    void add_squares(const Rows& rows, const ClipTile& tile, Team& team, unsigned parity, std::size_t stripe,
-                     long ahead) const noexcept {
-        for (std::size_t i = 0; i < rows.count(); ++i)
-            partial(team, parity, i, stripe) +=
-                kernels_.squares(at(rows.begin + i, tile), tile.columns, ahead, transform(tile));
+    double* of_stripe(Team& team, unsigned parity, std::size_t stripe,
+                      std::size_t block_rows) const noexcept {
+        return team.squares.data() + (parity * plan_.stripe_count() + stripe) * block_rows;
     }
 
     // Row by row, as the data lie in memory.
-    void norms(const Rows& rows, Team& team, unsigned parity, Range stripes) const noexcept {
-        zero(rows, team, parity, stripes);
+    void norms(const Rows& rows, Team& team, unsigned parity, Range stripes,
+               std::size_t block_rows) const noexcept {
         for (std::size_t i = 0; i < rows.count(); ++i)
-            for (std::size_t s = stripes.begin; s < stripes.end; ++s)
+            for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
+                double square = 0;
                 for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
                     const ClipTile& tile = plan_.tiles[t];
-                    partial(team, parity, i, s) +=
-                        kernels_.squares(at(rows.begin + i, tile), tile.columns, kAhead, transform(tile));
+                    square += kernels_.squares(at(rows.begin + i, tile), tile.columns, transform(tile));
                 }
+                of_stripe(team, parity, s, block_rows)[i] = square;
+            }
     }
 
-    void factors(Rows& rows, Team& team, unsigned parity, bool report) const noexcept {
+    void factors(Rows& rows, Team& team, unsigned parity, std::size_t block_rows,
+                 bool report) const noexcept {
         for (std::size_t i = 0; i < rows.count(); ++i) {
             double square = 0;
-            for (std::size_t s = 0; s < plan_.stripe_count(); ++s) square += partial(team, parity, i, s);
+            for (std::size_t s = 0; s < plan_.stripe_count(); ++s)
+                square += of_stripe(team, parity, s, block_rows)[i];
             const std::size_t row = rows.begin + i;
             const double norm = std::isfinite(square) ? std::sqrt(square) : norm_of_large(row);
             rows.factors[i] = clipping::clip_factor(norm, r_.max_norm, r_.weights ? r_.weights[row] : 1.0,
@@ -193,26 +183,27 @@ class Clipper {
         }
     }
 
-    // Adds the block's rows in groups of four. What is prefetched meanwhile: the same tile of the next block,
-    // or, where blocks are too long for the cache, the same rows a tile further on.
+    // Adds the block's rows in groups of four and takes the squares of the next block's, if any, on the way.
     void add(const Rows& rows, const ClipTile& tile, double* to, bool fresh, const Rows* next,
-             bool pipelined) const noexcept {
+             double* squares, const ClipTile& after) const noexcept {
         if (rows.count() == 0 && fresh) std::fill_n(to, tile.columns, 0.0);
         for (std::size_t g = 0; g < rows.count(); g += kGroup) {
-            const void *pieces[kGroup], *coming[kGroup];
+            const void *pieces[kGroup], *coming[kGroup], *soon[kGroup];
             double factor[kGroup];
             for (std::size_t i = 0; i < kGroup; ++i) {
                 const std::size_t row = g + i;
                 factor[i] = row < rows.count() ? rows.factors[row] : 0.0;
                 pieces[i] = factor[i] > 0 ? static_cast<const void*>(at(rows.begin + row, tile)) : kZeroRow;
-                coming[i] = pieces[i];
-                if (next && row < next->count())
-                    coming[i] = at(next->begin + row, tile) + kTileColumns * size_;
-                else if (!pipelined && factor[i] > 0)
-                    coming[i] = static_cast<const char*>(pieces[i]) + kTileColumns * size_;
+                coming[i] = soon[i] = kZeroRow;
+                if (next && row < next->count()) {
+                    coming[i] = at(next->begin + row, tile);
+                    soon[i] = at(next->begin + row, after);
+                } else if (factor[i] > 0) {
+                    soon[i] = at(rows.begin + row, after);
+                }
             }
-            kernels_.add_rows(to, pieces, factor, tile.columns, fresh && g == 0,
-                              next || !pipelined ? coming : nullptr, transform(tile));
+            kernels_.add(to, pieces, factor, tile.columns, fresh && g == 0,
+                         next && g < next->count() ? coming : nullptr, squares + g, soon, transform(tile));
         }
     }
 
@@ -258,17 +249,23 @@ void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper& cl
     std::vector<std::unique_ptr<Clipper::Team>> teams;
     for (int i = 0; i < wanted; ++i) teams.push_back(std::make_unique<Clipper::Team>(plan.stripe_count()));
     std::atomic<std::size_t> taken{0};
-    parallel(wanted, [&](int worker, int) {
+    SpinBarrier summed;
+    parallel(wanted, [&](int worker, int workers) {
         for (std::size_t c; (c = taken.fetch_add(1)) < chunks;) {
             const std::size_t begin = c * plan.chunk_rows,
                               end = std::min(request.rows, begin + plan.chunk_rows);
             clipper.run(*teams[worker], begin, end, 0, 1, sums.data() + c * plan.columns, false);
         }
+        summed.wait(workers);
+        const Range mine = share(plan.tiles.size(), 1, worker, workers);
+        for (std::size_t t = mine.begin; t < mine.end; ++t) {
+            const ClipTile& tile = plan.tiles[t];
+            double* const total = sums.data() + tile.first;
+            for (std::size_t c = 1; c < chunks; ++c)
+                for (long j = 0; j < tile.columns; ++j) total[j] += total[c * plan.columns + j];
+            clipper.write(tile, total);
+        }
     });
-    double* const total = sums.data();
-    for (std::size_t c = 1; c < chunks; ++c)
-        for (std::size_t j = 0; j < plan.columns; ++j) total[j] += sums[c * plan.columns + j];
-    for (const ClipTile& tile : plan.tiles) clipper.write(tile, total + tile.first);
 }
 
 }  // namespace
