@@ -13,6 +13,7 @@ void bind_prv(py::module_& m);
 void bind_selection(py::module_& m);
 void bind_special(py::module_& m);
 void bind_random(py::module_& m);
+void bind_grid(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
@@ -27,6 +28,7 @@ PYBIND11_MODULE(_core, m) {
     bind_selection(m);
     bind_special(m);
     bind_random(m);
+    bind_grid(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
           "The instruction set in use: baseline, avx2 or avx512.");
 }

@@ -1,0 +1,96 @@
+// tightdp._core.GridLaw and the questions to compositions of such laws.
+#include "bind.hpp"
+
+#include "../src/cpu/grid.hpp"
+#include "../src/cpu/grid_lattice.hpp"
+#include "../src/cpu/grid_plan.hpp"
+
+namespace {
+
+using namespace tightdp::grid;
+using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+struct Handle {
+    LawPtr law;
+};
+
+Handle make_atoms(const Array& losses, const Array& log_masses, double infinity, double minus_infinity, double mass_rel,
+                  double loss_slack, double anchor, double step) {
+    std::vector<Atom> list(static_cast<std::size_t>(losses.size()));
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = {losses.data()[i], log_masses.data()[i], mass_rel};
+    return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step)};
+}
+
+py::array_t<double> array(const std::vector<double>& x) {
+    return py::array_t<double>(static_cast<py::ssize_t>(x.size()), x.data());
+}
+
+// The weights of one law on a lattice, for the tests that hold them to a plain reference.
+py::tuple weights(const Handle& h, double anchor, double spacing, double tilt, double log_scale, std::int64_t first,
+                  std::size_t cells) {
+    Discretised d;
+    discretise(*h.law, {anchor, spacing, tilt}, log_scale, first, cells, true, true, d);
+    return py::make_tuple(array(d.upper.w), array(d.lower.w), d.slack, d.infinity_upper, d.infinity_lower);
+}
+
+using PartTuple = std::tuple<Handle, Handle, double>;
+
+template <class Query>
+py::tuple ask(const std::vector<PartTuple>& given, double at, double width, std::size_t most_points, Query query) {
+    std::vector<Part> parts;
+    for (const auto& [upper, lower, count] : given) parts.push_back({upper.law, lower.law, count});
+    Answer a;
+    {
+        py::gil_scoped_release release;
+        a = query(parts, at, width, most_points);
+    }
+    py::dict budget;
+    budget["lattice"] = a.lattice;
+    budget["rounding"] = a.rounding;
+    budget["wrapping"] = a.wrapping;
+    budget["truncation"] = a.truncation;
+    return py::make_tuple(a.lower, a.upper, budget, a.points, a.levels);
+}
+
+}  // namespace
+
+void bind_grid(py::module_& m) {
+    using namespace py::literals;
+    py::class_<Handle>(m, "GridLaw", "A privacy-loss law of the grid engine; immutable.")
+        .def_static("gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
+        .def_static("laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
+        .def_static("bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
+        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "infinity"_a, "minus_infinity"_a, "mass_rel"_a,
+                    "loss_slack"_a, "anchor"_a, "step"_a)
+        .def("poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; }, "q"_a, "add"_a)
+        .def("replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
+        .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
+    m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
+    m.def("grid_plan",
+          [](const std::vector<PartTuple>& given, double tilt, double log_delta, double log_width,
+             std::size_t most_points) {
+              std::vector<Part> parts;
+              for (const auto& [upper, lower, count] : given) parts.push_back({upper.law, lower.law, count});
+              const Plan plan = make_plan(parts, {tilt, log_delta, log_width, most_points});
+              py::list levels, ranges;
+              for (const Level& l : plan.levels) levels.append(py::make_tuple(l.h, l.n, l.first, l.further_right, l.further_left, l.steps));
+              for (const Range& r : plan.ranges) ranges.append(py::make_tuple(r.left, r.right));
+              return py::make_tuple(levels, ranges, plan.scales, plan.log_tail);
+          });
+    m.def("grid_saddle", [](const std::vector<PartTuple>& given, double log_delta) {
+        std::vector<Part> parts;
+        for (const auto& [upper, lower, count] : given) parts.push_back({upper.law, lower.law, count});
+        const Saddle s = saddle_of_delta(parts, log_delta);
+        return py::make_tuple(s.tilt, s.bound);
+    });
+    m.def("grid_epsilon",
+          [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
+              return ask(parts, delta, width, most_points, epsilon);
+          },
+          "parts"_a, "delta"_a, "width"_a, "most_points"_a);
+    m.def("grid_delta",
+          [](const std::vector<PartTuple>& parts, double at, double width, std::size_t most_points) {
+              return ask(parts, at, width, most_points, tightdp::grid::delta);
+          },
+          "parts"_a, "epsilon"_a, "width"_a, "most_points"_a);
+}

@@ -1,0 +1,27 @@
+// The grid engine: certified bounds on the composition of any laws (docs/theory/grid.md).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "grid_law.hpp"
+
+namespace tightdp::grid {
+
+// Each error term is in the unit of the answer, an upper bound on what it adds to the width but for `lattice`, which
+// is what remains.
+struct Answer {
+    double lower = 0, upper = 0;
+    double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;
+    std::size_t points = 0;  // of the largest level
+    int levels = 0;
+};
+
+// Bounds on inf{epsilon >= 0 : delta(epsilon) <= delta}; parts not empty, 0 < delta < 1, counts up to 2^53. The relative
+// width asked for is met, or else `most_points` was reached, or rounding stands in the way.
+Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
+
+// Bounds on delta(epsilon).
+Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
+
+}  // namespace tightdp::grid

@@ -1,0 +1,149 @@
+// Laws with an exponential density, laws of atoms, and sketches.
+#include "grid_law.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kInfinity = HUGE_VAL;
+
+// dP = kappa e^{y/2} dy on [low, high]: Laplace noise between its atoms, and the exponential mechanism
+// (grid.md, section 6.4). With m = 1 - e^{-w/2} a cell of width w has the masses 2 m (1 - m) and 2 m^2 times
+// kappa e^{right edge / 2}.
+class Exponential final : public Density {
+  public:
+    Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        for (std::size_t i = 0; i < count; ++i) {
+            const Piece p = piece(edges[i], edges[i + 1]);
+            out.s[i] = p.s;
+            out.t[i] = p.t;
+            out.log_scale[i] = p.log_scale;
+            out.rel[i] = p.rel;
+            out.bend[i] = p.bend;
+        }
+        out.slack = std::max(out.slack, snap());
+    }
+
+    Left left_of(double y) const override {
+        const double w = std::min(y, high_) - low_;
+        if (!(w > 0)) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        const double m = std::log(-2 * std::expm1(-0.5 * w)) + log_kappa_;
+        const double p = m + 0.5 * (low_ + w), q = m - 0.5 * low_;
+        return {{p, rounding(p)}, {q, rounding(q)}};
+    }
+
+    Right right_of(double y) const override {
+        const Piece p = piece(y, kInfinity);
+        const auto log_of = [&](double x) { return x > 0 ? std::log(x) + p.log_scale : -kInfinity; };
+        const double s = log_of(p.s), t = log_of(p.t);
+        return {{s, p.rel + rounding(s)}, {t, p.rel + rounding(t)}};
+    }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> edges;
+        constexpr int kEven = 256, kTop = 100;
+        for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
+        // Large tilts look at the right end alone.
+        for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
+        edges.push_back(high_);
+        std::sort(edges.begin(), edges.end());
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        return edges;
+    }
+
+  private:
+    struct Piece {
+        double s, t, log_scale, rel, bend;
+    };
+
+    Piece piece(double a, double b) const {
+        // An edge within snap() of an end of the support counts as being on it.
+        const double left = a < low_ + snap() ? low_ : a, right = b > high_ - snap() ? high_ : b;
+        const double w = right - left;
+        if (!(w > 0)) return {0, 0, 0, 0, 0};
+        const bool before = low_ - a > snap(), beyond = b - high_ > snap();
+        const double m = -std::expm1(-0.5 * w);
+        double s = 2 * m * (1 - m), t = 2 * m * m;
+        if (before) {
+            const double e = std::exp(a - left);
+            t = -std::expm1(a - left) * 2 * m + e * t;
+            s *= e;
+        }
+        // dQ/de^y is proportional to e^{-3y/2} inside.
+        const double bend = before || beyond ? kInfinity : 1.5 * w;
+        return {s, t, 0.5 * right + log_kappa_, rounding(0.5 * right) + rounding(log_kappa_) + 16 * u, bend};
+    }
+
+    double snap() const { return 8 * u * std::max(std::abs(low_), std::abs(high_)); }
+
+    double rounding(double log) const { return std::isfinite(log) ? (8 + 4 * std::abs(log)) * u : 0; }
+
+    double low_, high_, log_kappa_;
+};
+
+std::vector<Lump> lumps_of(const Law& law) {
+    std::vector<Lump> lumps;
+    if (law.density) {
+        const std::vector<double> edges = law.density->sketch();
+        CellBlock block;
+        for (std::size_t from = 0; from + 1 < edges.size(); from += CellBlock::kCells) {
+            const std::size_t count = std::min(CellBlock::kCells, edges.size() - 1 - from);
+            law.density->cells(edges.data() + from, count, block);
+            for (std::size_t i = 0; i < count; ++i) {
+                const double mass = (block.s[i] + block.t[i]) * std::exp(block.log_scale[i]);
+                if (!(mass > 0)) continue;
+                const double w = edges[from + i + 1] - edges[from + i];
+                lumps.push_back({edges[from + i] + std::min(w, std::log1p(block.t[i] / block.s[i])), mass});
+            }
+        }
+    }
+    for (const Atom& a : law.atoms) lumps.push_back({a.loss, std::exp(a.log_mass)});
+    std::sort(lumps.begin(), lumps.end(), [](const Lump& a, const Lump& b) { return a.loss < b.loss; });
+    return lumps;
+}
+
+}  // namespace
+
+const std::vector<Lump>& Law::sketch() const {
+    std::call_once(sketched_, [this] { lumps_ = lumps_of(*this); });
+    return lumps_;
+}
+
+LawPtr laplace(double mu) {
+    auto law = std::make_shared<Law>();
+    law->density = std::make_shared<Exponential>(-mu, mu, -std::log(4.0) - 0.5 * mu);
+    const double rel = (8 + 2 * mu) * u;
+    law->atoms = {{-mu, -std::log(2.0) - mu, rel}, {mu, -std::log(2.0), rel}};
+    law->loss_slack = 2 * u * mu;
+    law->anchor = mu;
+    law->step = 2 * mu;
+    return law;
+}
+
+LawPtr bounded_range(double eta) {
+    auto law = std::make_shared<Law>();
+    law->density = std::make_shared<Exponential>(-eta, eta, -std::log(2.0) - 0.5 * eta - std::log(-std::expm1(-eta)));
+    law->anchor = eta;
+    law->step = 2 * eta;
+    return law;
+}
+
+LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
+             double anchor, double step) {
+    auto law = std::make_shared<Law>();
+    law->atoms = std::move(atoms);
+    law->infinity = infinity;
+    law->minus_infinity = minus_infinity;
+    law->mass_rel = mass_rel;
+    law->loss_slack = loss_slack;
+    law->anchor = anchor;
+    law->step = step;
+    return law;
+}
+
+}  // namespace tightdp::grid

@@ -1,0 +1,109 @@
+// Privacy-loss laws as the grid engine sees them: a density known by the exact masses of its cells, atoms, infinity.
+//
+// A law is the distribution of the privacy loss Y = log dP/dQ under P. Its Q side follows: dQ = e^{-Y} dP, plus a mass
+// `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tightdp/config.hpp"
+
+namespace tightdp::grid {
+
+// Masses of consecutive cells [e_i, e_{i+1}) of a density, all times e^{-log_scale[i]}:
+//     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
+// so that s + t is the P-mass. Neither cancels. Both are within a factor 1 +- rel[i]; bend[i] bounds by how much the
+// logarithm of the density dQ/de^y varies over the cell (infinite: unknown). The edges that were really used differ
+// from e_i by at most `slack`.
+struct CellBlock {
+    static constexpr std::size_t kCells = 512;
+    alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
+    double slack = 0;
+};
+
+// ln of a mass, and the relative error of the mass.
+struct LogMass {
+    double log, rel;
+};
+
+// The part of a law that has a density.
+class Density {
+  public:
+    virtual ~Density() = default;
+
+    // Precondition: edges[0] < ... < edges[count] finite, count <= CellBlock::kCells.
+    virtual void cells(const double* edges, std::size_t count, CellBlock& out) const = 0;
+
+    // P- and Q-mass of (-inf, y), or upper bounds on both.
+    struct Left {
+        LogMass p, q;
+    };
+    virtual Left left_of(double y) const = 0;
+
+    // Over [y, inf): integral e^{y - Y} dP and integral (1 - e^{y - Y}) dP, or upper bounds on both.
+    struct Right {
+        LogMass s, t;
+    };
+    virtual Right right_of(double y) const = 0;
+
+    // Edges from the far left to the far right, fine enough to estimate cumulants; masses outside are below e^-700.
+    virtual std::vector<double> sketch() const = 0;
+};
+
+struct Atom {
+    double loss;      // within Law::loss_slack of the true one
+    double log_mass;  // P-mass
+    double rel;       // relative error of the mass
+};
+
+// A lump of a sketch: estimates alone are made from these.
+struct Lump {
+    double loss, mass;
+};
+
+struct Law {
+    std::shared_ptr<const Density> density;
+    std::vector<Atom> atoms;  // ascending losses
+    double infinity = 0;      // P-mass where Q vanishes
+    double minus_infinity = 0;
+    double mass_rel = 0;      // relative error of the two
+    double loss_slack = 0;
+    double anchor = 0;        // a loss that belongs on the lattice, as close to it as doubles are
+    double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...
+
+    const std::vector<Lump>& sketch() const;
+
+  private:
+    mutable std::once_flag sketched_;
+    mutable std::vector<Lump> lumps_;
+};
+
+using LawPtr = std::shared_ptr<const Law>;
+
+// What dominates a mechanism and what it dominates; the same law where the pair is exact.
+struct Part {
+    LawPtr upper, lower;
+    double count;  // an integer up to 2^53
+};
+
+LawPtr gaussian(double mu);
+LawPtr laplace(double mu);
+LawPtr bounded_range(double eta);
+
+// Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to mass_rel.
+LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
+             double anchor, double step);
+
+// (1-q) Q + q P against Q ("remove") or P against (1-q) P + q Q ("add"), grid.md section 6.1; q in (0, 1).
+LawPtr poisson(const LawPtr& base, double q, bool add);
+
+// Symmetric base law: the curve of one record replaced in a sample of fixed size, grid.md section 6.2; q in (0, 1).
+LawPtr replace_one(const LawPtr& base, double q);
+
+// The law of (Q, P), of a law without a density.
+LawPtr reversed(const LawPtr& base);
+
+}  // namespace tightdp::grid

@@ -1,0 +1,152 @@
+#include "grid_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double kLeastPoints = 64;
+constexpr int kMostLevels = 26;
+// Each level takes the fourth power, so that spreads and spacings double.
+constexpr double kRadix = 4;
+
+// Up to a number of 8 significant bits, so that many multiples of it are doubles.
+double few_bits(double h) {
+    int exponent;
+    const double m = std::frexp(h, &exponent);
+    return std::ldexp(std::ceil(m * 256) / 256, exponent);
+}
+
+double most_count(const std::vector<Part>& parts) {
+    double most = 0;
+    for (const Part& part : parts) most = std::max(most, part.count);
+    return most;
+}
+
+// Fraction of the law that no lattice through the right points would carry exactly.
+double rough_mass(const Law& law) {
+    double on = 0;
+    for (const Atom& a : law.atoms) {
+        const double r = law.step > 0 ? (a.loss - law.anchor) / law.step : a.loss == law.anchor ? 0 : 0.5;
+        if (std::abs(r - std::round(r)) < 1e-12 * (1 + std::abs(r))) on += std::exp(a.log_mass);
+    }
+    return std::clamp(1 - on - law.infinity, 0.0, 1.0);
+}
+
+// The part whose steps the spacing should divide: the one that has some, with the largest share of the variance.
+const Law* leader(const std::vector<Part>& parts, double tilt) {
+    const Law* best = nullptr;
+    double most = 0;
+    for (const Part& part : parts) {
+        const double v = part.upper->step > 0 ? part.count * cumulant(*part.upper, tilt).variance : 0;
+        if (v > most) most = v, best = part.upper.get();
+    }
+    return best;
+}
+
+// The largest fitting spacing up to h.
+double fit(double h, const Law* law, bool exact) {
+    if (!law) return few_bits(h * (1 - 1.0 / 128));
+    if (exact) return law->step;
+    return law->step / std::ceil(law->step / h);
+}
+
+struct Shape {
+    std::vector<double> spacing, width;
+    std::vector<Window> windows;
+    double cost = HUGE_VAL;
+    double most = 0;  // points of the largest level
+};
+
+}  // namespace
+
+Plan make_plan(const std::vector<Part>& parts, const Aim& aim) {
+    Plan plan;
+    plan.tilt = aim.tilt;
+    const double most = most_count(parts);
+    const double lambda = aim.tilt;
+    const Cumulant centre = cumulant(parts, lambda);
+    // Mass out of a window is compared with what the question integrates, about 1 / ((tilt + 1) spread).
+    plan.log_tail = 5 - std::min(0.0, aim.log_width) + std::log1p((lambda + 1) * std::sqrt(centre.variance));
+    double rough = 0;
+    bool exact = true;
+    for (const Part& part : parts) {
+        const double r = rough_mass(*part.upper);
+        rough += part.count * r;
+        exact = exact && r < 1e-9;
+        plan.scales.push_back(cumulant(*part.upper, lambda).value);
+        plan.ranges.push_back(range(*part.upper, lambda, plan.log_tail + std::log(part.count) + 3,
+                                    25 - aim.log_delta + std::log(part.count)));
+    }
+    const Law* law = leader(parts, lambda);
+    exact = exact && law && parts.size() == 1;
+
+    // A cell of width h adds lambda (lambda + 1) h^2 / 8 to the width of ln delta, a coarsening 3/2 of that
+    // (grid.md, section 7); .7 leaves room for what else there is.
+    const double unit = 0.7 * std::exp(aim.log_width) * 8 / (lambda * (lambda + 1));
+    Shape best;
+    for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= 2 * most; ++levels) {
+        const double first_share = std::pow(kRadix, -levels);
+        const double pieces = exact ? 1e-30 : rough * first_share + 6.0 * levels + 3 * (levels > 0);
+        Shape shape;
+        shape.cost = 0;
+        const double last = std::sqrt(unit / pieces);
+        for (int l = 0; l <= levels; ++l) {
+            const double share = std::pow(kRadix, l - levels);
+            const Window w = window(parts, lambda, plan.log_tail + std::log(1 / share), share);
+            double h = fit(last * std::sqrt(share), law, exact && levels == 0);
+            if (law && l > 0) h = 2 * shape.spacing.back();
+            const double points = std::max(kLeastPoints, 1.02 * (w.right - w.left) / h + 16);
+            shape.spacing.push_back(h);
+            shape.windows.push_back(w);
+            shape.most = std::max(shape.most, points);
+            shape.cost += points * (1 + 0.5 * (l > 0));
+        }
+        if (shape.cost < 0.6 * best.cost || best.most > aim.most_points) {
+            if (best.most <= aim.most_points || shape.most < best.most) best = std::move(shape);
+        }
+    }
+    const auto levels = static_cast<int>(best.spacing.size()) - 1;
+    // Too many points: coarser, until the largest level fits.
+    double coarser = 1;
+    if (best.most > aim.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / aim.most_points)));
+    // All levels keep the doubling of spacings, which coarsening relies on. What rounding the lengths up to powers of
+    // two leaves over goes into finer spacings.
+    const auto points = [&](int l, double h) {
+        return std::max(kLeastPoints, 1.02 * (best.windows[l].right - best.windows[l].left) / h + 16);
+    };
+    double h0 = best.spacing[0] * coarser;
+    if (!exact || levels > 0) {
+        double spare = HUGE_VAL;
+        for (int l = 0; l <= levels; ++l) {
+            const double p = points(l, std::ldexp(h0, l)), n = std::exp2(std::ceil(std::log2(p)));
+            spare = std::min(spare, (n - 17) / (p - 16));
+        }
+        if (spare > 1.02) h0 = law ? law->step / std::floor(law->step / h0 * spare) : few_bits(h0 / spare);
+    }
+    std::vector<double> before(parts.size());
+    for (int l = 0; l <= levels; ++l) {
+        Level level;
+        level.h = std::ldexp(h0, l);
+        const Window& w = best.windows[l];
+        level.n = std::bit_ceil(static_cast<std::size_t>(std::min(points(l, level.h), 0x1p29)));
+        level.further_right = w.further_right;
+        level.further_left = w.further_left;
+        const double share = std::pow(kRadix, levels - l);
+        double anchor = 0;
+        for (std::size_t j = 0; j < parts.size(); ++j) {
+            const double count = std::floor(parts[j].count / share);
+            level.steps.push_back(count - kRadix * before[j]);
+            before[j] = count;
+            anchor += count * parts[j].upper->anchor;
+        }
+        const double spare = 0.5 * (static_cast<double>(level.n) - (w.right - w.left) / level.h);
+        level.first = static_cast<std::int64_t>(std::floor((w.left - anchor) / level.h - spare));
+        plan.levels.push_back(std::move(level));
+    }
+    return plan;
+}
+
+}  // namespace tightdp::grid

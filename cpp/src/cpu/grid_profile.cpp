@@ -1,0 +1,86 @@
+#include "grid_profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "grid_estimate.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+
+// |e^{-tilt t} (1 - e^{-t})|_2 over t = h, 2h, ...: unimodal, so the sum is at most integral / h + maximum.
+double kernel_norm(double tilt, double h, double points) {
+    const double peak = std::exp(2 * log_kernel(tilt));
+    const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
+    return std::sqrt(std::min(sum, points * peak)) * (1 + 1e-9);
+}
+
+}  // namespace
+
+Profile::Profile(const Inexact& law, double anchor_at, double spacing, double tilted)
+    : anchor(anchor_at), h(spacing), tilt(tilted), log_scale(law.w.log_scale), first(law.w.first),
+      value(law.w.w.size()) {
+    // With P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}: D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}. All terms are
+    // positive.
+    const std::size_t n = value.size();
+    const double keep = std::exp(-tilt * h), decay = std::exp(-(tilt + 1) * h), fall = -std::expm1(-h);
+    double p = 0, d = 0;
+    for (std::size_t j = n; j-- > 0;) {
+        d = fall * p + decay * d;
+        value[j] = d;
+        p = keep * (p + law.w.w[j]);
+    }
+    wrapping = std::exp(log_kernel(tilt)) * law.error1 * (1 + 1e-9);
+    rounding = kernel_norm(tilt, h, static_cast<double>(n)) * law.error2 * (1 + 1e-9);
+    relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + law.log_error * (1 + law.log_error) + 8 * u * std::abs(log_scale);
+}
+
+double Profile::bound(std::size_t j, bool upper) const {
+    const double x = at(j), lean = tilt * x;
+    const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
+    const double unit = std::exp(log_scale - lean);
+    if (upper) return (value[j] + error()) * unit * (1 + 2 * rel);
+    if (rel > 0.25) return std::min(0.0, -error() * unit);
+    const double v = value[j] * (1 - 2 * rel) - error();
+    return v * unit * (v > 0 ? 1 - rel : 1 + rel);
+}
+
+double Profile::bound_at(double epsilon, bool upper) const {
+    const double r = (epsilon - at(0)) / h;
+    if (!(r >= 0)) return upper ? HUGE_VAL : 0;
+    if (!(r < static_cast<double>(value.size() - 1))) return upper ? HUGE_VAL : 0;
+    // Rounding of r may name the neighbouring cell, where the chord is continued by less than u: step back inside.
+    auto j = static_cast<std::size_t>(r);
+    if (at(j) > epsilon && j > 0) --j;
+    const double a = bound(j, upper), b = bound(j + 1, upper);
+    const double share = std::clamp(std::expm1(epsilon - at(j)) / std::expm1(at(j + 1) - at(j)), 0.0, 1.0);
+    const double mixed = a + (b - a) * share;
+    return upper ? mixed + 8 * u * (std::abs(a) + std::abs(b)) : mixed - 8 * u * (std::abs(a) + std::abs(b));
+}
+
+double Profile::invert(double target, bool upper) const {
+    const std::size_t n = value.size();
+    // Upper bounds fall in j but for roundings. Lower ones do so from the peak of the tilted curve on; far left of it
+    // the curve drowns in the error. Any change of side is all that is needed.
+    std::size_t low = 0, high = n - 1;
+    const auto above = [&](std::size_t j) { return bound(j, upper) > target; };
+    if (!upper) {
+        low = static_cast<std::size_t>(std::max_element(value.begin(), value.end()) - value.begin());
+        while (low > 0 && !above(low)) --low;
+    }
+    if (!above(low)) return upper ? at(low) : -HUGE_VAL;
+    if (above(high)) return upper ? HUGE_VAL : at(high);
+    while (high - low > 1) {
+        const std::size_t mid = low + (high - low) / 2;
+        (above(mid) ? low : high) = mid;
+    }
+    const double a = bound(low, upper), b = bound(high, upper), width = at(high) - at(low);
+    const double share = std::clamp((a - target) / (a - b), 0.0, 1.0);
+    const double inside = std::log1p(share * std::expm1(width)), rounding_ = 8 * u * (std::abs(at(low)) + width);
+    return upper ? std::min(at(low) + inside * (1 + 8 * u) + rounding_, at(high) + rounding_)
+                 : std::max(at(low) + inside * (1 - 8 * u) - rounding_, at(low) - rounding_);
+}
+
+}  // namespace tightdp::grid
