@@ -3,7 +3,6 @@
 
 #include "../src/cpu/grid.hpp"
 #include "../src/cpu/grid_lattice.hpp"
-#include "../src/cpu/grid_plan.hpp"
 
 namespace {
 
@@ -66,23 +65,6 @@ void bind_grid(py::module_& m) {
         .def("replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
     m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
-    m.def("grid_plan",
-          [](const std::vector<PartTuple>& given, double tilt, double log_delta, double log_width,
-             std::size_t most_points) {
-              std::vector<Part> parts;
-              for (const auto& [upper, lower, count] : given) parts.push_back({upper.law, lower.law, count});
-              const Plan plan = make_plan(parts, {tilt, log_delta, log_width, most_points});
-              py::list levels, ranges;
-              for (const Level& l : plan.levels) levels.append(py::make_tuple(l.h, l.n, l.first, l.further_right, l.further_left, l.steps));
-              for (const Range& r : plan.ranges) ranges.append(py::make_tuple(r.left, r.right));
-              return py::make_tuple(levels, ranges, plan.scales, plan.log_tail);
-          });
-    m.def("grid_saddle", [](const std::vector<PartTuple>& given, double log_delta) {
-        std::vector<Part> parts;
-        for (const auto& [upper, lower, count] : given) parts.push_back({upper.law, lower.law, count});
-        const Saddle s = saddle_of_delta(parts, log_delta);
-        return py::make_tuple(s.tilt, s.bound);
-    });
     m.def("grid_epsilon",
           [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
               return ask(parts, delta, width, most_points, epsilon);

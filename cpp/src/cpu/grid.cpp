@@ -1,6 +1,7 @@
 #include "grid.hpp"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 
 #include "grid_estimate.hpp"
@@ -11,9 +12,16 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double u = kUnitRoundoff;
+// ln of the part of the asked width that cutting off the right tails may cost.
+constexpr double kCut = -4.6;
+// Relative width of the first, rough answer.
+constexpr double kRough = 3e-3;
+// A probability of e^-50 left of the window is as good as none.
+constexpr double kNegligible = 50;
 
 struct Composed {
     Inexact upper, lower;
+    Outside outside_upper, outside_lower;
     double anchor = 0, slack = 0;  // sums over all steps
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
     double h = 0;
@@ -29,12 +37,45 @@ struct Composed {
 double log_without(double infinity) { return infinity < 1 ? std::log1p(-infinity) : -HUGE_VAL; }
 
 // One law on the lattice of one level: the index of its left end and how many cells.
-void place(const Law& law, const Range& range, const Lattice& lattice, std::int64_t& first, std::size_t& cells) {
+void place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells) {
     const double from = std::floor((range.left - lattice.anchor) / lattice.h - 1e-6);
     const double to = std::ceil((range.right - lattice.anchor) / lattice.h + 1e-6);
     first = static_cast<std::int64_t>(from);
-    cells = static_cast<std::size_t>(std::clamp(to - from, 1.0, 0x1p26));
-    (void)law;
+    cells = static_cast<std::size_t>(std::clamp(to - from, 1.0, static_cast<double>(most)));
+}
+
+Outside outside(const std::vector<Factor>& factors, const Level& level, double tilt) {
+    Outside out;
+    const Extent e = extent(factors);
+    const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
+    const Window& w = level.window;
+    out.further_right = w.further_right;
+    out.further_left = w.further_left;
+    out.further_far = w.further_far;
+    if (e.most >= first + n) {
+        out.log_right = log_moment(factors, w.further_right, level.h);
+        out.log_far = log_moment(factors, w.further_far, level.h);
+    }
+    if (e.least < first) {
+        // Where the support ends near the window the lattice may reach beyond it, by little mass: steeper tilts show it.
+        double best = HUGE_VAL, exponent = tilt + w.further_left;
+        for (int i = 0; i < 5; ++i, exponent *= 4) {
+            const double log = log_moment(factors, exponent - tilt, level.h), bound = log - exponent * first * level.h;
+            if (!(bound < best)) break;
+            best = bound, out.log_left = log, out.further_left = exponent - tilt;
+            if (exponent >= 0 || bound < -kNegligible) break;
+        }
+    }
+    return out;
+}
+
+// Tilted mass that is missing from the window, and mass that is in it though it belongs elsewhere, in units of the law.
+double outside_mass(const Outside& o, const Inexact& law, const Level& level, double tilt, bool upper) {
+    const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
+    const double right = std::exp(o.log_right - o.further_right * to - law.w.log_scale + law.log_error + 1e-9);
+    const double left = std::exp(o.log_left - o.further_left * from - law.w.log_scale + law.log_error + 1e-9);
+    (void)tilt;
+    return upper ? right : right + left;
 }
 
 Composed run(const std::vector<Part>& parts, const Plan& plan) {
@@ -66,7 +107,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             Discretised d;
             std::int64_t first;
             std::size_t cells;
-            place(*part.upper, plan.ranges[j], lattice, first, cells);
+            place(plan.ranges[j], lattice, plan.most_cells, first, cells);
             const bool same = part.upper == part.lower;
             discretise(*part.upper, lattice, plan.scales[j], first, cells, true, same, d);
             upper[j].w = std::move(d.upper);
@@ -87,44 +128,110 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             out.log_finite_upper += steps * log_without(d.infinity_upper);
             out.log_finite_lower += steps * log_without(infinity_lower);
         }
-        const auto all = [&](const std::vector<Factor>& factors) {
-            return compose(factors, level.first, level.n, level.h, level.further_right, level.further_left);
-        };
-        out.upper = all(uppers);
-        out.lower = all(lowers);
+        out.upper = convolve(uppers, level.first, level.n);
+        out.lower = convolve(lowers, level.first, level.n);
         out.h = level.h;
+        const Outside above = outside(uppers, level, plan.tilt), below = outside(lowers, level, plan.tilt);
+        if (l + 1 < plan.levels.size()) {
+            out.upper.error1 += outside_mass(above, out.upper, level, plan.tilt, true);
+            out.lower.error1 += outside_mass(below, out.lower, level, plan.tilt, false);
+        }
+        out.outside_upper = above;
+        out.outside_lower = below;
     }
     return out;
 }
 
 bool nothing_finite(const std::vector<Part>& parts) {
     for (const Part& part : parts)
-        if (part.upper->sketch().empty()) return true;
+        if (part.upper->sketch().size == 0) return true;
     return false;
 }
 
-std::size_t largest(const Plan& plan) {
-    std::size_t n = 0;
-    for (const Level& level : plan.levels) n = std::max(n, level.n);
-    return n;
-}
+// The two curves of one run.
+struct Curves {
+    Profile upper, lower;
+    double slack, infinity_upper, infinity_lower;
+    std::size_t points;
+    int levels;
 
-// Tries again, finer, until the width is met or nothing more is to be had.
-template <class Once, class Wide>
-Answer refine(Once once, Wide width_of, double width, std::size_t most_points) {
-    Answer best;
-    double asked = width;
-    for (int attempt = 0; attempt < 4; ++attempt) {
-        Answer a = once(asked);
-        if (attempt > 0) {
-            a.lower = std::max(a.lower, best.lower);
-            a.upper = std::min(a.upper, best.upper);
-        }
-        const double got = width_of(a), had = attempt > 0 ? width_of(best) : HUGE_VAL;
-        const bool capped = 2 * a.points > most_points;
+    Curves(const Composed& c, const Plan& plan)
+        : upper(c.upper, c.outside_upper, c.anchor, c.h, plan.tilt),
+          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt), slack(c.slack), infinity_upper(c.infinity(true)),
+          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())) {}
+
+    void epsilon(double delta, Answer& a) const {
+        const double least = delta - infinity_upper, most = delta - infinity_lower;
+        double high = least > 0 ? upper.invert(least * (1 - 4 * u), true) + slack : HUGE_VAL;
+        double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
+        a.upper = std::max(0.0, high);
+        a.lower = std::clamp(low, 0.0, a.upper);
+    }
+
+    void delta(double epsilon, Answer& a) const {
+        const double shift = slack + 4 * u * std::abs(epsilon);
+        a.upper = std::min(1.0, upper.bound_at(epsilon - shift, true) + infinity_upper);
+        a.lower = std::max(-std::expm1(epsilon) * (1 - 4 * u), lower.bound_at(epsilon + shift, false) + infinity_lower);
+        a.lower = std::clamp(a.lower, 0.0, a.upper);
+    }
+
+    // -d ln delta / d epsilon between two points some steps apart.
+    double slope(double epsilon) const {
+        const double r = (epsilon - upper.at(0)) / upper.h;
+        const auto n = static_cast<double>(upper.value.size());
+        if (!(r > 0 && r < n - 3)) return 0;
+        const auto j = static_cast<std::size_t>(r), step = std::max<std::size_t>(1, static_cast<std::size_t>(0.01 * n));
+        const std::size_t from = j > step ? j - step : 0, to = std::min(j + step, upper.value.size() - 2);
+        if (!(upper.value[to] > 0)) return 0;
+        return upper.tilt + std::log(upper.value[from] / upper.value[to]) / (upper.h * static_cast<double>(to - from));
+    }
+
+    // Terms of the budget, in units of delta.
+    void budget(double epsilon, double delta, double slope_, Answer& a) const {
+        const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
+        a.rounding = (upper.absolute + lower.absolute) * unit + (upper.relative + lower.relative + 2 * slack * slope_) * delta;
+        a.wrapping = upper.wrapping(epsilon, true) + lower.wrapping(epsilon, false);
+        a.truncation = infinity_upper - infinity_lower;
+        a.points = points;
+        a.levels = levels;
+    }
+};
+
+// How one attempt is made: the relative width asked for, a factor on what the lattice may take of it, caution about what
+// lies outside of the windows, and trust in the precision of sums, both in nats.
+struct Try {
+    double asked, finer, more_tail, digits;
+};
+
+// Tries again until the width is met or nothing more is to be had: finer, or with wider windows. A rough answer comes
+// first where the whole one is long: it says where to look.
+template <class Once>
+Answer refine(Once once, double width, std::size_t most_points) {
+    Answer best{0, HUGE_VAL};
+    Try next{std::max(width, kRough), 1, 3, 23};
+    bool informed = false;
+    double got = HUGE_VAL;
+    for (int attempt = 0; attempt < 6; ++attempt) {
+        const bool was_informed = informed;
+        Answer a = once(next, informed);
+        a.lower = std::max(a.lower, best.lower);
+        a.upper = std::min(a.upper, best.upper);
         best = a;
-        if (!(got > width) || capped || got > 0.7 * had || a.rounding + a.wrapping > 0.5 * (a.upper - a.lower)) break;
-        asked *= std::max(1e-3, 0.7 * width / got);
+        const double had = got, size = std::min(a.upper, DBL_MAX);
+        got = (a.upper - a.lower) / a.upper;
+        if (!(got > width)) break;
+        const bool capped = 2 * a.points > most_points, again = next.asked == width && was_informed;
+        next.asked = width;
+        if (a.wrapping > 0.3 * got * size && attempt > 0) {
+            next.more_tail += 2 + std::log(std::min(1 + a.wrapping / (width * size), 1e300));
+        } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
+            next.digits -= 4;
+        } else if (again) {
+            if (capped || got > 0.7 * had || a.rounding > 0.5 * (a.upper - a.lower)) break;
+            next.finer *= std::clamp(0.7 * width / got, 1e-2, 0.5);
+        } else if (attempt > 0 && !informed) {
+            next.more_tail += 6;
+        }
     }
     return best;
 }
@@ -136,58 +243,67 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_without(part.upper->infinity);
     // A mass at infinity takes its share of delta first.
-    const double left = delta + std::expm1(log_finite);
-    const Saddle saddle = saddle_of_delta(parts, std::log(std::max(left, 1e-3 * delta)));
-    const auto once = [&](double asked) {
-        const double about = std::max(std::abs(saddle.bound), 1e-6);
-        const Aim aim{saddle.tilt, std::log(delta), std::log(asked * about * saddle.tilt), most_points};
-        const Plan plan = make_plan(parts, aim);
-        const Composed c = run(parts, plan);
-        const Profile high(c.upper, c.anchor, c.h, plan.tilt), low(c.lower, c.anchor, c.h, plan.tilt);
+    const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
+    double low = 0, high = HUGE_VAL, slope = 0;
+    const auto once = [&](const Try& now, bool& informed) {
+        const double asked = now.asked;
+        // What is cut off on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times
+        // that of epsilon and rarely under 1.
+        const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
+        const Saddle saddle = saddle_of_delta(sketches, log_delta);
+        Aim aim{saddle.bound - 2 / saddle.tilt, log_delta, 6 / saddle.tilt, saddle.tilt, saddle.tilt, 0, now.finer, now.digits, 0, most_points};
+        if (slope > 0) aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope, aim.slope = slope;
+        aim.log_width = std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope);
+        aim.log_tail = now.more_tail - std::min(0.0, aim.log_width);
+        const Plan plan = make_plan(parts, sketches, aim);
+        const Curves curves(run(parts, plan), plan);
         Answer a;
-        a.points = largest(plan);
-        a.levels = static_cast<int>(plan.levels.size());
-        const double free = delta - c.infinity(true), bare = delta - c.infinity(false);
-        a.upper = free > 0 ? high.invert(free * (1 - 4 * u), true) + c.slack : HUGE_VAL;
-        a.lower = bare > 0 ? low.invert(bare * (1 + 4 * u), false) - c.slack : bare < -8 * u * delta ? HUGE_VAL : 0;
-        a.upper = std::max(0.0, a.upper);
-        a.lower = std::clamp(a.lower, 0.0, a.upper);
-        // d ln delta / d epsilon is about -tilt there.
-        const double at = std::exp(std::log(delta) + plan.tilt * a.upper - high.log_scale) * plan.tilt;
-        a.rounding = (high.rounding + low.rounding) / at + (high.relative + low.relative) / plan.tilt + 2 * c.slack;
-        a.wrapping = (high.wrapping + low.wrapping) / at;
-        a.truncation = (c.infinity(true) - c.infinity(false)) / (delta * plan.tilt);
+        curves.epsilon(delta, a);
+        curves.budget(a.upper, delta, aim.slope, a);
+        for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) *term /= aim.slope * delta;
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
+        low = std::max(low, a.lower), high = std::min(high, a.upper);
+        // Only a bracket within the lattice is of use.
+        if (high < HUGE_VAL && high - low < 3 / aim.slope) slope = std::max(curves.slope(high), 0.1 * saddle.tilt);
+        informed = slope > 0;
         return a;
     };
-    return refine(once, [](const Answer& a) { return (a.upper - a.lower) / a.upper; }, width, most_points);
+    return refine(once, width, most_points);
 }
 
 Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
-    const double floor = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
     if (nothing_finite(parts)) return {1, 1};
-    const Saddle saddle = saddle_of_epsilon(parts, epsilon);
-    const auto once = [&](double asked) {
-        const double log_delta = std::clamp(saddle.bound, -745.0, 0.0);
-        const Plan plan = make_plan(parts, {saddle.tilt, log_delta, std::log(asked), most_points});
-        const Composed c = run(parts, plan);
-        const Profile high(c.upper, c.anchor, c.h, plan.tilt), low(c.lower, c.anchor, c.h, plan.tilt);
+    double log_delta = -700, slope = 0;
+    const auto once = [&](const Try& now, bool& informed) {
+        const double asked = now.asked;
+        Aim aim{epsilon, log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits,
+                now.more_tail - std::log(asked), most_points};
+        if (slope == 0) {
+            // A cut further left makes a better bound on delta, which allows a cut further left.
+            for (int i = 0; i < 3; ++i)
+                log_delta = std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound, -745.0, 0.0);
+        }
+        const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
+        const Saddle saddle = saddle_of_epsilon(sketches, epsilon);
+        aim.best_tilt = saddle.tilt;
+        if (slope == 0) {
+            aim.slope = saddle.tilt;
+            aim.log_delta = std::clamp(saddle.bound - 6, -745.0, -1e-3);
+        }
+        const Plan plan = make_plan(parts, sketches, aim);
+        const Curves curves(run(parts, plan), plan);
         Answer a;
-        a.points = largest(plan);
-        a.levels = static_cast<int>(plan.levels.size());
-        const double infinity = c.infinity(true);
-        const double slack = c.slack + 4 * u * std::abs(epsilon);
-        a.upper = std::min(1.0, high.bound_at(epsilon - slack, true) + infinity);
-        a.lower = std::max(floor, low.bound_at(epsilon + slack, false) + c.infinity(false));
-        a.lower = std::min(a.lower, a.upper);
-        const double unit = std::exp(high.log_scale - plan.tilt * epsilon);
-        a.rounding = (high.rounding + low.rounding) * unit + (high.relative + low.relative + 2 * slack * plan.tilt) * a.upper;
-        a.wrapping = (high.wrapping + low.wrapping) * unit;
-        a.truncation = infinity - c.infinity(false);
+        curves.delta(epsilon, a);
+        curves.budget(epsilon, a.upper, aim.slope, a);
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
+        if (a.lower > 0.1 * a.upper && a.upper > curves.infinity_upper) {
+            slope = std::max(curves.slope(epsilon), 0.1 * saddle.tilt);
+            log_delta = std::log(std::max(a.upper - curves.infinity_upper, 1e-3 * a.upper));
+        }
+        informed = slope > 0;
         return a;
     };
-    return refine(once, [](const Answer& a) { return (a.upper - a.lower) / a.upper; }, width, most_points);
+    return refine(once, width, most_points);
 }
 
 }  // namespace tightdp::grid

@@ -42,9 +42,14 @@ struct Circle {
 Circle wind(const Weights& weights, double scale, std::size_t n) {
     Circle c{AlignedArray::zeroed(n)};
     const std::size_t mask = n - 1;
-    const auto start = static_cast<std::size_t>(weights.first) & mask;
+    auto at = static_cast<std::size_t>(weights.first) & mask;
+    for (std::size_t i = 0; i < weights.w.size();) {
+        const std::size_t run = std::min(n - at, weights.w.size() - i);
+        for (std::size_t k = 0; k < run; ++k) c.x[at + k] += weights.w[i + k] * scale;
+        i += run;
+        at = 0;
+    }
     double sum = 0, squares = 0;
-    for (std::size_t i = 0; i < weights.w.size(); ++i) c.x[(start + i) & mask] += weights.w[i] * scale;
     for (std::size_t i = 0; i < n; ++i) {
         sum += c.x[i];
         squares += c.x[i] * c.x[i];
@@ -67,54 +72,42 @@ double sum_of(const std::vector<double>& w) {
 
 }  // namespace
 
-Inexact compose(const std::vector<Factor>& factors, std::int64_t first, std::size_t n, double h, double further_right,
-                double further_left) {
+Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::size_t n) {
     const auto plan = RealFft::plan(n);
     const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
-    AlignedArray product, power(n);
+    AlignedArray product;
     Inexact out;
-    double right = -further_right * h * (static_cast<double>(first) + static_cast<double>(n));
-    double left = further_left * h * (static_cast<double>(first) - 1);
-    double exponent_size = std::abs(right) + std::abs(left);
-    double growth = 0, relative = 0, least = 0, most = 0;
+    double growth = 0, relative = 0;
     for (const Factor& f : factors) {
         const Weights& w = f.law->w;
         const double sum = sum_of(w.w);
         if (!(sum > 0 && sum < HUGE_VAL)) {  // an empty lower law, or a tilt beyond what doubles hold
+            out = {};
             out.w = {first, std::vector<double>(n), 0};
             out.error1 = HUGE_VAL;
             return out;
         }
-        const double scale = (1 - 4 * kappa) / sum, log_scale = w.log_scale - std::log(scale);
+        const double scale = (1 - 4 * kappa) / sum;
         Circle circle = wind(w, scale, n);
-        out.w.log_scale += f.power * log_scale;
+        out.w.log_scale += f.power * (w.log_scale - std::log(scale));
         out.log_error += f.power * (f.law->log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale))));
         // Scaling and winding round each point; so does what was too small to be seen.
         const double wraps = static_cast<double>(w.w.size() / n + 2);
-        const double e1 = f.law->error1 * scale * (1 + 8 * u) + (1 + wraps) * u * circle.norm1 + kUnseen * static_cast<double>(w.w.size());
+        const double e1 = f.law->error1 * scale * (1 + 8 * u) + (1 + wraps) * u * circle.norm1 +
+                          kUnseen * static_cast<double>(w.w.size());
         const double e2 = f.law->error2 * scale * (1 + 8 * u) * std::sqrt(wraps);
         growth += f.power * (e1 + root_n * e2);
         out.error1 += f.power * e1;
         out.error2 += f.power * (e2 + kappa * circle.norm2);
         relative += RealFft::power_bound(static_cast<std::uint64_t>(f.power)) + 4 * u;
-        // Further moments of what was wound, errors of the input included through their largest possible place.
-        const double shift = static_cast<double>(w.first) * h, log_of_scale = std::log(scale);
-        const double up = log_moment(w, further_right, h) + log_of_scale, down = log_moment(w, -further_left, h) + log_of_scale;
-        right += f.power * (up + further_right * shift);
-        left += f.power * (down - further_left * shift);
-        exponent_size += f.power * (std::abs(up) + std::abs(down) + (further_right + further_left) * std::abs(shift));
-        least += f.power * static_cast<double>(w.first);
-        most += f.power * (static_cast<double>(w.first) + static_cast<double>(w.w.size()) - 1);
 
         AlignedArray& spectrum = circle.x;
         plan->forward(spectrum.data(), spectrum.data());
-        AlignedArray& target = product.size() ? power : product;
-        if (!target.size()) target = AlignedArray(n);
-        if (f.power == 1)
-            std::copy_n(spectrum.data(), n, target.data());
+        if (f.power > 1) plan->power(spectrum.data(), static_cast<std::uint64_t>(f.power), spectrum.data());
+        if (!product.size())
+            product = std::move(spectrum);
         else
-            plan->power(spectrum.data(), static_cast<std::uint64_t>(f.power), target.data());
-        if (&target == &power) plan->multiply(product.data(), power.data(), product.data());
+            plan->multiply(product.data(), spectrum.data(), product.data());
     }
     plan->inverse(product.data(), product.data());
 
@@ -131,11 +124,26 @@ Inexact compose(const std::vector<Factor>& factors, std::int64_t first, std::siz
     const double more = growth < 0.5 ? std::exp(growth) * (1 + 1e-9) : HUGE_VAL;
     out.error2 = more * out.error2 * (1 + 1e-9) + (relative + kappa) * 1.01 * norm2 + root_n * 0x1p-440;
     out.error1 = more * out.error1 * (1 + 1e-9);
-    // Mass right of the window is missing from it, mass from either side is found in it.
-    const double rounding = 8 * u * exponent_size;
-    if (most >= static_cast<double>(first) + static_cast<double>(n)) out.error1 += std::exp(right + rounding);
-    if (least < static_cast<double>(first)) out.error1 += std::exp(left + rounding);
     return out;
+}
+
+double log_moment(const std::vector<Factor>& factors, double further, double h) {
+    double log = 0, size = 0;
+    for (const Factor& f : factors) {
+        const double one = log_moment(f.law->w, further, h), shift = further * h * static_cast<double>(f.law->w.first);
+        log += f.power * (one + shift + f.law->w.log_scale + f.law->log_error);
+        size += f.power * (std::abs(one) + std::abs(shift) + std::abs(f.law->w.log_scale));
+    }
+    return log + 8 * u * size;
+}
+
+Extent extent(const std::vector<Factor>& factors) {
+    Extent e{0, 0};
+    for (const Factor& f : factors) {
+        e.least += f.power * static_cast<double>(f.law->w.first);
+        e.most += f.power * (static_cast<double>(f.law->w.first) + static_cast<double>(f.law->w.w.size()) - 1);
+    }
+    return e;
 }
 
 }  // namespace tightdp::grid

@@ -1,4 +1,4 @@
-// Composition on a lattice: spectra, powers, what rounding and wrapping round cost (docs/theory/grid.md, section 5).
+// Composition on a lattice: spectra, powers, and what rounding costs (docs/theory/grid.md, section 5).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tightdp::grid {
 
-// Weights and how far off they are: the true ones are within |e| of these, e = e1 + e2 non-negative weights on the
-// same lattice (e1 possibly anywhere) with |e1|_1 <= error1 and |e2|_2 <= error2, all in units of e^{w.log_scale}.
+// Weights and how far off they are: the true ones are within e1 + e2 of these, non-negative weights on the same
+// lattice (e1 possibly outside of what is stored), |e1|_1 <= error1 and |e2|_2 <= error2, in units of e^{w.log_scale}.
 // The value of w.log_scale itself may be off by log_error.
 struct Inexact {
     Weights w;
@@ -22,9 +22,17 @@ struct Factor {
     double power;
 };
 
-// The product of the factors on [first, first + n) of a lattice of spacing h; n a power of two. Further tilts, both
-// positive, show how little lies right and left of that.
-Inexact compose(const std::vector<Factor>& factors, std::int64_t first, std::size_t n, double h, double further_right,
-                double further_left);
+// The product of the factors on [first, first + n) of a lattice of spacing h, wound round it; n a power of two. What
+// lies outside and what it covers inside is not among the errors.
+Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::size_t n);
+
+// ln of sum y_I e^{further I h} over the unwound product y, scale included, rounded up.
+double log_moment(const std::vector<Factor>& factors, double further, double h);
+
+// Smallest and largest index of the unwound product.
+struct Extent {
+    double least, most;
+};
+Extent extent(const std::vector<Factor>& factors);
 
 }  // namespace tightdp::grid

@@ -3,32 +3,32 @@
 #include <algorithm>
 #include <cmath>
 
+#include "grid_kernels.hpp"
+
 namespace tightdp::grid {
 namespace {
 
 // Steps of golden sections: the tilt to a few percent.
 constexpr int kGolden = 9;
 
-// A minimiser of f over ln tilt, from a guess; f is unimodal up to the coarseness of the sketch.
+// The first minimiser of f over ln tilt, coming from the left of a guess. There may be others: the further one of a law
+// with a heavy tail looks at nothing but the point where the tail is cut off.
 template <class F>
 Saddle minimise(F f, double guess) {
     constexpr double kLeast = -46, kMost = 60, kStep = 0.7;
-    double b = std::clamp(std::log(guess), kLeast + 1, kMost - 1), a = b - kStep, c = b + kStep;
-    double fa = f(std::exp(a)), fb = f(std::exp(b)), fc = f(std::exp(c));
-    double step = kStep;
-    while (!(fb <= fa && fb <= fc)) {
-        step *= 1.6;
-        if (fa < fb) {
-            c = b, fc = fb, b = a, fb = fa;
-            if (b <= kLeast) break;
-            a = std::max(kLeast, b - step), fa = f(std::exp(a));
-        } else if (fc < fb) {
-            a = b, fa = fb, b = c, fb = fc;
-            if (b >= kMost) break;
-            c = std::min(kMost, b + step), fc = f(std::exp(c));
-        } else {
-            break;  // not a number on a side
-        }
+    double b = std::clamp(std::log(guess) - 6 * kStep, kLeast, kMost), fb = f(std::exp(b));
+    double a = b - kStep, fa = f(std::exp(a)), step = kStep;
+    while (fa < fb && a > kLeast) {
+        b = a, fb = fa;
+        a -= step *= 1.6;
+        fa = f(std::exp(a));
+    }
+    step = kStep;
+    double c = b + step, fc = f(std::exp(c));
+    while (fc < fb && c < kMost) {
+        a = b, fa = fb, b = c, fb = fc;
+        c += step *= 1.1;
+        fc = f(std::exp(c));
     }
     for (int i = 0; i < kGolden; ++i) {
         const bool left = b - a > c - b;
@@ -47,43 +47,51 @@ Saddle minimise(F f, double guess) {
 
 double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1p(tilt); }
 
-Cumulant cumulant(const Law& law, double tilt) {
-    const std::vector<Lump>& lumps = law.sketch();
-    if (lumps.empty()) return {-HUGE_VAL, 0, 0};
-    const double top = std::max(0.0, tilt * (tilt > 0 ? lumps.back().loss : lumps.front().loss));
-    double sum = 0, first = 0, second = 0, value;
-    if (top < 600) {
-        double less = -law.infinity, total = 0;
-        for (const Lump& l : lumps) {
-            const double grown = l.mass * std::expm1(tilt * l.loss), w = l.mass + grown;
-            less += grown;
-            total += l.mass;
-            sum += w;
-            first += w * l.loss;
-            second += w * l.loss * l.loss;
-        }
-        // The masses of a sketch add up to 1 but for roundings, which a cumulant near zero would drown in.
-        value = std::abs(less) < 0.5 ? std::log1p(less) : std::log(sum);
-    } else {
-        double peak = -HUGE_VAL;
-        for (const Lump& l : lumps) peak = std::max(peak, std::log(l.mass) + tilt * l.loss);
-        for (const Lump& l : lumps) {
-            const double w = std::exp(std::log(l.mass) + tilt * l.loss - peak);
-            sum += w;
-            first += w * l.loss;
-            second += w * l.loss * l.loss;
-        }
-        value = peak + std::log(sum);
+Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
+    for (const Part& part : parts) {
+        const Sketch& sketch = part.upper->sketch();
+        const double beyond = std::exp(log_beyond - std::log(part.count));
+        std::size_t size = sketch.size;
+        while (size > 1 && sketch.above[size - 1] < beyond) --size;
+        if (size < sketch.size) ++size;  // the lattice reaches to the loss of this lump and holds part of it
+        // Lumps at the ends of a density stand for something further out.
+        const auto gap = [&](std::size_t i) {
+            return part.upper->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
+        };
+        const double left = sketch.loss[0] - gap(0);
+        const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
+        cuts_.push_back({&sketch, size, part.count, part.upper->infinity, left, right});
+        least_ += part.count * left;
+        most_ += part.count * right;
     }
-    const double mean = first / sum;
-    return {value, mean, std::max(0.0, second / sum - mean * mean)};
 }
 
-Cumulant cumulant(const std::vector<Part>& parts, double tilt, double share) {
+Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
+    const Cut& cut = cuts_[part];
+    const Sketch& s = *cut.sketch;
+    const double top = std::max(0.0, tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]));
+    double peak = 0;
+    if (top > 600) {
+        peak = -HUGE_VAL;
+        for (std::size_t i = 0; i < cut.size; ++i) peak = std::max(peak, s.log_mass[i] + tilt * s.loss[i]);
+    }
+    double sums[4];
+    TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
+    // The masses of a sketch add up to 1 but for roundings, which a cumulant near zero would drown in.
+    double value = peak + std::log(sums[0]);
+    if (peak == 0 && std::abs(sums[3]) < 0.5) {
+        const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
+        value = std::log1p(sums[3] - cut.infinity - beyond);
+    }
+    const double mean = sums[1] / sums[0];
+    return {value, mean, std::max(0.0, sums[2] / sums[0] - mean * mean)};
+}
+
+Cumulant Sketches::cumulant(double tilt, double share) const {
     Cumulant total;
-    for (const Part& part : parts) {
-        const Cumulant one = cumulant(*part.upper, tilt);
-        const double count = part.count * share;
+    for (std::size_t j = 0; j < cuts_.size(); ++j) {
+        const Cumulant one = cumulant(j, tilt);
+        const double count = cuts_[j].count * share;
         total.value += count * one.value;
         total.mean += count * one.mean;
         total.variance += count * one.variance;
@@ -91,60 +99,96 @@ Cumulant cumulant(const std::vector<Part>& parts, double tilt, double share) {
     return total;
 }
 
-Saddle saddle_of_epsilon(const std::vector<Part>& parts, double epsilon) {
-    const Cumulant at0 = cumulant(parts, 0);
+Range Sketches::range(std::size_t part, double tilt, double log_left) const {
+    const Cut& cut = cuts_[part];
+    const Sketch& s = *cut.sketch;
+    const Cumulant centre = cumulant(part, tilt);
+    std::size_t from = 0;
+    for (; from + 1 < cut.size; ++from) {
+        const double below = s.above[0] - s.above[from + 1];
+        if (std::log(below) + tilt * s.loss[from + 1] - centre.value > -log_left) break;
+    }
+    return {from > 0 ? s.loss[from - 1] : cut.left, cut.right};
+}
+
+Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
+    const Cumulant at0 = sketches.cumulant(0);
     const double guess = std::max(1e-3, (epsilon - at0.mean) / (at0.variance + 1e-300));
     return minimise(
-        [&](double tilt) { return cumulant(parts, tilt).value + log_kernel(tilt) - tilt * epsilon; },
+        [&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
         std::min(guess, 1e6));
 }
 
-Saddle saddle_of_delta(const std::vector<Part>& parts, double log_delta) {
-    const Cumulant at0 = cumulant(parts, 0);
-    const double guess = std::sqrt((1 - 2 * log_delta) / (at0.variance + 1e-300));
+Saddle saddle_of_delta(const Sketches& sketches, double log_delta) {
+    const double guess = std::sqrt((1 - 2 * log_delta) / (sketches.cumulant(0).variance + 1e-300));
     return minimise(
-        [&](double tilt) { return (cumulant(parts, tilt).value + log_kernel(tilt) - log_delta) / tilt; },
+        [&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
         std::min(guess, 1e6));
 }
 
-Window window(const std::vector<Part>& parts, double tilt, double log_tail, double share) {
-    const Cumulant centre = cumulant(parts, tilt, share);
-    const double spread = std::sqrt(centre.variance) + 1e-300;
-    Window w{-HUGE_VAL, HUGE_VAL, 0, 0};
-    double least = 0, most = 0;
-    for (const Part& part : parts) {
-        least += part.count * share * part.upper->sketch().front().loss;
-        most += part.count * share * part.upper->sketch().back().loss;
-    }
-    for (double step = std::sqrt(2 * log_tail) / spread / 64; step < 64 * std::sqrt(2 * log_tail) / spread; step *= 1.5) {
-        const double right = (cumulant(parts, tilt + step, share).value - centre.value + log_tail) / step;
+Window window(const Sketches& sketches, double tilt, double log_tail, double share) {
+    const Cumulant centre = sketches.cumulant(tilt, share);
+    const double normal = std::sqrt(2 * log_tail / (centre.variance + 1e-300));
+    Window w{-HUGE_VAL, HUGE_VAL, normal, -normal, normal};
+    // Twice what suits a normal law, and less where tails are heavier.
+    for (double step = 2 * normal; step > normal / 500; step /= 2) {
+        const double right = (sketches.cumulant(tilt + step, share).value - centre.value + log_tail) / step;
         if (right < w.right) w.right = right, w.further_right = step;
-        const double left = (centre.value - cumulant(parts, tilt - step, share).value - log_tail) / step;
-        if (left > w.left) w.left = left, w.further_left = step;
+        const double left = (centre.value - sketches.cumulant(tilt - step, share).value - log_tail) / step;
+        if (left > w.left) w.left = left, w.further_left = -step;
     }
-    w.right = std::min(w.right, most);
-    w.left = std::max(w.left, least);
-    if (!(w.left < w.right)) w.left = std::min(w.left, centre.mean), w.right = std::max(w.right, centre.mean);
+    w.right = std::min(w.right, share * sketches.most());
+    w.left = std::max(w.left, share * sketches.least());
+    if (!(w.left <= w.right)) w.left = std::min(w.left, centre.mean), w.right = std::max(w.right, centre.mean);
     return w;
 }
 
-Range range(const Law& law, double tilt, double log_left, double log_right) {
-    const std::vector<Lump>& lumps = law.sketch();
-    const Cumulant centre = cumulant(law, tilt);
-    const std::size_t n = lumps.size();
-    std::size_t from = 0, to = n - 1;
-    for (double below = 0; from + 1 < n; ++from) {
-        below += lumps[from].mass;
-        if (std::log(below) + tilt * lumps[from + 1].loss - centre.value > -log_left) break;
+Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail) {
+    const Cumulant centre = sketches.cumulant(tilt);
+    const double normal = std::sqrt(2 * log_tail / (centre.variance + 1e-300));
+    const double goal = log_tail - log_delta;
+    Window w{0, 0, normal, -tilt - 1, normal};
+    // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
+    double length = sketches.most() - epsilon, right = sketches.most();
+    for (double step = 4 * normal; step > normal / 500; step /= 2) {
+        const double s = tilt + step, value = sketches.cumulant(s).value;
+        const double far = (value - s * epsilon + goal) / step, plain = (value + goal) / s;
+        if (far < length) length = far, w.further_far = step;
+        if (plain < right) right = plain, w.further_right = step;
     }
-    for (double above = 0; to > from; --to) {
-        above += lumps[to].mass;
-        if (std::log(above) > -log_right) break;
+    right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
+    length = std::max(length, 0.0);
+    // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
+    // left, at the quantile that makes up for the rest.
+    const Cumulant at0 = sketches.cumulant(0);
+    const double around = std::sqrt(2 * goal / (at0.variance + 1e-300));
+    double values[10], steps[10];
+    int count = 0;
+    for (double step = 2 * around; count < 10; step /= 2) {
+        steps[count] = step;
+        values[count++] = sketches.cumulant(-step).value;
     }
-    // The next lumps out, and what a lump at the end of the support stands for.
-    const double left_gap = n > 1 ? lumps[1].loss - lumps[0].loss : 0, right_gap = n > 1 ? lumps[n - 1].loss - lumps[n - 2].loss : 0;
-    return {from > 0 ? lumps[from - 1].loss : lumps[0].loss - (law.density ? left_gap : 0),
-            to + 1 < n ? lumps[to + 1].loss : lumps[n - 1].loss + (law.density ? right_gap : 0)};
+    const auto left_for = [&](double tried) {
+        const double rest = goal - tilt * tried;
+        if (rest <= 0) return epsilon;
+        double left = sketches.least();
+        for (int i = 0; i < count; ++i) {
+            const double at = -(values[i] + rest) / steps[i];
+            if (at > left) left = at, w.further_left = -tilt - steps[i];
+        }
+        return std::min(left, epsilon);
+    };
+    if (left_for(length) + length < right) {
+        double low = length, high = std::max({2 * length, right - sketches.least(), 1e-300});
+        for (int i = 0; i < 30; ++i) {
+            const double mid = 0.5 * (low + high);
+            (left_for(mid) + mid < right ? low : high) = mid;
+        }
+        length = high;
+    }
+    w.left = left_for(length);
+    w.right = w.left + length;
+    return w;
 }
 
 }  // namespace tightdp::grid

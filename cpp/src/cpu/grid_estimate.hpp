@@ -8,13 +8,40 @@
 namespace tightdp::grid {
 
 struct Cumulant {
-    double value = 0, mean = 0, variance = 0;  // ln E[e^{tilt Y}; Y finite] and its first two derivatives
+    double value = 0, mean = 0, variance = 0;  // ln E[e^{tilt Y}] and its first two derivatives
 };
 
-Cumulant cumulant(const Law& law, double tilt);
+// Losses between which a law is put on the lattice.
+struct Range {
+    double left, right;
+};
 
-// All parts together. Counts may be fractions of theirs: `share` scales them.
-Cumulant cumulant(const std::vector<Part>& parts, double tilt, double share = 1);
+// The sketches of some parts, each cut off on the right where the mass beyond is below e^{log_beyond} over its count.
+// Of a law with a heavy tail only what is cut off has a useful tilt.
+class Sketches {
+  public:
+    Sketches(const std::vector<Part>& parts, double log_beyond);
+
+    Cumulant cumulant(std::size_t part, double tilt) const;
+    // All parts together, each to `share` of its count.
+    Cumulant cumulant(double tilt, double share = 1) const;
+
+    // Left of the range e^{tilt left} P(Y < left) is below e^{-log_left} of the tilted mass.
+    Range range(std::size_t part, double tilt, double log_left) const;
+
+    double least() const { return least_; }  // of the sum of losses
+    double most() const { return most_; }
+
+  private:
+    struct Cut {
+        const Sketch* sketch;
+        std::size_t size;
+        double count, infinity;
+        double left, right;  // where the sketch, uncut on the left, begins and ends
+    };
+    std::vector<Cut> cuts_;
+    double least_ = 0, most_ = 0;
+};
 
 // ln sup over y of e^{-tilt y} (1 - e^{-y})_+: delta(eps) <= M(tilt) e^{-tilt eps} times its exponential.
 double log_kernel(double tilt);
@@ -24,20 +51,22 @@ double log_kernel(double tilt);
 struct Saddle {
     double tilt, bound;
 };
-Saddle saddle_of_epsilon(const std::vector<Part>& parts, double epsilon);
-Saddle saddle_of_delta(const std::vector<Part>& parts, double log_delta);
+Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
+Saddle saddle_of_delta(const Sketches& sketches, double log_delta);
 
-// Where the composition, tilted, has all but e^{-log_tail} of its mass on either side, and the further tilts that show it.
+// An interval of the lattice and the tilts (relative to the one in use) whose moments show how little lies outside.
 struct Window {
-    double left, right, further_left, further_right;
-};
-Window window(const std::vector<Part>& parts, double tilt, double log_tail, double share = 1);
-
-// Losses between which a law is put on the lattice: left of them e^{tilt left} P(Y < left) is below e^{-log_left} of
-// the tilted mass, right of them P(Y > right) is below e^{-log_right}.
-struct Range {
     double left, right;
+    double further_right;  // for mass right of the window
+    double further_left;   // for mass left of it, negative
+    double further_far;    // for mass so far right that it wraps round to where it counts
 };
-Range range(const Law& law, double tilt, double log_left, double log_right);
+
+// Where the composition, tilted, has all but e^{-log_tail} of its mass on either side.
+Window window(const Sketches& sketches, double tilt, double log_tail, double share);
+
+// The shortest window that leaves delta(epsilon) = e^{log_delta} as it is up to a factor 1 +- e^{-log_tail}: mass left of
+// epsilon may wrap round to where the kernel is small, mass right of it to where the kernel vanishes.
+Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

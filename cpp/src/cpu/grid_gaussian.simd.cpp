@@ -110,38 +110,4 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
     return most;
 }
 
-// y = log1p(expm1(x) / q) and its sensitivities; x > log(1 - q) strictly, else y is set to -infinity.
-void grid_poisson_edges(double q, double sign, const double* x, std::size_t count, double* y, double* ratio,
-                        double* slack) {
-    const double inverse = 1 / q;
-    for (std::size_t i = 0; i < count; i += kLanes) {
-        const Vec at = sign * load(x + i);
-        const Vec v = expm1(at) * inverse;
-        const Mask inside = (Mask)(v > -1.0);
-        const Vec w = select(inside, v, splat(0.0));
-        const Vec base = log1p(w);
-        const Vec weight = 1.0 + w;            // e^{base}
-        const Vec total = 1.0 + q * w;         // e^{at}
-        const Vec error = 8.0 * q * (abs(w) + abs(base) * weight) / total;
-        store(y + i, select(inside, sign * base, splat(sign * -__builtin_inf())));
-        store(ratio + i, weight);
-        store(slack + i, error * 0x1p-53);
-    }
-}
-
-// A = (s + t) e^{log_scale + tilt x - shift}, T likewise, and the relative error of both.
-void grid_tilt(double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
-               const double* log_scale, const double* rel, double* mass, double* spread, double* error) {
-    for (std::size_t i = 0; i < count; i += kLanes) {
-        const Vec scale = load(log_scale + i), lean = tilt * load(x + i);
-        const Vec exponent = scale + (lean - shift);
-        const Vec e = select((Mask)(exponent > 700.0), splat(__builtin_inf()), exp(exponent));
-        const Vec ms = load(s + i) * e, mt = load(t + i) * e;
-        store(mass + i, ms + mt);
-        store(spread + i, mt);
-        const double abs_shift = shift < 0 ? -shift : shift;
-        store(error + i, load(rel + i) + (2.0 * abs(scale) + 3.0 * abs(lean) + (2.0 * abs_shift + 12.0)) * 0x1p-53);
-    }
-}
-
 }  // namespace tightdp::TIGHTDP_ISA

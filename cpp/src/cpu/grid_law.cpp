@@ -9,6 +9,8 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 constexpr double kInfinity = HUGE_VAL;
+// Lumps lighter than any double are of no use to an estimate.
+constexpr double kLeastLog = -744;
 
 // dP = kappa e^{y/2} dy on [low, high]: Laplace noise between its atoms, and the exponential mechanism
 // (grid.md, section 6.4). With m = 1 - e^{-w/2} a cell of width w has the masses 2 m (1 - m) and 2 m^2 times
@@ -86,7 +88,10 @@ class Exponential final : public Density {
     double low_, high_, log_kappa_;
 };
 
-std::vector<Lump> lumps_of(const Law& law) {
+Sketch sketch_of(const Law& law) {
+    struct Lump {
+        double loss, log_mass;
+    };
     std::vector<Lump> lumps;
     if (law.density) {
         const std::vector<double> edges = law.density->sketch();
@@ -95,23 +100,38 @@ std::vector<Lump> lumps_of(const Law& law) {
             const std::size_t count = std::min(CellBlock::kCells, edges.size() - 1 - from);
             law.density->cells(edges.data() + from, count, block);
             for (std::size_t i = 0; i < count; ++i) {
-                const double mass = (block.s[i] + block.t[i]) * std::exp(block.log_scale[i]);
-                if (!(mass > 0)) continue;
+                const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
+                if (!(log_mass > kLeastLog)) continue;
                 const double w = edges[from + i + 1] - edges[from + i];
-                lumps.push_back({edges[from + i] + std::min(w, std::log1p(block.t[i] / block.s[i])), mass});
+                lumps.push_back({edges[from + i] + std::min(w, std::log1p(block.t[i] / block.s[i])), log_mass});
             }
         }
     }
-    for (const Atom& a : law.atoms) lumps.push_back({a.loss, std::exp(a.log_mass)});
+    for (const Atom& a : law.atoms)
+        if (a.log_mass > kLeastLog) lumps.push_back({a.loss, a.log_mass});
     std::sort(lumps.begin(), lumps.end(), [](const Lump& a, const Lump& b) { return a.loss < b.loss; });
-    return lumps;
+    Sketch s;
+    s.size = lumps.size();
+    const std::size_t padded = (s.size + 7) / 8 * 8;
+    s.loss.assign(padded, s.size ? lumps.back().loss : 0);
+    s.log_mass.assign(padded, -HUGE_VAL);
+    s.mass.assign(padded, 0);
+    s.above.assign(padded, 0);
+    double above = 0;
+    for (std::size_t i = s.size; i-- > 0;) {
+        s.loss[i] = lumps[i].loss;
+        s.log_mass[i] = lumps[i].log_mass;
+        s.mass[i] = std::exp(lumps[i].log_mass);
+        s.above[i] = above += s.mass[i];
+    }
+    return s;
 }
 
 }  // namespace
 
-const std::vector<Lump>& Law::sketch() const {
-    std::call_once(sketched_, [this] { lumps_ = lumps_of(*this); });
-    return lumps_;
+const Sketch& Law::sketch() const {
+    std::call_once(sketched_, [this] { sketch_ = sketch_of(*this); });
+    return sketch_;
 }
 
 LawPtr laplace(double mu) {

@@ -59,9 +59,11 @@ struct Atom {
     double rel;       // relative error of the mass
 };
 
-// A lump of a sketch: estimates alone are made from these.
-struct Lump {
-    double loss, mass;
+// Lumps of mass at ascending losses, for estimates. Padded with massless lumps to a multiple of 8.
+struct Sketch {
+    std::vector<double> loss, mass, log_mass;
+    std::vector<double> above;  // mass of this lump and all to its right
+    std::size_t size = 0;       // without the padding
 };
 
 struct Law {
@@ -74,11 +76,11 @@ struct Law {
     double anchor = 0;        // a loss that belongs on the lattice, as close to it as doubles are
     double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...
 
-    const std::vector<Lump>& sketch() const;
+    const Sketch& sketch() const;
 
   private:
     mutable std::once_flag sketched_;
-    mutable std::vector<Lump> lumps_;
+    mutable Sketch sketch_;
 };
 
 using LawPtr = std::shared_ptr<const Law>;

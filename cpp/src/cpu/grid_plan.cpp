@@ -36,12 +36,13 @@ double rough_mass(const Law& law) {
 }
 
 // The part whose steps the spacing should divide: the one that has some, with the largest share of the variance.
-const Law* leader(const std::vector<Part>& parts, double tilt) {
+const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
     double most = 0;
-    for (const Part& part : parts) {
-        const double v = part.upper->step > 0 ? part.count * cumulant(*part.upper, tilt).variance : 0;
-        if (v > most) most = v, best = part.upper.get();
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const Law* law = parts[j].upper.get();
+        const double v = law->step > 0 ? parts[j].count * sketches.cumulant(j, tilt).variance : 0;
+        if (v > most) most = v, best = law;
     }
     return best;
 }
@@ -62,31 +63,61 @@ struct Shape {
 
 }  // namespace
 
-Plan make_plan(const std::vector<Part>& parts, const Aim& aim) {
+namespace {
+
+// How much further from delta a tilt's bound lies than the best one's, in nats: so much precision it gives up.
+double loss(const Sketches& sketches, const Aim& aim, double tilt) {
+    return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * aim.epsilon - aim.log_delta);
+}
+
+Window final_window(const Sketches& sketches, const Aim& aim, double tilt, double log_tail) {
+    return window_for(sketches, tilt, aim.epsilon - aim.margin, aim.log_delta - aim.margin * aim.slope, log_tail);
+}
+
+// Heavy tails make the best tilt a bad one: it sees several large losses together where delta comes from one. A smaller
+// tilt then has the shorter window.
+double choose_tilt(const Sketches& sketches, const Aim& aim, double log_tail) {
+    // Relative errors grow by e^loss; they shall stay small against the width.
+    const double most_loss = aim.digits + aim.log_width;
+    double best = aim.best_tilt, shortest = HUGE_VAL;
+    for (double tilt = best; tilt > best / 64; tilt *= 0.7) {
+        if (tilt < best && loss(sketches, aim, tilt) > most_loss) break;
+        const Window w = final_window(sketches, aim, tilt, log_tail);
+        if (w.right - w.left < shortest * 0.99)
+            shortest = w.right - w.left, best = tilt;
+        else if (tilt < 0.5 * best)
+            break;
+    }
+    return best;
+}
+
+}  // namespace
+
+Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Aim& aim) {
     Plan plan;
-    plan.tilt = aim.tilt;
-    const double most = most_count(parts);
-    const double lambda = aim.tilt;
-    const Cumulant centre = cumulant(parts, lambda);
-    // Mass out of a window is compared with what the question integrates, about 1 / ((tilt + 1) spread).
-    plan.log_tail = 5 - std::min(0.0, aim.log_width) + std::log1p((lambda + 1) * std::sqrt(centre.variance));
+    const double log_tail = aim.log_tail;
+    const double lambda = plan.tilt = choose_tilt(sketches, aim, log_tail);
+    plan.most_cells = 8 * aim.most_points;
+    // On the way, mass outside of a window is compared with what the question integrates in the end.
+    const double inner_tail = log_tail + loss(sketches, aim, lambda) - log_kernel(lambda);
     double rough = 0;
     bool exact = true;
-    for (const Part& part : parts) {
-        const double r = rough_mass(*part.upper);
-        rough += part.count * r;
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const double r = rough_mass(*parts[j].upper);
+        rough += parts[j].count * r;
         exact = exact && r < 1e-9;
-        plan.scales.push_back(cumulant(*part.upper, lambda).value);
-        plan.ranges.push_back(range(*part.upper, lambda, plan.log_tail + std::log(part.count) + 3,
-                                    25 - aim.log_delta + std::log(part.count)));
+        plan.scales.push_back(sketches.cumulant(j, lambda).value);
+        plan.ranges.push_back(sketches.range(j, lambda, inner_tail + std::log(parts[j].count) + 3));
     }
-    const Law* law = leader(parts, lambda);
+    const Law* law = leader(parts, sketches, lambda);
     exact = exact && law && parts.size() == 1;
 
-    // A cell of width h adds lambda (lambda + 1) h^2 / 8 to the width of ln delta, a coarsening 3/2 of that
+    // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, c its slope, a coarsening 3/2 of that
     // (grid.md, section 7); .7 leaves room for what else there is.
-    const double unit = 0.7 * std::exp(aim.log_width) * 8 / (lambda * (lambda + 1));
+    const double unit = 0.7 * aim.finer * std::exp(aim.log_width) * 8 / (aim.slope * (aim.slope + 1));
     Shape best;
+    const double most = most_count(parts);
+    const Window asked = final_window(sketches, aim, lambda, log_tail);
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= 2 * most; ++levels) {
         const double first_share = std::pow(kRadix, -levels);
         const double pieces = exact ? 1e-30 : rough * first_share + 6.0 * levels + 3 * (levels > 0);
@@ -95,7 +126,7 @@ Plan make_plan(const std::vector<Part>& parts, const Aim& aim) {
         const double last = std::sqrt(unit / pieces);
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
-            const Window w = window(parts, lambda, plan.log_tail + std::log(1 / share), share);
+            const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
             double h = fit(last * std::sqrt(share), law, exact && levels == 0);
             if (law && l > 0) h = 2 * shape.spacing.back();
             const double points = std::max(kLeastPoints, 1.02 * (w.right - w.left) / h + 16);
@@ -132,8 +163,7 @@ Plan make_plan(const std::vector<Part>& parts, const Aim& aim) {
         level.h = std::ldexp(h0, l);
         const Window& w = best.windows[l];
         level.n = std::bit_ceil(static_cast<std::size_t>(std::min(points(l, level.h), 0x1p29)));
-        level.further_right = w.further_right;
-        level.further_left = w.further_left;
+        level.window = w;
         const double share = std::pow(kRadix, levels - l);
         double anchor = 0;
         for (std::size_t j = 0; j < parts.size(); ++j) {
@@ -147,6 +177,12 @@ Plan make_plan(const std::vector<Part>& parts, const Aim& aim) {
         plan.levels.push_back(std::move(level));
     }
     return plan;
+}
+
+std::size_t Plan::points() const {
+    std::size_t n = 0;
+    for (const Level& level : levels) n = std::max(n, level.n);
+    return n;
 }
 
 }  // namespace tightdp::grid

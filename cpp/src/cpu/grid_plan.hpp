@@ -15,8 +15,8 @@ namespace tightdp::grid {
 struct Level {
     double h;
     std::size_t n;
-    std::int64_t first;  // of the window, counted from the anchor of the composition
-    double further_right, further_left;
+    std::int64_t first;         // of the window, counted from the anchor of the composition
+    Window window;              // what the lattice was fitted to
     std::vector<double> steps;  // how often each part is multiplied in at this level
 };
 
@@ -25,16 +25,24 @@ struct Plan {
     std::vector<Level> levels;   // the first makes the product of steps, each later one quadruples
     std::vector<Range> ranges;   // of each part
     std::vector<double> scales;  // about the cumulant of each part at the tilt
-    double log_tail = 0;         // what the windows leave out is below e^{-log_tail}
+    std::size_t most_cells = 0;  // of one part on one level
+
+    std::size_t points() const;  // of the largest level
 };
 
+// About where on the curve the answer is. The first guess comes from the saddle, the next from a rough answer.
 struct Aim {
-    double tilt;
-    double log_delta;   // about the answer, or the question
+    double epsilon, log_delta;
+    double margin;      // epsilon may be this much less; ln delta may be this much times the slope less
+    double slope;       // -d ln delta / d epsilon
+    double best_tilt;   // of the bound by one moment
     double log_width;   // asked width of ln delta
+    double finer;       // asked width of the lattice over that
+    double digits;      // -ln of the relative error of delta by rounding at the best tilt
+    double log_tail;    // what the windows leave out shall change ln delta by at most e^{-log_tail}
     std::size_t most_points;
 };
 
-Plan make_plan(const std::vector<Part>& parts, const Aim& aim);
+Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Aim& aim);
 
 }  // namespace tightdp::grid

@@ -19,9 +19,9 @@ double kernel_norm(double tilt, double h, double points) {
 
 }  // namespace
 
-Profile::Profile(const Inexact& law, double anchor_at, double spacing, double tilted)
+Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, double spacing, double tilted)
     : anchor(anchor_at), h(spacing), tilt(tilted), log_scale(law.w.log_scale), first(law.w.first),
-      value(law.w.w.size()) {
+      value(law.w.w.size()), outside(beyond) {
     // With P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}: D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}. All terms are
     // positive.
     const std::size_t n = value.size();
@@ -32,19 +32,30 @@ Profile::Profile(const Inexact& law, double anchor_at, double spacing, double ti
         value[j] = d;
         p = keep * (p + law.w.w[j]);
     }
-    wrapping = std::exp(log_kernel(tilt)) * law.error1 * (1 + 1e-9);
-    rounding = kernel_norm(tilt, h, static_cast<double>(n)) * law.error2 * (1 + 1e-9);
-    relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + law.log_error * (1 + law.log_error) + 8 * u * std::abs(log_scale);
+    absolute = (std::exp(log_kernel(tilt)) * law.error1 + kernel_norm(tilt, h, static_cast<double>(n)) * law.error2) *
+               (1 + 1e-9);
+    relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + law.log_error * (1 + law.log_error) +
+               8 * u * std::abs(log_scale);
+}
+
+double Profile::wrapping(double epsilon, bool upper) const {
+    const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
+    const double at = epsilon - anchor, slack = 1e-9;
+    if (upper) return std::exp(outside.log_right - (tilt + outside.further_right) * (from + length) + slack);
+    // The moment bounds P(x < from) if its exponent falls, else that is at most 1.
+    const double exponent = tilt + outside.further_left;
+    const double left = (exponent < 0 ? std::min(0.0, outside.log_left - exponent * from) : 0) - tilt * length;
+    const double far = outside.log_far - (tilt + outside.further_far) * at - outside.further_far * length;
+    return (outside.log_left > -HUGE_VAL ? std::exp(left + slack) : 0) + std::exp(far + slack);
 }
 
 double Profile::bound(std::size_t j, bool upper) const {
-    const double x = at(j), lean = tilt * x;
+    const double x = at(j), lean = tilt * (x - anchor);
     const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
-    const double unit = std::exp(log_scale - lean);
-    if (upper) return (value[j] + error()) * unit * (1 + 2 * rel);
-    if (rel > 0.25) return std::min(0.0, -error() * unit);
-    const double v = value[j] * (1 - 2 * rel) - error();
-    return v * unit * (v > 0 ? 1 - rel : 1 + rel);
+    const double unit = std::exp(log_scale - lean), lost = wrapping(x, upper);
+    if (upper) return ((value[j] + absolute) * unit + lost) * (1 + 2 * rel);
+    const double v = value[j] * (1 - std::min(1.0, 2 * rel)) - absolute;
+    return v * unit * (v > 0 ? 1 - std::min(1.0, rel) : 1 + rel) - lost;
 }
 
 double Profile::bound_at(double epsilon, bool upper) const {
@@ -62,16 +73,27 @@ double Profile::bound_at(double epsilon, bool upper) const {
 
 double Profile::invert(double target, bool upper) const {
     const std::size_t n = value.size();
-    // Upper bounds fall in j but for roundings. Lower ones do so from the peak of the tilted curve on; far left of it
-    // the curve drowns in the error. Any change of side is all that is needed.
-    std::size_t low = 0, high = n - 1;
     const auto above = [&](std::size_t j) { return bound(j, upper) > target; };
-    if (!upper) {
-        low = static_cast<std::size_t>(std::max_element(value.begin(), value.end()) - value.begin());
-        while (low > 0 && !above(low)) --low;
+    // The curve itself falls in j: bisect it for where to look. The bounds need not fall, but any change of side of
+    // theirs will do, and the closest one to the right of a point above is found by bisection again.
+    const auto guess = [&](std::size_t j) {
+        return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
+    };
+    std::size_t low = 0, high = n - 1;
+    while (high - low > 1) {
+        const std::size_t mid = low + (high - low) / 2;
+        (guess(mid) ? low : high) = mid;
     }
-    if (!above(low)) return upper ? at(low) : -HUGE_VAL;
-    if (above(high)) return upper ? HUGE_VAL : at(high);
+    for (std::size_t step = 1; !above(low); step *= 2) {
+        if (low == 0) return upper ? at(0) : -HUGE_VAL;
+        high = low;
+        low = low > step ? low - step : 0;
+    }
+    for (std::size_t step = 1; above(high); step *= 2) {
+        if (high == n - 1) return upper ? HUGE_VAL : at(high);
+        low = high;
+        high = std::min(high + step, n - 1);
+    }
     while (high - low > 1) {
         const std::size_t mid = low + (high - low) / 2;
         (above(mid) ? low : high) = mid;

@@ -1,34 +1,45 @@
 // A composed law as a privacy profile: delta at the points of its lattice, epsilon by inversion between them
-// (docs/theory/grid.md, section 5.4).
+// (docs/theory/grid.md, sections 5.3 and 5.4).
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "grid_compose.hpp"
 
 namespace tightdp::grid {
 
-// Curve of one side. In units of e^{log_scale - tilt x_j}: delta(x_j) is within `error` and a factor 1 +- rounding of
-// value[j], and what the other side of the truth could differ by is in infinity.
+// What the window of a composition leaves out or moves. With x counted from the anchor, logarithms of moments
+// E[e^{(tilt + further) x}; finite] of one side; -infinity where nothing lies there.
+struct Outside {
+    double log_right = -HUGE_VAL, further_right = 0;  // right of the window
+    double log_left = -HUGE_VAL, further_left = 0;    // left of the window
+    double log_far = -HUGE_VAL, further_far = 0;      // further right than a whole window
+};
+
+// Curve of one side. In units of e^{log_scale - tilt x_j}, delta(x_j) without the mass at infinity is value[j] up to a
+// relative error, an absolute one, and what Outside says.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;
     std::vector<double> value;
-    double wrapping, rounding;  // absolute errors in those units, by cause
-    double relative;            // relative error of value and of the units
+    double absolute, relative;
+    Outside outside;
 
-    Profile(const Inexact& law, double anchor, double h, double tilt);
+    Profile(const Inexact& law, const Outside& outside, double anchor, double h, double tilt);
 
     double at(std::size_t j) const { return anchor + static_cast<double>(first + static_cast<std::int64_t>(j)) * h; }
-    double error() const { return wrapping + rounding; }
 
-    // Upper or lower bound on delta(x_j) - infinity; a lower one may be negative.
+    // What the window may hide from the upper curve or have added to the lower one.
+    double wrapping(double epsilon, bool upper) const;
+
+    // Upper or lower bound on delta(x_j) without infinity; a lower one may be negative.
     double bound(std::size_t j, bool upper) const;
 
     // Upper or lower bound at any epsilon within the lattice, by the chord in e^epsilon.
     double bound_at(double epsilon, bool upper) const;
 
-    // Bound on the epsilon at which delta - infinity falls to `target`: +-infinity where the lattice does not tell.
+    // Bound on the epsilon at which delta without infinity falls to `target`: +-infinity where the lattice does not tell.
     double invert(double target, bool upper) const;
 };
 

@@ -75,6 +75,41 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
+// How far the chord over a cell is above the curve, at most: min(left m, most, right (1 - m)) at the fraction m of e^y.
+struct Gap {
+    double left = 0, most = 0, right = 0;
+};
+
+// How far below the curve the chords are hung at each point, so that they stay below it everywhere (grid.md, section
+// 3.2). A point between a heavy and a light cell follows the light one as far as that lets it, and the heavy cell's
+// other point makes up for it: so that little mass is not eaten by what much mass needs. `curve` is the curve itself.
+std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
+    const std::size_t n = gaps.size();
+    std::vector<double> drop(n + 1);
+    for (std::size_t i = 1; i < n; ++i) {
+        const Gap &before = gaps[i - 1], &after = gaps[i];
+        const double most = before.most * k.lean;
+        drop[i] = after.most > most ? std::min(after.most, before.left * k.lean) : std::min(most, after.right);
+    }
+    const auto by_right = [&](std::size_t i) {  // what the left point needs, given the right one
+        const double next = drop[i + 1] * k.back, most = gaps[i].most;
+        return next >= most ? most : gaps[i].right - next * (gaps[i].right / most - 1);
+    };
+    for (std::size_t i = n; i-- > 1;)
+        if (drop[i + 1] * k.back < gaps[i].most) drop[i] = std::max(drop[i], by_right(i));
+    for (std::size_t i = 0; i < n; ++i) {
+        const Gap& g = gaps[i];
+        if (!(drop[i] < g.most)) continue;
+        const double needed = (g.left - drop[i] * (g.left / g.most - 1)) * k.lean;
+        if (needed <= 0.5 * curve[i + 1])
+            drop[i + 1] = std::max(drop[i + 1], needed);
+        else if (drop[i + 1] < needed)
+            drop[i] = std::max(drop[i], by_right(i));
+    }
+    for (double& d : drop) d *= 1 + k.tiny;
+    return drop;
+}
+
 }  // namespace
 
 std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, double slack) {
@@ -97,39 +132,43 @@ std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, doub
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
     const Steps k(lattice);
     const std::size_t n = cells.mass.size();
-    // Of each cell: mass and spread, rounded so that neither mass nor mean loss grows, and how far the chord can be above the curve.
-    std::vector<double> mass(n), spread(n), gap(n);
+    std::vector<Gap> gaps(n);
+    std::vector<double> mass(n);
     for (std::size_t i = 0; i < n; ++i) {
         const double error = cells.error[i], most = cells.mass[i] * (1 + error);
         if (!(error < 0.1) || !(most > 0)) continue;
+        // Rounded so that neither the mass nor its mean loss grows.
         mass[i] = cells.mass[i] * (1 - error);
-        spread[i] = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
-        gap[i] = spread[i] * std::max(0.0, 1 - spread[i] / (mass[i] * k.fall)) + 4 * u * spread[i];
+        const double spread = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
+        const double left = std::max(0.0, 1 - spread / (mass[i] * k.fall));
+        Gap& g = gaps[i];
+        g.right = spread;
+        g.left = mass[i] * left * k.rise * (1 + k.tiny);
+        g.most = spread * left * (1 + k.tiny) + k.tiny * spread;
         if (cells.bend[i] < 0.5) {
             const double bend = 1 + cells.bend[i] * (1 + cells.bend[i]);  // above e^bend
-            gap[i] = std::min(gap[i], bend * (most - cells.spread[i] * (1 - error) + 2 * slack * most) * k.rise * 0.125 * (1 + 8 * u));
+            const double q_mass = most - cells.spread[i] * (1 - error) + 2 * slack * most;
+            g.most = std::min(g.most, bend * q_mass * k.rise * 0.125 * (1 + k.tiny));
         }
     }
-    // How far below the curve the chords are hung at each point.
-    std::vector<double> drop(n + 1);
+    std::vector<double> curve(n + 1);
+    double beyond = cells.point[n];  // P-mass from a point on
     for (std::size_t i = n; i-- > 0;) {
-        const double next = drop[i + 1] * k.back;
-        double needed = gap[i];
-        if (next < gap[i]) needed = std::max(gap[i], spread[i] - next * (spread[i] / gap[i] - 1));
-        const double wanted = i > 0 ? std::min(gap[i - 1] * k.lean, spread[i]) : 0;
-        drop[i] = std::max(needed, wanted) * (1 + k.tiny);
+        curve[i] = gaps[i].right + k.back * (k.fall * beyond + std::exp(-k.h) * curve[i + 1]);
+        beyond = k.back * beyond + cells.point[i] + mass[i];
     }
+    const std::vector<double> drop = drops(gaps, curve, k);
     std::vector<double> w(n + 1);
     double carried = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        const double right = spread[i] / k.fall;
+        const double right = gaps[i].right / k.fall;
         const double own = carried + (mass[i] - right) + cells.point[i] * std::max(0.0, 1 - cells.point_error[i]);
-        const double next = drop[i + 1] * k.back, before = i > 0 ? drop[i - 1] * k.lean : drop[i];
+        const double next = drop[i + 1] * k.back, before = i > 0 ? drop[i - 1] * k.lean : drop[0];
         w[i] = own - (next - drop[i]) / k.rise + (drop[i] - before) / k.fall;
         w[i] -= k.tiny * (own + (next + 2 * drop[i] + before) / k.fall);
         carried = right * k.lean;
     }
-    // The last drop is zero and the one before takes all of the last cell's spread: nothing but the point remains.
+    // The last drop is zero, so the one before takes all of the last cell's spread: nothing but the point remains.
     w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u);
     make_convex(w, k);
     return w;

@@ -1,0 +1,69 @@
+// The loops over cells and lattice points declared in grid_kernels.hpp, but for the Gaussian law's.
+#include "grid_kernels.hpp"
+
+#include "tightdp/simd/math.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+// y = log1p(expm1(x) / q) and its sensitivities; x > log(1 - q) strictly, else y is set to -infinity.
+void grid_poisson_edges(double q, double sign, const double* x, std::size_t count, double* y, double* ratio,
+                        double* slack) {
+    const double inverse = 1 / q;
+    for (std::size_t i = 0; i < count; i += kLanes) {
+        const Vec at = sign * load(x + i);
+        const Vec v = expm1(at) * inverse;
+        const Mask inside = (Mask)(v > -1.0);
+        const Vec w = select(inside, v, splat(0.0));
+        const Vec base = log1p(w);
+        const Vec weight = 1.0 + w;            // e^{base}
+        const Vec total = 1.0 + q * w;         // e^{at}
+        const Vec error = 8.0 * q * (abs(w) + abs(base) * weight) / total;
+        store(y + i, select(inside, sign * base, splat(sign * -__builtin_inf())));
+        store(ratio + i, weight);
+        store(slack + i, error * 0x1p-53);
+    }
+}
+
+// A = (s + t) e^{log_scale + tilt x - shift}, T likewise, and the relative error of both.
+void grid_tilt(double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
+               const double* log_scale, const double* rel, double* mass, double* spread, double* error) {
+    for (std::size_t i = 0; i < count; i += kLanes) {
+        const Vec scale = load(log_scale + i), lean = tilt * load(x + i);
+        const Vec exponent = scale + (lean - shift);
+        const Vec e = select((Mask)(exponent > 700.0), splat(__builtin_inf()), exp(exponent));
+        const Vec ms = load(s + i) * e, mt = load(t + i) * e;
+        store(mass + i, ms + mt);
+        store(spread + i, mt);
+        const double abs_shift = shift < 0 ? -shift : shift;
+        store(error + i, load(rel + i) + (2.0 * abs(scale) + 3.0 * abs(lean) + (2.0 * abs_shift + 12.0)) * 0x1p-53);
+    }
+}
+
+// With w_i = e^{log_mass + tilt loss - peak}: sums of w, w loss, w loss^2, and, if peak = 0, of mass (e^{tilt loss} - 1).
+void grid_moments(double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
+                  std::size_t count, double* sums) {
+    Vec zero{}, first{}, second{}, grown{};
+    const Vec n = splat((double)count);
+    for (std::size_t i = 0; i < count; i += kLanes) {
+        const Vec y = load(loss + i), lean = tilt * y;
+        const Mask in = (Mask)((double)i + iota() < n);
+        Vec w;
+        if (peak == 0) {
+            const Vec more = load(mass + i) * expm1(lean);
+            w = load(mass + i) + more;
+            grown += select(in, more, splat(0.0));
+        } else {
+            w = exp(load(log_mass + i) + lean - peak);
+        }
+        w = select(in, w, splat(0.0));
+        zero += w;
+        first += w * y;
+        second += w * y * y;
+    }
+    sums[0] = sum(zero);
+    sums[1] = sum(first);
+    sums[2] = sum(second);
+    sums[3] = sum(grown);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA
