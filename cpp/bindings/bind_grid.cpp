@@ -13,10 +13,12 @@ struct Handle {
     LawPtr law;
 };
 
-Handle make_atoms(const Array& losses, const Array& log_masses, double infinity, double minus_infinity, double mass_rel,
-                  double loss_slack, double anchor, double step) {
+Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel, double infinity,
+                  double minus_infinity, double mass_rel, double loss_slack, double anchor, double step) {
+    if (log_masses.size() != losses.size() || rel.size() != losses.size())
+        throw std::invalid_argument("expected arrays of one length");
     std::vector<Atom> list(static_cast<std::size_t>(losses.size()));
-    for (std::size_t i = 0; i < list.size(); ++i) list[i] = {losses.data()[i], log_masses.data()[i], mass_rel};
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = {losses.data()[i], log_masses.data()[i], rel.data()[i]};
     return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step)};
 }
 
@@ -28,16 +30,16 @@ py::array_t<double> array(const std::vector<double>& x) {
 py::tuple weights(const Handle& h, double anchor, double spacing, double tilt, double log_scale, std::int64_t first,
                   std::size_t cells) {
     Discretised d;
-    discretise(*h.law, {anchor, spacing, tilt}, log_scale, first, cells, true, true, d);
+    discretise(*h.law, {anchor, spacing, tilt}, log_scale, first, cells, d);
     return py::make_tuple(array(d.upper.w), array(d.lower.w), d.slack, d.infinity_upper, d.infinity_lower);
 }
 
-using PartTuple = std::tuple<Handle, Handle, double>;
+using PartTuple = std::tuple<Handle, double>;
 
 template <class Query>
 py::tuple ask(const std::vector<PartTuple>& given, double at, double width, std::size_t most_points, Query query) {
     std::vector<Part> parts;
-    for (const auto& [upper, lower, count] : given) parts.push_back({upper.law, lower.law, count});
+    for (const auto& [law, count] : given) parts.push_back({law.law, count});
     Answer a;
     {
         py::gil_scoped_release release;
@@ -59,8 +61,8 @@ void bind_grid(py::module_& m) {
         .def_static("gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
         .def_static("laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
         .def_static("bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
-        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "infinity"_a, "minus_infinity"_a, "mass_rel"_a,
-                    "loss_slack"_a, "anchor"_a, "step"_a)
+        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
+                    "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a)
         .def("poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; }, "q"_a, "add"_a)
         .def("replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });

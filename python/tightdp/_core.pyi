@@ -101,6 +101,42 @@ def emulate_epsilon_batch(
     lanes: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]: ...
 
+# grid
+class GridLaw:
+    @staticmethod
+    def gaussian(mu: float) -> GridLaw: ...
+    @staticmethod
+    def laplace(mu: float) -> GridLaw: ...
+    @staticmethod
+    def bounded_range(eta: float) -> GridLaw: ...
+    @staticmethod
+    def atoms(
+        losses: NDArray[np.float64],
+        log_masses: NDArray[np.float64],
+        rel: NDArray[np.float64],
+        infinity: float,
+        minus_infinity: float,
+        mass_rel: float,
+        loss_slack: float,
+        anchor: float,
+        step: float,
+    ) -> GridLaw: ...
+    def poisson(self, q: float, add: bool) -> GridLaw: ...
+    def replace_one(self, q: float) -> GridLaw: ...
+    def reversed(self) -> GridLaw: ...
+
+_GridParts = list[tuple[GridLaw, float]]
+
+def grid_epsilon(
+    parts: _GridParts, delta: float, width: float, most_points: int
+) -> tuple[float, float, dict[str, float], int, int]: ...
+def grid_delta(
+    parts: _GridParts, epsilon: float, width: float, most_points: int
+) -> tuple[float, float, dict[str, float], int, int]: ...
+def grid_weights(
+    law: GridLaw, anchor: float, h: float, tilt: float, log_scale: float, first: int, cells: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float, float]: ...
+
 # the vector functions, for tests
 class simd_math:
     @staticmethod

@@ -18,6 +18,8 @@ constexpr double kCut = -4.6;
 constexpr double kRough = 3e-3;
 // A probability of e^-50 left of the window is as good as none.
 constexpr double kNegligible = 50;
+// Lattice points of all levels and attempts over those of the largest level allowed: bounds the time.
+constexpr double kMostWork = 4;
 
 struct Composed {
     Inexact upper, lower;
@@ -46,6 +48,8 @@ void place(const Range& range, const Lattice& lattice, std::size_t most, std::in
 
 Outside outside(const std::vector<Factor>& factors, const Level& level, double tilt) {
     Outside out;
+    out.last = 0;
+    for (const Factor& f : factors) out.last += f.power * f.law->last;
     const Extent e = extent(factors);
     const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
     const Window& w = level.window;
@@ -70,12 +74,17 @@ Outside outside(const std::vector<Factor>& factors, const Level& level, double t
 }
 
 // Tilted mass that is missing from the window, and mass that is in it though it belongs elsewhere, in units of the law.
-double outside_mass(const Outside& o, const Inexact& law, const Level& level, double tilt, bool upper) {
+double outside_mass(const Outside& o, const Inexact& law, const Level& level, bool upper) {
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
     const double right = std::exp(o.log_right - o.further_right * to - law.w.log_scale + law.log_error + 1e-9);
     const double left = std::exp(o.log_left - o.further_left * from - law.w.log_scale + law.log_error + 1e-9);
-    (void)tilt;
     return upper ? right : right + left;
+}
+
+double last_of(const Weights& weights) {
+    std::size_t i = weights.w.size();
+    while (i > 1 && weights.w[i - 1] == 0) --i;
+    return static_cast<double>(weights.first) + static_cast<double>(i - 1);
 }
 
 Composed run(const std::vector<Part>& parts, const Plan& plan) {
@@ -91,7 +100,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
             const double lean = std::exp(plan.tilt * level.h);
             const auto coarse = [&](const Inexact& fine, bool high) {
-                return Inexact{coarsen(fine.w, lattice, high), fine.error1 * lean, fine.error2 * lean * std::sqrt(2.0), fine.log_error};
+                return Inexact{coarsen(fine.w, lattice, high), fine.error1 * lean, fine.error2 * lean * std::sqrt(2.0),
+                               fine.log_error, std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
             };
             before_upper = coarse(out.upper, true);
             before_lower = coarse(out.lower, false);
@@ -103,38 +113,34 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             const double count = level.steps[j];
             if (!(count > 0)) continue;
             const Part& part = parts[j];
-            const Lattice lattice{part.upper->anchor, level.h, plan.tilt};
+            const Lattice lattice{part.law->anchor, level.h, plan.tilt};
             Discretised d;
             std::int64_t first;
             std::size_t cells;
             place(plan.ranges[j], lattice, plan.most_cells, first, cells);
-            const bool same = part.upper == part.lower;
-            discretise(*part.upper, lattice, plan.scales[j], first, cells, true, same, d);
+            discretise(*part.law, lattice, plan.scales[j], first, cells, d);
             upper[j].w = std::move(d.upper);
-            double infinity_lower = d.infinity_lower;
-            if (!same) {
-                Discretised e;
-                discretise(*part.lower, lattice, plan.scales[j], first, cells, false, true, e);
-                d.lower = std::move(e.lower);
-                d.slack = std::max(d.slack, e.slack);
-                infinity_lower = e.infinity_lower;
-            }
             lower[j].w = std::move(d.lower);
+            for (Inexact* side : {&upper[j], &lower[j]}) side->last = last_of(side->w);
             uppers.push_back({&upper[j], count});
             lowers.push_back({&lower[j], count});
             out.anchor += count * lattice.anchor;
             const double steps = count * remaining;
             out.slack += steps * (d.slack + 4 * u * std::abs(lattice.anchor));
             out.log_finite_upper += steps * log_without(d.infinity_upper);
-            out.log_finite_lower += steps * log_without(infinity_lower);
+            out.log_finite_lower += steps * log_without(d.infinity_lower);
         }
         out.upper = convolve(uppers, level.first, level.n);
         out.lower = convolve(lowers, level.first, level.n);
         out.h = level.h;
         const Outside above = outside(uppers, level, plan.tilt), below = outside(lowers, level, plan.tilt);
+        out.upper.last = above.last;
+        out.lower.last = below.last;
         if (l + 1 < plan.levels.size()) {
-            out.upper.error1 += outside_mass(above, out.upper, level, plan.tilt, true);
-            out.lower.error1 += outside_mass(below, out.lower, level, plan.tilt, false);
+            trim(out.upper);
+            trim(out.lower);
+            out.upper.error1 += outside_mass(above, out.upper, level, true);
+            out.lower.error1 += outside_mass(below, out.lower, level, false);
         }
         out.outside_upper = above;
         out.outside_lower = below;
@@ -144,7 +150,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
 
 bool nothing_finite(const std::vector<Part>& parts) {
     for (const Part& part : parts)
-        if (part.upper->sketch().size == 0) return true;
+        if (part.law->sketch().size == 0) return true;
     return false;
 }
 
@@ -154,25 +160,29 @@ struct Curves {
     double slack, infinity_upper, infinity_lower;
     std::size_t points;
     int levels;
+    double work;
 
     Curves(const Composed& c, const Plan& plan)
         : upper(c.upper, c.outside_upper, c.anchor, c.h, plan.tilt),
           lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt), slack(c.slack), infinity_upper(c.infinity(true)),
-          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())) {}
+          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())), work(plan.work()) {}
 
     void epsilon(double delta, Answer& a) const {
         const double least = delta - infinity_upper, most = delta - infinity_lower;
         double high = least > 0 ? upper.invert(least * (1 - 4 * u), true) + slack : HUGE_VAL;
         double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
-        a.upper = std::max(0.0, high);
-        a.lower = std::clamp(low, 0.0, a.upper);
+        a.upper = high >= 0 || high < 0 ? std::max(0.0, high) : HUGE_VAL;  // also if it is no number
+        a.lower = low > 0 ? std::min(low, a.upper) : 0;
     }
 
     void delta(double epsilon, Answer& a) const {
         const double shift = slack + 4 * u * std::abs(epsilon);
-        a.upper = std::min(1.0, upper.bound_at(epsilon - shift, true) + infinity_upper);
-        a.lower = std::max(-std::expm1(epsilon) * (1 - 4 * u), lower.bound_at(epsilon + shift, false) + infinity_lower);
-        a.lower = std::clamp(a.lower, 0.0, a.upper);
+        const double high = upper.bound_at(epsilon - shift, true) + infinity_upper;
+        const double low = lower.bound_at(epsilon + shift, false) + infinity_lower;
+        a.upper = high <= 1 ? high : 1;  // also if it is no number
+        a.lower = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+        if (low > a.lower) a.lower = low;
+        a.lower = std::min(a.lower, a.upper);
     }
 
     // -d ln delta / d epsilon between two points some steps apart.
@@ -194,6 +204,7 @@ struct Curves {
         a.truncation = infinity_upper - infinity_lower;
         a.points = points;
         a.levels = levels;
+        a.work = work;
     }
 };
 
@@ -210,7 +221,7 @@ Answer refine(Once once, double width, std::size_t most_points) {
     Answer best{0, HUGE_VAL};
     Try next{std::max(width, kRough), 1, 3, 23};
     bool informed = false;
-    double got = HUGE_VAL;
+    double work = 0, got = HUGE_VAL;
     for (int attempt = 0; attempt < 6; ++attempt) {
         const bool was_informed = informed;
         Answer a = once(next, informed);
@@ -220,6 +231,8 @@ Answer refine(Once once, double width, std::size_t most_points) {
         const double had = got, size = std::min(a.upper, DBL_MAX);
         got = (a.upper - a.lower) / a.upper;
         if (!(got > width)) break;
+        work += a.work;
+        if (work > kMostWork * static_cast<double>(most_points)) break;
         const bool capped = 2 * a.points > most_points, again = next.asked == width && was_informed;
         next.asked = width;
         if (a.wrapping > 0.3 * got * size && attempt > 0) {
@@ -241,7 +254,7 @@ Answer refine(Once once, double width, std::size_t most_points) {
 Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
     if (nothing_finite(parts)) return {HUGE_VAL, HUGE_VAL};
     double log_finite = 0;
-    for (const Part& part : parts) log_finite += part.count * log_without(part.upper->infinity);
+    for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
     // A mass at infinity takes its share of delta first.
     const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
     double low = 0, high = HUGE_VAL, slope = 0;
@@ -250,7 +263,7 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
         // What is cut off on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times
         // that of epsilon and rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
-        const Saddle saddle = saddle_of_delta(sketches, log_delta);
+        const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Aim aim{saddle.bound - 2 / saddle.tilt, log_delta, 6 / saddle.tilt, saddle.tilt, saddle.tilt, 0, now.finer, now.digits, 0, most_points};
         if (slope > 0) aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope, aim.slope = slope;
         aim.log_width = std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope);

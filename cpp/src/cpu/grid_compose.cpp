@@ -12,14 +12,16 @@ namespace {
 constexpr double u = kUnitRoundoff;
 // e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
 constexpr double kUnseen = 1e-300;
+constexpr std::size_t kBlock = 64;
 
 // ln sum w_i e^{further h (i - first)}, rounded up.
 double log_moment(const Weights& weights, double further, double h) {
-    constexpr std::size_t kBlock = 64;
-    const double ratio = std::exp(further * h);
+    // Blocks by Horner's rule, short enough for their powers of the ratio to be doubles.
+    const std::size_t block = std::abs(further) * h < 5 ? kBlock : 1;
+    const double ratio = std::exp(std::clamp(further * h, -700.0, 700.0));
     double log_sum = -HUGE_VAL;
-    for (std::size_t from = 0; from < weights.w.size(); from += kBlock) {
-        const std::size_t to = std::min(from + kBlock, weights.w.size());
+    for (std::size_t from = 0; from < weights.w.size(); from += block) {
+        const std::size_t to = std::min(from + block, weights.w.size());
         double sum = 0;
         for (std::size_t i = to; i-- > from;) sum = sum * ratio + weights.w[i];
         if (!(sum > 0)) continue;
@@ -28,7 +30,7 @@ double log_moment(const Weights& weights, double further, double h) {
         log_sum = top + std::log1p(std::exp(std::min(log_sum, term) - top));
     }
     // Horner's 64 steps, the ratio to the 64th power, and one addition a block.
-    const double blocks = static_cast<double>(weights.w.size() / kBlock + 1);
+    const double blocks = static_cast<double>(weights.w.size() / block + 1);
     const double size = std::abs(further) * h * static_cast<double>(weights.w.size());
     return log_sum + (300 + 130 * std::abs(further) * h + 4 * blocks + 4 * size + 4 * std::abs(log_sum)) * u;
 }
@@ -87,15 +89,17 @@ Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::si
             out.error1 = HUGE_VAL;
             return out;
         }
-        const double scale = (1 - 4 * kappa) / sum;
+        // Under 1 by more than the transform and the sum itself err.
+        const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
         Circle circle = wind(w, scale, n);
         out.w.log_scale += f.power * (w.log_scale - std::log(scale));
         out.log_error += f.power * (f.law->log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale))));
         // Scaling and winding round each point; so does what was too small to be seen.
-        const double wraps = static_cast<double>(w.w.size() / n + 2);
-        const double e1 = f.law->error1 * scale * (1 + 8 * u) + (1 + wraps) * u * circle.norm1 +
+        const double span = std::max(f.law->span, static_cast<double>(w.w.size()));
+        const double folds = std::ceil(span / static_cast<double>(n));
+        const double e1 = f.law->error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
                           kUnseen * static_cast<double>(w.w.size());
-        const double e2 = f.law->error2 * scale * (1 + 8 * u) * std::sqrt(wraps);
+        const double e2 = f.law->error2 * scale * (1 + 8 * u) * std::sqrt(folds);
         growth += f.power * (e1 + root_n * e2);
         out.error1 += f.power * e1;
         out.error2 += f.power * (e2 + kappa * circle.norm2);
@@ -121,10 +125,24 @@ Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::si
         out.w.w[i] = std::max(0.0, y);
     }
     const double norm2 = std::sqrt(squares) * (1 + u * static_cast<double>(n));
-    const double more = growth < 0.5 ? std::exp(growth) * (1 + 1e-9) : HUGE_VAL;
+    const double more = growth < 0.5 && relative < 0.005 ? std::exp(growth) * (1 + 1e-9) : HUGE_VAL;
     out.error2 = more * out.error2 * (1 + 1e-9) + (relative + kappa) * 1.01 * norm2 + root_n * 0x1p-440;
     out.error1 = more * out.error1 * (1 + 1e-9);
+    out.span = static_cast<double>(n);
     return out;
+}
+
+void trim(Inexact& law) {
+    std::vector<double>& w = law.w.w;
+    const double noise = 4 * law.error2 / std::sqrt(static_cast<double>(w.size()));
+    std::size_t from = 0, to = w.size();
+    double lost = 0;
+    while (from + 1 < to && w[from] < noise) lost += w[from] * w[from], ++from;
+    while (to > from + 1 && w[to - 1] < noise) --to, lost += w[to] * w[to];
+    law.error2 += std::sqrt(lost) * (1 + u * static_cast<double>(w.size()));
+    w.erase(w.begin() + static_cast<std::ptrdiff_t>(to), w.end());
+    w.erase(w.begin(), w.begin() + static_cast<std::ptrdiff_t>(from));
+    law.w.first += static_cast<std::int64_t>(from);
 }
 
 double log_moment(const std::vector<Factor>& factors, double further, double h) {

@@ -20,6 +20,7 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
         const std::size_t count = std::min(CellBlock::kCells, total - from);
         for (std::size_t i = 0; i <= count; ++i) x[i] = lattice.at(first + static_cast<std::int64_t>(from + i));
         density.cells(x, count, block);
+        for (std::size_t i = 0; i <= count; ++i) x[i] -= lattice.anchor;
         const std::size_t padded = (count + 7) / 8 * 8;
         for (std::size_t i = count; i < padded; ++i) block.s[i] = block.t[i] = block.log_scale[i] = block.rel[i] = x[i] = 0;
         TIGHTDP_SELECT_SIMD(grid_tilt)(lattice.tilt, log_scale, x, padded, block.s, block.t, block.log_scale,
@@ -34,11 +35,11 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
 
 // A mass of logarithm `log_mass`, tilted at x.
 double tilted(double log_mass, double x, const Lattice& lattice, double log_scale) {
-    return std::exp(log_mass + (lattice.tilt * x - log_scale));
+    return std::exp(log_mass + (lattice.tilt * (x - lattice.anchor) - log_scale));
 }
 
 double tilted_error(double log_mass, double x, const Lattice& lattice, double log_scale) {
-    return (2 * std::abs(log_mass) + 3 * std::abs(lattice.tilt * x) + 2 * std::abs(log_scale) + 12) * u;
+    return (2 * std::abs(log_mass) + 4 * std::abs(lattice.tilt * (x - lattice.anchor)) + 2 * std::abs(log_scale) + 12) * u;
 }
 
 class Builder {
@@ -56,12 +57,11 @@ class Builder {
         for (const Atom& atom : law.atoms) add(atom);
     }
 
-    void finish(bool upper, bool lower, Discretised& out) const {
+    void finish(Discretised& out) const {
         out.slack = slack_;
         out.infinity_upper = std::min(1.0, (law_.infinity * (1 + law_.mass_rel) + beyond_) * (1 + 8 * u));
         out.infinity_lower = law_.infinity * std::max(0.0, 1 - law_.mass_rel) * (1 - 8 * u);
-        if (lower) out.lower = {first_, optimistic(cells_, lattice_, slack_), log_scale_};
-        if (!upper) return;
+        out.lower = {first_, optimistic(cells_, lattice_, slack_), log_scale_};
         out.upper = {first_, pessimistic(cells_, lattice_, slack_), log_scale_};
         out.upper.w.front() += before_ * (1 + 8 * u);
         out.upper.w.back() += last_ * (1 + 8 * u);
@@ -147,8 +147,8 @@ class Builder {
 }  // namespace
 
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
-                bool upper, bool lower, Discretised& out) {
-    Builder(law, lattice, log_scale, first, cells).finish(upper, lower, out);
+                Discretised& out) {
+    Builder(law, lattice, log_scale, first, cells).finish(out);
 }
 
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper) {

@@ -13,9 +13,10 @@ constexpr int kGolden = 9;
 
 // The first minimiser of f over ln tilt, coming from the left of a guess. There may be others: the further one of a law
 // with a heavy tail looks at nothing but the point where the tail is cut off.
-template <class F>
-Saddle minimise(F f, double guess) {
-    constexpr double kLeast = -46, kMost = 60, kStep = 0.7;
+// `enough` says of a tilt and its value that larger tilts are of no use.
+template <class F, class Enough>
+Saddle minimise(F f, double guess, Enough enough) {
+    constexpr double kLeast = -46, kMost = 80, kStep = 0.7;
     double b = std::clamp(std::log(guess) - 6 * kStep, kLeast, kMost), fb = f(std::exp(b));
     double a = b - kStep, fa = f(std::exp(a)), step = kStep;
     while (fa < fb && a > kLeast) {
@@ -25,7 +26,7 @@ Saddle minimise(F f, double guess) {
     }
     step = kStep;
     double c = b + step, fc = f(std::exp(c));
-    while (fc < fb && c < kMost) {
+    while (fc < fb && c < kMost && !enough(std::exp(c), fc)) {
         a = b, fa = fb, b = c, fb = fc;
         c += step *= 1.1;
         fc = f(std::exp(c));
@@ -49,18 +50,18 @@ double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1
 
 Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
     for (const Part& part : parts) {
-        const Sketch& sketch = part.upper->sketch();
+        const Sketch& sketch = part.law->sketch();
         const double beyond = std::exp(log_beyond - std::log(part.count));
         std::size_t size = sketch.size;
         while (size > 1 && sketch.above[size - 1] < beyond) --size;
         if (size < sketch.size) ++size;  // the lattice reaches to the loss of this lump and holds part of it
         // Lumps at the ends of a density stand for something further out.
         const auto gap = [&](std::size_t i) {
-            return part.upper->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
+            return part.law->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
         };
         const double left = sketch.loss[0] - gap(0);
         const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
-        cuts_.push_back({&sketch, size, part.count, part.upper->infinity, left, right});
+        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right});
         least_ += part.count * left;
         most_ += part.count * right;
     }
@@ -113,22 +114,33 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
 
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
     const Cumulant at0 = sketches.cumulant(0);
-    const double guess = std::max(1e-3, (epsilon - at0.mean) / (at0.variance + 1e-300));
-    return minimise(
-        [&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
-        std::min(guess, 1e6));
+    const double spread = std::sqrt(at0.variance) + 1e-300;
+    const double guess = std::max(1e-3 / spread, (epsilon - at0.mean) / (spread * spread));
+    // Near the end of the support ever larger tilts are better; a relative distance of 1e-9 is as near as it gets.
+    const double largest = 1e9 / std::max(std::abs(epsilon), spread);
+    return minimise([&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
+                    std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });
 }
 
-Saddle saddle_of_delta(const Sketches& sketches, double log_delta) {
-    const double guess = std::sqrt((1 - 2 * log_delta) / (sketches.cumulant(0).variance + 1e-300));
-    return minimise(
-        [&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
-        std::min(guess, 1e6));
+Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest) {
+    const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
+    return minimise([&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
+                    std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread,
+                    [&](double tilt, double found) { return tilt * std::abs(found) > finest; });
 }
+
+namespace {
+
+// Standard deviation, not less than a small part of all there is: where all of a law sits in one point.
+double deviation(const Cumulant& c, const Sketches& sketches) {
+    return std::max(std::sqrt(c.variance), 1e-9 * (sketches.most() - sketches.least())) + 1e-300;
+}
+
+}  // namespace
 
 Window window(const Sketches& sketches, double tilt, double log_tail, double share) {
     const Cumulant centre = sketches.cumulant(tilt, share);
-    const double normal = std::sqrt(2 * log_tail / (centre.variance + 1e-300));
+    const double normal = std::sqrt(2 * log_tail) / deviation(centre, sketches);
     Window w{-HUGE_VAL, HUGE_VAL, normal, -normal, normal};
     // Twice what suits a normal law, and less where tails are heavier.
     for (double step = 2 * normal; step > normal / 500; step /= 2) {
@@ -145,7 +157,7 @@ Window window(const Sketches& sketches, double tilt, double log_tail, double sha
 
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail) {
     const Cumulant centre = sketches.cumulant(tilt);
-    const double normal = std::sqrt(2 * log_tail / (centre.variance + 1e-300));
+    const double normal = std::sqrt(2 * log_tail) / deviation(centre, sketches);
     const double goal = log_tail - log_delta;
     Window w{0, 0, normal, -tilt - 1, normal};
     // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
@@ -161,7 +173,7 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
     // left, at the quantile that makes up for the rest.
     const Cumulant at0 = sketches.cumulant(0);
-    const double around = std::sqrt(2 * goal / (at0.variance + 1e-300));
+    const double around = std::sqrt(2 * goal) / deviation(at0, sketches);
     double values[10], steps[10];
     int count = 0;
     for (double step = 2 * around; count < 10; step /= 2) {

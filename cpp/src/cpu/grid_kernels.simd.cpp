@@ -35,7 +35,7 @@ void grid_tilt(double tilt, double shift, const double* x, std::size_t count, co
         store(mass + i, ms + mt);
         store(spread + i, mt);
         const double abs_shift = shift < 0 ? -shift : shift;
-        store(error + i, load(rel + i) + (2.0 * abs(scale) + 3.0 * abs(lean) + (2.0 * abs_shift + 12.0)) * 0x1p-53);
+        store(error + i, load(rel + i) + (2.0 * abs(scale) + 4.0 * abs(lean) + (2.0 * abs_shift + 12.0)) * 0x1p-53);
     }
 }
 

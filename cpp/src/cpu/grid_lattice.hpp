@@ -8,7 +8,7 @@
 
 namespace tightdp::grid {
 
-// Points x_i = anchor + i h, carrying P-masses w e^{log_scale - tilt x_i}.
+// Points x_i = anchor + i h, carrying P-masses w e^{log_scale - tilt (x_i - anchor)}.
 struct Lattice {
     double anchor, h, tilt;
 
@@ -28,10 +28,10 @@ struct Discretised {
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
 };
 
-// Precondition: log_scale is about the cumulant of the law at the tilt, so that the weights add up to about 1; the
-// points are first .. first + cells. Which of the two sides is made is up to the caller.
+// Precondition: log_scale is about the cumulant of the law at the tilt, less tilt * anchor, so that the weights add up to about 1; the
+// points are first .. first + cells.
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
-                bool upper, bool lower, Discretised& out);
+                Discretised& out);
 
 // The same for weights that sit on the lattice of half the spacing, through the same anchor. The Weights keep their
 // log_scale. `upper` or else lower.

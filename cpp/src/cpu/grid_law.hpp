@@ -85,9 +85,8 @@ struct Law {
 
 using LawPtr = std::shared_ptr<const Law>;
 
-// What dominates a mechanism and what it dominates; the same law where the pair is exact.
 struct Part {
-    LawPtr upper, lower;
+    LawPtr law;
     double count;  // an integer up to 2^53
 };
 

@@ -8,6 +8,9 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
+// Largest tilt times spacing where the lattice is the law's own, over ln count: then all steps at their largest loss
+// outweigh one that is not by e^3. More only magnifies roundings further left.
+constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 // Each level takes the fourth power, so that spreads and spacings double.
 constexpr double kRadix = 4;
@@ -40,7 +43,7 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
     const Law* best = nullptr;
     double most = 0;
     for (std::size_t j = 0; j < parts.size(); ++j) {
-        const Law* law = parts[j].upper.get();
+        const Law* law = parts[j].law.get();
         const double v = law->step > 0 ? parts[j].count * sketches.cumulant(j, tilt).variance : 0;
         if (v > most) most = v, best = law;
     }
@@ -96,38 +99,45 @@ double choose_tilt(const Sketches& sketches, const Aim& aim, double log_tail) {
 Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Aim& aim) {
     Plan plan;
     const double log_tail = aim.log_tail;
-    const double lambda = plan.tilt = choose_tilt(sketches, aim, log_tail);
+    plan.tilt = choose_tilt(sketches, aim, log_tail);
     plan.most_cells = 8 * aim.most_points;
+    double rough = 0;
+    bool exact = parts.size() == 1 && parts[0].law->step > 0;
+    for (const Part& part : parts) {
+        const double r = rough_mass(*part.law);
+        rough += part.count * r;
+        exact = exact && r < 1e-9;
+    }
+    const Window asked = final_window(sketches, aim, plan.tilt, log_tail);
+    exact = exact && (asked.right - asked.left) / parts[0].law->step < static_cast<double>(aim.most_points);
+    if (!exact && rough == 0)
+        for (const Part& part : parts) rough += part.count;
+    // Points of the law's own lattice need no more than to be told apart.
+    if (exact) plan.tilt = std::min(plan.tilt, (kMostLean + std::log(parts[0].count)) / parts[0].law->step);
+    const double lambda = plan.tilt;
     // On the way, mass outside of a window is compared with what the question integrates in the end.
     const double inner_tail = log_tail + loss(sketches, aim, lambda) - log_kernel(lambda);
-    double rough = 0;
-    bool exact = true;
     for (std::size_t j = 0; j < parts.size(); ++j) {
-        const double r = rough_mass(*parts[j].upper);
-        rough += parts[j].count * r;
-        exact = exact && r < 1e-9;
-        plan.scales.push_back(sketches.cumulant(j, lambda).value);
+        plan.scales.push_back(sketches.cumulant(j, lambda).value - lambda * parts[j].law->anchor);
         plan.ranges.push_back(sketches.range(j, lambda, inner_tail + std::log(parts[j].count) + 3));
     }
     const Law* law = leader(parts, sketches, lambda);
-    exact = exact && law && parts.size() == 1;
 
     // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, c its slope, a coarsening 3/2 of that
     // (grid.md, section 7); .7 leaves room for what else there is.
     const double unit = 0.7 * aim.finer * std::exp(aim.log_width) * 8 / (aim.slope * (aim.slope + 1));
     Shape best;
     const double most = most_count(parts);
-    const Window asked = final_window(sketches, aim, lambda, log_tail);
-    for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= 2 * most; ++levels) {
+    for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : 2 * most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
-        const double pieces = exact ? 1e-30 : rough * first_share + 6.0 * levels + 3 * (levels > 0);
+        const double pieces = rough * first_share + 6.0 * levels + 3 * (levels > 0);
         Shape shape;
         shape.cost = 0;
-        const double last = std::sqrt(unit / pieces);
+        const double last = std::sqrt(unit / std::max(pieces, 1e-30));
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
             const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
-            double h = fit(last * std::sqrt(share), law, exact && levels == 0);
+            double h = fit(last * std::sqrt(share), law, exact);
             if (law && l > 0) h = 2 * shape.spacing.back();
             const double points = std::max(kLeastPoints, 1.02 * (w.right - w.left) / h + 16);
             shape.spacing.push_back(h);
@@ -149,7 +159,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
         return std::max(kLeastPoints, 1.02 * (best.windows[l].right - best.windows[l].left) / h + 16);
     };
     double h0 = best.spacing[0] * coarser;
-    if (!exact || levels > 0) {
+    if (!exact) {
         double spare = HUGE_VAL;
         for (int l = 0; l <= levels; ++l) {
             const double p = points(l, std::ldexp(h0, l)), n = std::exp2(std::ceil(std::log2(p)));
@@ -170,7 +180,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             const double count = std::floor(parts[j].count / share);
             level.steps.push_back(count - kRadix * before[j]);
             before[j] = count;
-            anchor += count * parts[j].upper->anchor;
+            anchor += count * parts[j].law->anchor;
         }
         const double spare = 0.5 * (static_cast<double>(level.n) - (w.right - w.left) / level.h);
         level.first = static_cast<std::int64_t>(std::floor((w.left - anchor) / level.h - spare));
@@ -182,6 +192,12 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
 std::size_t Plan::points() const {
     std::size_t n = 0;
     for (const Level& level : levels) n = std::max(n, level.n);
+    return n;
+}
+
+double Plan::work() const {
+    double n = 0;
+    for (const Level& level : levels) n += static_cast<double>(level.n);
     return n;
 }
 

@@ -24,10 +24,11 @@ struct Plan {
     double tilt = 1;
     std::vector<Level> levels;   // the first makes the product of steps, each later one quadruples
     std::vector<Range> ranges;   // of each part
-    std::vector<double> scales;  // about the cumulant of each part at the tilt
+    std::vector<double> scales;  // about the cumulant of each part at the tilt, less tilt * anchor
     std::size_t most_cells = 0;  // of one part on one level
 
     std::size_t points() const;  // of the largest level
+    double work() const;         // points of all levels
 };
 
 // About where on the curve the answer is. The first guess comes from the saddle, the next from a rough answer.

@@ -53,6 +53,7 @@ double Profile::bound(std::size_t j, bool upper) const {
     const double x = at(j), lean = tilt * (x - anchor);
     const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
     const double unit = std::exp(log_scale - lean), lost = wrapping(x, upper);
+    if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // nothing is larger
     if (upper) return ((value[j] + absolute) * unit + lost) * (1 + 2 * rel);
     const double v = value[j] * (1 - std::min(1.0, 2 * rel)) - absolute;
     return v * unit * (v > 0 ? 1 - std::min(1.0, rel) : 1 + rel) - lost;
@@ -73,13 +74,19 @@ double Profile::bound_at(double epsilon, bool upper) const {
 
 double Profile::invert(double target, bool upper) const {
     const std::size_t n = value.size();
-    const auto above = [&](std::size_t j) { return bound(j, upper) > target; };
+    // What is no number bounds nothing.
+    const auto above = [&](std::size_t j) {
+        const double b = bound(j, upper);
+        return upper ? !(b <= target) : b > target;
+    };
     // The curve itself falls in j: bisect it for where to look. The bounds need not fall, but any change of side of
     // theirs will do, and the closest one to the right of a point above is found by bisection again.
     const auto guess = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
     };
-    std::size_t low = 0, high = n - 1;
+    const auto end = static_cast<std::size_t>(
+        std::clamp(outside.last - static_cast<double>(first), 1.0, static_cast<double>(n - 1)));
+    std::size_t low = 0, high = end;
     while (high - low > 1) {
         const std::size_t mid = low + (high - low) / 2;
         (guess(mid) ? low : high) = mid;
@@ -90,9 +97,9 @@ double Profile::invert(double target, bool upper) const {
         low = low > step ? low - step : 0;
     }
     for (std::size_t step = 1; above(high); step *= 2) {
-        if (high == n - 1) return upper ? HUGE_VAL : at(high);
+        if (high == end) return upper && end == n - 1 ? HUGE_VAL : at(high);
         low = high;
-        high = std::min(high + step, n - 1);
+        high = std::min(high + step, end);
     }
     while (high - low > 1) {
         const std::size_t mid = low + (high - low) / 2;

@@ -15,9 +15,10 @@ struct Outside {
     double log_right = -HUGE_VAL, further_right = 0;  // right of the window
     double log_left = -HUGE_VAL, further_left = 0;    // left of the window
     double log_far = -HUGE_VAL, further_far = 0;      // further right than a whole window
+    double last = HUGE_VAL;                           // index of the largest loss
 };
 
-// Curve of one side. In units of e^{log_scale - tilt x_j}, delta(x_j) without the mass at infinity is value[j] up to a
+// Curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity is value[j] up to a
 // relative error, an absolute one, and what Outside says.
 struct Profile {
     double anchor, h, tilt, log_scale;

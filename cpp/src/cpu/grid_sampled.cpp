@@ -12,6 +12,9 @@ namespace {
 constexpr double u = kUnitRoundoff;
 constexpr double kInfinity = HUGE_VAL;
 
+// Relative error of a mass from the rounding of its logarithm.
+double rounding(double log) { return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0; }
+
 double log_add(double a, double b) {
     const double top = std::max(a, b);
     return top == -kInfinity ? top : top + std::log1p(std::exp(std::min(a, b) - top));
@@ -48,7 +51,7 @@ class Remove final : public Density {
         }
         if (below > 0) {  // the cell that begins under log(1 - q) and ends at y[below]
             const Left left = base_->left_of(y[below]);
-            const double scale = std::max(left.p.log, left.q.log);
+            const double scale = std::max({left.p.log, left.q.log, -1e300});
             const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
             out.s[first] = std::exp(x[first]) * q;
             out.t[first] = q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q;
@@ -66,7 +69,7 @@ class Remove final : public Density {
         if (!(y > -kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Left left = base_->left_of(y);
         const double p = log_add(std::log1p(-q_) + left.q.log, std::log(q_) + left.p.log);
-        return {{p, std::max(left.p.rel, left.q.rel) + (8 + 4 * std::abs(p)) * u}, left.q};
+        return {{p, std::max(left.p.rel, left.q.rel) + rounding(p)}, left.q};
     }
 
     Right right_of(double x) const override {
@@ -74,7 +77,7 @@ class Remove final : public Density {
         if (!(y > -kInfinity)) return {{0, 0}, {0, 0}};
         const Right right = base_->right_of(y);
         const double s = right.s.log + std::log(q_ + (1 - q_) * std::exp(-y)), t = right.t.log + std::log(q_);
-        return {{s, right.s.rel + (16 + 4 * std::abs(s)) * u}, {t, right.t.rel + (8 + 4 * std::abs(t)) * u}};
+        return {{s, right.s.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
     std::vector<double> sketch() const override {
@@ -123,13 +126,12 @@ class Add final : public Density {
         if (inside > 0 && inside <= count) {  // the cell that ends beyond -log(1 - q)
             const std::size_t last = inside - 1;
             const Right right = base_->right_of(y[last]);
-            const double scale = std::max(right.s.log, right.t.log);
+            const double scale = std::max({right.s.log, right.t.log, -1e300});
             const double s = std::exp(right.s.log - scale), t = std::exp(right.t.log - scale);
             const double total = 1 - q_ + q_ * ratio[last];
             out.t[last] = t * (q_ * ratio[last] / total);
             out.s[last] = s + t * ((1 - q_) / total);
-            out.log_scale[last] = scale == -kInfinity ? 0 : scale;
-            if (scale == -kInfinity) out.s[last] = out.t[last] = 0;
+            out.log_scale[last] = scale;
             out.rel[last] = std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u;
             out.bend[last] = kInfinity;
         }
@@ -142,7 +144,7 @@ class Add final : public Density {
         const double y = -std::log1p(std::expm1(-x) / q_);
         const Left left = base_->left_of(y);
         const double q = log_add(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
-        return {left.p, {q, std::max(left.p.rel, left.q.rel) + (8 + 4 * std::abs(q)) * u}};
+        return {left.p, {q, std::max(left.p.rel, left.q.rel) + rounding(q)}};
     }
 
     Right right_of(double x) const override {
@@ -151,8 +153,7 @@ class Add final : public Density {
         const Right right = base_->right_of(-std::log1p(v));
         const double total = 1 + q_ * v, kept = q_ * (1 + v) / total;
         const double t = right.t.log + std::log(kept), s = log_add(right.s.log, right.t.log + std::log1p(-kept));
-        return {{s, right.s.rel + right.t.rel + (16 + 4 * std::abs(s)) * u},
-                {t, right.t.rel + (16 + 4 * std::abs(t)) * u}};
+        return {{s, right.s.rel + right.t.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
     std::vector<double> sketch() const override {
@@ -235,9 +236,10 @@ class Mirrored final : public Density {
 double sampled_loss(double y, double q) { return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y)); }
 
 // One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
-Atom remove_atom(const Atom& a, double q) {
+Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = log_add(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
-    return {sampled_loss(a.loss, q), log_mass, a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u};
+    return {sampled_loss(a.loss, q), log_mass,
+            a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + slack * (1 + slack)};
 }
 
 double largest_loss(const std::vector<Atom>& atoms) {
@@ -273,7 +275,7 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
             const double log_mass = std::log(base->minus_infinity) + std::log1p(-q);
             law->atoms.push_back({edge, log_mass, base->mass_rel + 1600 * u});
         }
-        for (const Atom& a : base->atoms) law->atoms.push_back(remove_atom(a, q));
+        for (const Atom& a : base->atoms) law->atoms.push_back(remove_atom(a, q, base->loss_slack));
         law->infinity = q * base->infinity;
     }
     // The map y -> x has slope at most 1; log1p and expm1 add their own roundings.
@@ -291,7 +293,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
         if (std::abs(a.loss) <= base->loss_slack) {
             even += std::exp(a.log_mass);
         } else if (a.loss > 0) {
-            right.push_back(remove_atom(a, q));
+            right.push_back(remove_atom(a, q, base->loss_slack));
             distance -= std::exp(a.log_mass) * std::expm1(-a.loss);
         }
     }
@@ -303,9 +305,10 @@ LawPtr replace_one(const LawPtr& base, double q) {
         law->density = std::make_shared<Mirrored>(std::make_shared<Remove>(base->density, q));
     }
     for (auto a = right.rbegin(); a != right.rend(); ++a)
-        law->atoms.push_back({-a->loss, a->log_mass - a->loss, a->rel + 4 * u * (1 + a->loss)});
+        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
+                              a->rel + 4 * u * (1 + a->loss) + base->loss_slack * (1 + base->loss_slack)});
     const double middle = even + (1 - q) * distance;
-    const double error = law->mass_rel + (64 + 4.0 * base->atoms.size()) * u;
+    const double error = law->mass_rel + (64 + 4.0 * base->atoms.size()) * u + 2 * base->loss_slack;
     if (middle > 0) law->atoms.push_back({0, std::log(middle), error + 8 * u * std::abs(std::log(middle))});
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
@@ -319,7 +322,8 @@ LawPtr reversed(const LawPtr& base) {
     if (base->density) throw std::logic_error("only laws of atoms are reversed");
     auto law = std::make_shared<Law>();
     for (auto a = base->atoms.rbegin(); a != base->atoms.rend(); ++a)
-        law->atoms.push_back({-a->loss, a->log_mass - a->loss, a->rel + 4 * u * (1 + std::abs(a->loss))});
+        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
+                              a->rel + 4 * u * (1 + std::abs(a->loss)) + base->loss_slack * (1 + base->loss_slack)});
     law->infinity = base->minus_infinity;
     law->minus_infinity = base->infinity;
     law->mass_rel = base->mass_rel;

@@ -131,7 +131,9 @@ std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, doub
 
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
     const Steps k(lattice);
-    const std::size_t n = cells.mass.size();
+    // Up to the last cell with mass and the last point with some: what lies beyond must stay exactly zero.
+    std::size_t n = cells.mass.size();
+    while (n > 1 && !(cells.mass[n - 1] > 0) && !(cells.point[n] > 0)) --n;
     std::vector<Gap> gaps(n);
     std::vector<double> mass(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -140,11 +142,11 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         // Rounded so that neither the mass nor its mean loss grows.
         mass[i] = cells.mass[i] * (1 - error);
         const double spread = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
-        const double left = std::max(0.0, 1 - spread / (mass[i] * k.fall));
+        const double ratio = mass[i] - spread;  // the Q-mass, times e^{x_i}
         Gap& g = gaps[i];
         g.right = spread;
-        g.left = mass[i] * left * k.rise * (1 + k.tiny);
-        g.most = spread * left * (1 + k.tiny) + k.tiny * spread;
+        g.left = std::max(0.0, ratio * k.rise - spread) * (1 + k.tiny) + k.tiny * spread;
+        g.most = spread * std::max(0.0, 1 - spread / (ratio * k.rise)) * (1 + k.tiny) + k.tiny * spread;
         if (cells.bend[i] < 0.5) {
             const double bend = 1 + cells.bend[i] * (1 + cells.bend[i]);  // above e^bend
             const double q_mass = most - cells.spread[i] * (1 - error) + 2 * slack * most;
@@ -171,6 +173,7 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
     // The last drop is zero, so the one before takes all of the last cell's spread: nothing but the point remains.
     w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u);
     make_convex(w, k);
+    w.resize(cells.mass.size() + 1);
     return w;
 }
 

@@ -1,0 +1,199 @@
+"""User-defined privacy losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _check
+from .mechanisms import Mechanism, _set
+
+Relation = Literal["add_or_remove", "replace", "any"]
+_TOLERANCE = 1e-9
+"""How far a sum of probabilities may be from 1 and still be meant as 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyLoss(Mechanism):
+    """A dominating pair given by the distribution of its privacy loss Y = log dP/dQ under P.
+
+    P is the output's distribution with the record, Q without it, or with another in its place: ``relation`` says
+    which of the relations the pair dominates, and no other may be asked. ``losses`` ascend strictly and are within
+    ``loss_error`` of the truth, ``probabilities`` are P's, ``infinity`` is P's mass where Q has none and
+    ``minus_infinity`` Q's where P has none. ``mirrored`` says that (Q, P) has the same curve, so that "add" is answered
+    as "remove" is. ``optimistic``, if given, is (losses, probabilities) of a pair that the true one dominates, with
+    the same infinity, for lower bounds; else the pair is exact.
+
+    The numbers are taken at their word: bounds hold for this pair, and for a mechanism as far as the pair dominates
+    it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    """
+
+    losses: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    infinity: float = 0.0
+    minus_infinity: float = 0.0
+    relation: Relation = "add_or_remove"
+    mirrored: bool = False
+    loss_error: float = 0.0
+    optimistic: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        losses, masses = _table("losses", self.losses, "probabilities", self.probabilities)
+        infinity = _check.closed_unit("infinity", self.infinity)
+        hidden = _check.closed_unit("minus_infinity", self.minus_infinity)
+        _check.choice("relation", self.relation, get_args(Relation))
+        if not isinstance(self.mirrored, bool):
+            raise TypeError(f"mirrored must be True or False, got {self.mirrored!r}")
+        if abs(math.fsum((*masses, infinity)) - 1) > _TOLERANCE:
+            raise ValueError(f"probabilities and infinity must add up to 1, got {math.fsum((*masses, infinity))!r}")
+        if _q_mass(losses, masses) + hidden > 1 + _TOLERANCE:
+            raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
+        _set(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
+        _set(self, infinity=infinity, minus_infinity=hidden)
+        _set(self, loss_error=_check.nonnegative("loss_error", self.loss_error))
+        if self.optimistic is not None:
+            y, p = _table("losses of optimistic", self.optimistic[0], "its probabilities", self.optimistic[1])
+            _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist())))
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.mirrored
+
+    def _key(self) -> tuple[Any, ...]:
+        values = {**self._parameters(), "optimistic": self.optimistic or ()}
+        return type(self).__name__, *values.values()
+
+    @classmethod
+    def from_pmf(
+        cls,
+        losses: ArrayLike,
+        probabilities: ArrayLike,
+        *,
+        infinity: float = 0.0,
+        minus_infinity: float | None = None,
+        relation: Relation = "add_or_remove",
+        mirrored: bool = False,
+        loss_error: float = 0.0,
+    ) -> PrivacyLoss:
+        """Finitely many losses, in any order, with P's probabilities; equal losses are merged, zeros dropped.
+
+        ``minus_infinity`` defaults to what Q's masses p e^{-loss} leave of 1, roundings included: give 0.0 where there
+        is none.
+        """
+        y, p = _vector("losses", losses), _vector("probabilities", probabilities)
+        if len(y) != len(p):
+            raise ValueError(f"probabilities must have one entry a loss, got {len(p)} for {len(y)}")
+        if (p < 0).any():
+            raise ValueError("probabilities must be numbers in [0, 1]")
+        merged, where = np.unique(y[p > 0], return_inverse=True)
+        masses = np.zeros(len(merged))
+        np.add.at(masses, where, p[p > 0])
+        if minus_infinity is None:
+            minus_infinity = min(1.0, max(0.0, 1 - _q_mass(merged, masses)))
+        table = tuple(merged.tolist()), tuple(masses.tolist())
+        return cls(*table, infinity, minus_infinity, relation, mirrored, loss_error)
+
+    @classmethod
+    def from_distributions(
+        cls, p: ArrayLike, q: ArrayLike, *, relation: Relation = "add_or_remove", mirrored: bool = False
+    ) -> PrivacyLoss:
+        """Finitely many outcomes with their probabilities under P and under Q, both summing to 1."""
+        ps, qs = _vector("p", p), _vector("q", q)
+        if len(ps) != len(qs):
+            raise ValueError(f"q must have one entry an outcome, got {len(qs)} for {len(ps)}")
+        for name, values in (("p", ps), ("q", qs)):
+            if (values < 0).any() or abs(math.fsum(values) - 1) > _TOLERANCE:
+                raise ValueError(f"{name} must be non-negative and add up to 1")
+        both = (ps > 0) & (qs > 0)
+        log_p, log_q = np.log(ps[both]), np.log(qs[both])
+        return cls.from_pmf(
+            log_p - log_q,
+            ps[both],
+            infinity=min(1.0, math.fsum(ps[qs == 0])),
+            minus_infinity=min(1.0, math.fsum(qs[ps == 0])),
+            relation=relation,
+            mirrored=mirrored,
+            loss_error=float(2.0**-51 * np.max(1 + np.abs(log_p) + np.abs(log_q), initial=0.0)),
+        )
+
+    @classmethod
+    def from_cdf(
+        cls,
+        cdf: Callable[[NDArray[np.float64]], ArrayLike],
+        *,
+        low: float,
+        high: float,
+        infinity: float = 0.0,
+        points: int = 1 << 16,
+        error: float = 2.0**-50,
+        relation: Relation = "add_or_remove",
+        mirrored: bool = False,
+    ) -> PrivacyLoss:
+        """A loss known by its distribution function under P, ``cdf(y)`` = P[Y <= y], called once with an array.
+
+        What is assumed: every value is within ``error`` of the truth, and P[Y = inf] is ``infinity``. Then bounds hold
+        whatever the loss does between the ``points`` evenly spaced arguments from ``low`` to ``high``: for upper ones
+        mass moves up to the next argument, and beyond ``high`` to infinity; for lower ones down to the last. Each
+        step thus adds up to one spacing to epsilon, and delta is known up to steps times (P[Y > high] + error). Give
+        ``mirrored`` if it applies: without it the curve of (Q, P) is known up to steps times one spacing only.
+        """
+        low, high = _check.real("low", low), _check.real("high", high)
+        if not low < high:
+            raise ValueError(f"high must be a number above low={low!r}, got {high!r}")
+        infinity = _check.closed_unit("infinity", infinity)
+        points = _check.count("points", points, least=2, most=1 << 22)
+        error = _check.nonnegative("error", error)
+        y = np.linspace(low, high, points)
+        values = np.asarray(cdf(y), dtype=np.float64)
+        if values.shape != y.shape:
+            raise ValueError(f"cdf must return one value an argument, got shape {values.shape} for {y.shape}")
+        if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
+            raise ValueError("cdf must return numbers in [0, 1]")
+        # P[Y > y] from above and from below, each made non-increasing in the way that keeps it a bound.
+        above = np.maximum.accumulate(np.clip(1 - values + error, infinity, 1.0)[::-1])[::-1]
+        below = np.minimum.accumulate(np.clip(1 - values - error, infinity, 1.0))
+        upper = cls.from_pmf(
+            y,
+            -np.diff(np.concatenate(([1.0], above))),
+            infinity=float(above[-1]),
+            relation=relation,
+            mirrored=mirrored,
+        )
+        masses = -np.diff(np.append(below, infinity))
+        lower = tuple(y[masses > 0].tolist()), tuple(masses[masses > 0].tolist())
+        return replace(upper, optimistic=lower)
+
+
+def _table(
+    name: str, losses: Any, other: str, masses: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    y, p = _vector(name, losses), _vector(other, masses)
+    if len(y) != len(p):
+        raise ValueError(f"{other} must have one entry a loss, got {len(p)} for {len(y)}")
+    if not (np.diff(y) > 0).all():
+        raise ValueError(f"{name} must be strictly ascending")
+    if not (p > 0).all():
+        raise ValueError(f"{other} must be positive numbers")
+    return y, p
+
+
+def _vector(name: str, values: Any) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a sequence of numbers, got {values!r}") from None
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite numbers")
+    return array
+
+
+def _q_mass(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.sum(np.exp(np.log(masses) - losses)))
