@@ -109,7 +109,7 @@ def test_output_perturbation():
     algorithm = OutputPerturbation(noise_multiplier=0.7)
     X, y = np.array([[1.0], [-1.0], [1.0]]), np.array([1, 0, 0])
     model = LinearModel(1, Logistic(), intercept=False)
-    public = Public(3, 1, 3.0, model.loss)
+    public = Public(3, 1, 3.0, model)
     run, claim = runner(algorithm, lambda seen, w: -float(w[0]), model=model, records=(X, y), public=public, seed=7)
     held_to_claim(evidence(run, 2500), claim, 0.1)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..attained import attained
 from ..outward import INF, expm1
-from . import closed_form, contour, fallback, gdp, grid, prv, renyi
+from . import closed_form, contour, fallback, gdp, prv, renyi
 from .base import Direction, Engine, Interval, Parts, Request
 
 ENGINES: dict[str, Engine] = {
@@ -20,7 +20,6 @@ ENGINES: dict[str, Engine] = {
     for engine in (
         closed_form.ENGINE,
         contour.ENGINE,
-        grid.ENGINE,
         renyi.ENGINE,
         gdp.ENGINE,
         prv.ENGINE,
@@ -31,7 +30,6 @@ NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = (
     closed_form.ENGINE,
     contour.ENGINE,
-    grid.ENGINE,
     renyi.ENGINE,
     fallback.ENGINE,
 )
