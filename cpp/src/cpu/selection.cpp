@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "selection_kernel.hpp"
+#include "tightdp/accounting/gaussian.hpp"
 
 namespace tightdp {
 namespace {
@@ -55,6 +56,14 @@ void worst_selections(double eta, std::size_t count, std::size_t cells, double* 
         half = grown;
     }
     std::copy_n(best.begin(), most, curve);
+}
+
+double gaussian_mixture(double mu, const double* losses, const double* weights, std::size_t n,
+                        double eps) noexcept {
+    double sum = 0;
+    for (std::size_t j = 0; j < n; ++j)
+        if (weights[j] > 0) sum += weights[j] * gaussian_bounds(mu, eps - losses[j]).delta.upper;
+    return sum * (1 + static_cast<double>(n + 8) * 0x1p-52);
 }
 
 }  // namespace tightdp

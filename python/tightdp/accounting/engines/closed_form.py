@@ -11,6 +11,7 @@ from ... import mechanisms as m
 from ..laws import binomial, selection, single
 from ..laws.base import Law
 from ..laws.gaussian import Gaussian
+from ..laws.gaussian_selections import GaussianSelections, servable
 from ..outward import Range, exp, expm1, log1p
 from .base import DEFAULT, Direction, Interval, Parts, Request
 
@@ -61,13 +62,22 @@ def law(parts: Parts, direction: Direction) -> Law | None:
     if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
         return _pure_family(parts)
     if len(parts) > 1:
-        return None
+        return _with_selections(parts)
     mechanism, count = parts[0]
     if count == 1:
         return _one(mechanism, direction)
     if isinstance(mechanism, m.BoundedRange) and selection.cells(mechanism.eta, count):
         return selection.BoundedRangeFold(mechanism.eta, count)
     return _fold(_binary_epsilon(mechanism), count)
+
+
+def _with_selections(parts: Parts) -> Law | None:
+    """Gaussians and one kind of selection, in any order and chosen adaptively."""
+    (first, count), rest = parts[0], parts[1:]
+    if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
+        return None
+    mu_squared = gaussian_mu_squared(rest)
+    return GaussianSelections(mu_squared, first.eta, count) if servable(mu_squared, first.eta, count) else None
 
 
 def gaussian_mu_squared(parts: Parts) -> Range:
