@@ -4,8 +4,9 @@ per-iteration privacy budget": accuracy by epsilon on Adult, Bank and IPUMS-BR, 
     python bench/papers/dp_agd.py [--data adult] [--models logistic] [--epsilons .1 .4] [--repeats 1] [--jobs 2]
 
 delta = 1e-8, 5-fold cross-validation, ``--repeats`` random partitions; all algorithms meet the same certified
-(epsilon, delta). Prints a table a data set and model, writes bench/results/dp_agd.json and a figure beside it. The row
-"authors" is what the authors' own code gave on the same data: it is no private baseline (docs/algorithms/dp-agd.md).
+(epsilon, delta). Prints a table a data set and model, writes bench/results/dp_agd.json and a figure beside it; what
+that file holds already is not run again. The row "authors" is what the authors' own code gave on the same data: it is
+no private baseline (docs/algorithms/dp-agd.md).
 
 Settings are the library's defaults, which depend on public facts alone, except the regularization of the two
 perturbation baselines: as in the paper it is the best of a few, chosen by the test score, which favours them.
@@ -14,12 +15,10 @@ perturbation baselines: as in the paper it is the best of a few, chosen by the t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread a fit: --jobs runs several of them
@@ -28,8 +27,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import cells
 import data
 import datasets
+from cells import Cell, error, mean
 
 from tightdp.train import (
     DPAGD,
@@ -87,23 +88,30 @@ def estimator(model: str, name: str, epsilon: float, seed: int, regularization: 
     return LogisticRegression(ALGORITHMS[name], **options)
 
 
-def cell(task: tuple[str, str, str, float, int]) -> dict[str, object]:
-    """One algorithm at one epsilon: scores of all folds, the worst certified epsilon, seconds a fit."""
-    dataset, model, name, epsilon, repeats = task
-    X, y = datasets.table(dataset)
-    best: dict[str, object] = {}
+def task(dataset: str, model: str, name: str, epsilon: float, repeats: int) -> Cell:
+    return {
+        "data": dataset, "model": model, "algorithm": name, "epsilon": epsilon, "repeats": repeats,
+        "settings": repr(ALGORITHMS[name]), "delta": DELTA,
+    }  # fmt: skip
+
+
+def evaluate(task: Cell) -> Cell:
+    """One algorithm at one epsilon: scores of all folds and the median of seconds a fit."""
+    model, name, epsilon = task["model"], task["algorithm"], task["epsilon"]
+    X, y = datasets.table(task["data"])
+    best: Cell = {}
     for regularization in REGULARIZATIONS if name.endswith("Pert") else (0.0,):
         scores, uppers, seconds = [], [], []
-        for seed, train, test in folds(len(y), repeats):
+        for seed, train, test in folds(len(y), task["repeats"]):
             start = time.perf_counter()
             clf = estimator(model, name, epsilon, seed, regularization).fit(X[train], y[train])
             seconds.append(time.perf_counter() - start)
             uppers.append(clf.privacy_.upper)
             scores.append(100 * clf.score(X[test], y[test]))
         assert max(uppers) <= epsilon, f"{name} exceeds its target: {max(uppers)} > {epsilon}"
-        if not best or np.mean(scores) > np.mean(best["scores"]):  # type: ignore[arg-type]
+        if not best or np.mean(scores) > np.mean(best["scores"]):
             best = {"scores": scores, "seconds": float(np.median(seconds)), "regularization": regularization}
-    return {"data": dataset, "model": model, "algorithm": name, "epsilon": epsilon, **best}
+    return best
 
 
 def references(dataset: str, model: str) -> tuple[float, float]:
@@ -120,43 +128,42 @@ def references(dataset: str, model: str) -> tuple[float, float]:
     return float(np.mean(scores)), float(np.mean(major))
 
 
-def table(cells: list[dict[str, object]], dataset: str, model: str, epsilons: list[float]) -> None:
+def table(found: list[Cell], dataset: str, model: str, epsilons: list[float]) -> None:
     plain, major = references(dataset, model)
     print(f"\n{dataset}, {model}: accuracy %, mean +- standard error (non-private {plain:.2f}, majority {major:.2f})")
     print(f"{'':16s}" + "".join(f"{'eps ' + format(e, 'g'):>15s}" for e in epsilons) + f"{'s/fit':>8s}")
     for name in ALGORITHMS:
-        row = [c for e in epsilons for c in cells if (c["algorithm"], c["epsilon"]) == (name, e)]
+        row = [c for c in found if c["algorithm"] == name]
         if row:
-            shown = "".join(f"{np.mean(c['scores']):8.2f} +- {_error(c['scores']):4.2f}" for c in row)  # type: ignore
-            print(f"{name:16s}{shown}{max(c['seconds'] for c in row):8.2f}")  # type: ignore[type-var]
+            shown = "".join(f"{mean(c['scores']):8.2f} +- {error(c['scores']):4.2f}" for c in row)
+            print(f"{name:16s}{shown}{max(c['seconds'] for c in row):8.2f}")
     authors = AUTHORS.get((dataset, model), {})
     if authors:
         print(f"{'authors':16s}" + "".join(f"{authors.get(e, float('nan')):15.1f}" for e in epsilons))
 
 
-def _error(scores: list[float]) -> float:
-    return float(np.std(scores, ddof=1) / np.sqrt(len(scores)))
-
-
-def figure(cells: list[dict[str, object]], file: Path) -> None:
+def figure(found: list[Cell], file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    panels = sorted({(str(c["data"]), str(c["model"])) for c in cells})
-    _, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), squeeze=False, layout="constrained")
-    for axis, (dataset, model) in zip(axes[0], panels, strict=True):
+    panels = list(dict.fromkeys((c["data"], c["model"]) for c in found))
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.6 * rows), squeeze=False, layout="constrained")
+    for axis, (dataset, model) in zip(axes.flat, panels, strict=False):
         for name in ALGORITHMS:
-            row = [c for c in cells if (c["data"], c["model"], c["algorithm"]) == (dataset, model, name)]
-            row.sort(key=lambda c: c["epsilon"])  # type: ignore[arg-type, return-value]
-            means = [np.mean(c["scores"]) for c in row]  # type: ignore[arg-type]
-            errors = [_error(c["scores"]) for c in row]  # type: ignore[arg-type]
-            axis.errorbar([c["epsilon"] for c in row], means, errors, marker="o", markersize=3, label=name)
-        axis.set(xscale="log", xlabel="epsilon (delta = 1e-8)", title=f"{dataset}, {model}")
-    axes[0][0].set_ylabel("accuracy %")
-    axes[0][-1].legend(fontsize=7)
-    plt.savefig(file, dpi=150)
+            row = [c for c in found if (c["data"], c["model"], c["algorithm"]) == (dataset, model, name)]
+            if row:
+                means, errors = [mean(c["scores"]) for c in row], [error(c["scores"]) for c in row]
+                axis.errorbar([c["epsilon"] for c in row], means, errors, marker="o", markersize=3, label=name)
+        authors = AUTHORS.get((dataset, model), {})
+        if authors:
+            axis.plot(list(authors), list(authors.values()), "kx", label="authors' code (not private)")
+        axis.set(xscale="log", xlabel=f"epsilon (delta = {DELTA:g})", ylabel="accuracy %", title=f"{dataset}, {model}")
+    axes.flat[0].legend(fontsize=7)
+    figure.savefig(file, dpi=130)
 
 
 def main() -> int:
@@ -175,17 +182,14 @@ def main() -> int:
     except data.Missing as problem:
         print(f"dp_agd: {problem}", file=sys.stderr)
         return 2
-    cells: list[dict[str, object]] = []
-    with ProcessPoolExecutor(a.jobs) as pool:
-        for dataset in a.data:
-            for model in a.models:
-                tasks = [(dataset, model, name, e, a.repeats) for name in a.algorithms for e in a.epsilons]
-                found = list(pool.map(cell, tasks))
-                table(found, dataset, model, a.epsilons)
-                cells += found
-    a.out.parent.mkdir(parents=True, exist_ok=True)
-    a.out.write_text(json.dumps(cells, indent=1) + "\n")
-    figure(cells, a.out.with_suffix(".png"))
+    found: list[Cell] = []
+    for dataset in a.data:
+        for model in a.models:
+            tasks = [task(dataset, model, name, e, a.repeats) for name in a.algorithms for e in sorted(a.epsilons)]
+            part = cells.run(tasks, evaluate, a.out, a.jobs)
+            table(part, dataset, model, sorted(a.epsilons))
+            found += part
+    figure(found, a.out.with_suffix(".png"))
     print(f"\nwritten: {a.out} and {a.out.with_suffix('.png')}")
     return 0
 

@@ -1,0 +1,50 @@
+"""Long benchmarks in pieces: each cell of a table is kept in a JSON file as soon as it is known, and not run again.
+
+A task is a dictionary of plain values that says all that its result depends on, the settings of the algorithm among
+them; a cell is the task with its result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Cell = dict[str, Any]
+
+
+def run(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, jobs: int = 1) -> list[Cell]:
+    """The cells of all tasks in their order; those that ``file`` does not hold are evaluated and added to it."""
+    wanted = list(tasks)
+    kept: dict[str, Cell] = json.loads(file.read_text()) if file.exists() else {}
+    todo = [task for task in wanted if _key(task) not in kept]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        for task, result in zip(todo, pool.map(evaluate, todo), strict=True):
+            kept[_key(task)] = {**task, **result}
+            partial = file.with_suffix(".partial")
+            partial.write_text(json.dumps(kept, indent=1) + "\n")
+            partial.replace(file)
+    return [kept[_key(task)] for task in wanted]
+
+
+def _key(task: Cell) -> str:
+    return json.dumps(task, sort_keys=True)
+
+
+def mean(scores: list[float]) -> float:
+    return float(np.mean(scores))
+
+
+def error(scores: list[float]) -> float:
+    """The standard error of the mean; NaN of a single score."""
+    return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
+
+
+def spread(scores: list[float], form: str = ".2f") -> str:
+    """Mean +- standard error."""
+    return f"{mean(scores):{form}} +- {error(scores):{form}}"
