@@ -15,7 +15,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.reference import sampled_gaussian
 
+import tightdp as dp
 from tightdp import _core
+from tightdp.accounting.engines import grid
 
 TOLERANCE = 1e-11
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "accounting.json").read_text())
@@ -161,6 +163,21 @@ def test_small_delta_and_many_steps_cost_no_accuracy(target, steps):
     status, lower, upper, _ = epsilon([(2.0, 0.01, steps)], target, False)
     assert status == "certified"
     assert upper - lower <= 1e-8 * upper
+
+
+# Less than one expected participation, and a delta between two lobes of the law: no abscissa is a saddle point, and the
+# normal guess is off by many e-folds.
+@pytest.mark.parametrize(
+    ("sigma", "q", "steps", "target"),
+    [(0.7823, 1.042e-4, 1955, 4.77e-4), (0.821, 9.47e-4, 320, 2.3e-4), (2.239, 1.292e-3, 263, 1.919e-8)],
+)
+def test_between_lobes_the_grid_engine_agrees(sigma, q, steps, target):
+    status, lower, upper, _ = epsilon([(sigma, q, float(steps))], target, False)
+    other = grid.ENGINE.epsilon((dp.PoissonSampled(dp.Gaussian(sigma), q) * steps).parts, "remove", target)
+    assert status == "certified"
+    assert upper - lower <= 1e-6 * upper
+    assert max(lower, other.lower) <= min(upper, other.upper)
+    assert other.upper - other.lower <= 1e-5 * upper
 
 
 def test_total_over_the_box():

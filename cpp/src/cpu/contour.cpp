@@ -22,19 +22,37 @@ Result fill(const TrapezoidSum::Value& v, double unit) {
     return r;
 }
 
-Result solve_epsilon(const TrapezoidSum& sum, const Plan& plan, double delta) {
-    double e = plan.epsilon;
-    TrapezoidSum::Value v = sum.at(e);
-    const double width = 1 / plan.c;
-    for (int i = 0; i < 20; ++i) {
-        // Newton on ln delta, which is nearly linear in epsilon.
-        if (!(v.delta > 0) || !(v.slope < 0)) return {};
-        const double move = v.delta * std::log(v.delta / delta) / -v.slope;
-        e += std::clamp(move, -20 * width, 20 * width);
+// The root of S(e) = delta, where S rises above its own error: right of the root the value may drown in it.
+bool find_root(const TrapezoidSum& sum, const Plan& plan, double delta, double& e, TrapezoidSum::Value& v) {
+    double low = -kInfinity, high = kInfinity, back = 1 / plan.c;
+    e = plan.epsilon;
+    v = sum.at(e);
+    for (int i = 0; i < 60; ++i) {
+        double next;
+        if (v.delta > v.error() && v.slope < 0) {
+            (v.delta > delta ? low : high) = e;
+            // Newton on ln delta, which is nearly linear in epsilon where no lobe of the law ends.
+            const double move = v.delta * std::log(v.delta / delta) / -v.slope;
+            next = e + std::clamp(move, -20 / plan.c, 20 / plan.c);
+            if (std::abs(move) <= 1e-14 * std::abs(e) || std::abs(v.delta - delta) <= 1e-15 * delta) break;
+            if (!(next > low && next < high)) next = 0.5 * (low + high);
+        } else {
+            high = e;
+            next = std::isfinite(low) ? 0.5 * (low + high) : e - back;
+            back *= 2;
+        }
+        e = next;
         v = sum.at(e);
-        if (std::abs(move) <= 1e-14 * std::abs(e) || std::abs(v.delta - delta) <= 1e-15 * delta) break;
     }
-    if (!(v.delta > 0) || !(v.slope < 0)) return {};
+    return v.delta > 0 && v.slope < 0;
+}
+
+// Narrower is better; wider than its own size is no answer of use.
+constexpr double kWidest = 0.5;
+
+Result solve_epsilon(const TrapezoidSum& sum, const Plan& plan, double delta, double& e) {
+    TrapezoidSum::Value v;
+    if (!find_root(sum, plan, delta, e, v)) return {};
     const double error = v.error();
     Result r = fill(v, 1 / -v.slope);
     // Outwards until the certified sides have crossed delta.
@@ -54,6 +72,7 @@ Result solve_epsilon(const TrapezoidSum& sum, const Plan& plan, double delta) {
     if (!found) r.lower = 0;
     r.upper = std::max(0.0, r.upper);
     r.lower = std::max(0.0, r.lower);
+    if (r.upper - r.lower > kWidest * r.upper) r.status = Status::inaccurate;
     return r;
 }
 
@@ -66,13 +85,21 @@ Result solve_delta(const TrapezoidSum& sum, double epsilon) {
     return r;
 }
 
-Result solve(Cumulant& cumulant, const Plan& plan, bool by_delta, double at) {
+// epsilon: where the curve was asked, or an estimate of where it meets delta.
+Result solve(Cumulant& cumulant, const Plan& plan, bool by_delta, double at, double& epsilon) {
     const TrapezoidSum sum(cumulant, plan);
-    Result r = by_delta ? solve_epsilon(sum, plan, at) : solve_delta(sum, at);
+    epsilon = by_delta ? plan.epsilon : at;
+    Result r = by_delta ? solve_epsilon(sum, plan, at, epsilon) : solve_delta(sum, at);
     for (const Part& part : cumulant.parts()) r.nodes += part.nodes();
     r.abscissae = plan.count + 1;
     return r;
 }
+
+// A plan serves e-folds of delta around the point that it was made for; beyond, aliases outgrow its
+// tolerance.
+constexpr double kNear = 3;
+// Whatever the plan was made for.
+constexpr double kNarrow = 1e-8;
 
 Result invert(const Composition& composition, double tolerance, bool by_delta, double at) noexcept {
     try {
@@ -81,14 +108,19 @@ Result invert(const Composition& composition, double tolerance, bool by_delta, d
         Result r;
         r.status = make_plan(cumulant, tolerance, by_delta, by_delta ? std::log(at) : at, 1, plan);
         if (r.status != Status::certified) return r;
-        r = solve(cumulant, plan, by_delta, at);
-        if (plan.consistent || r.status != Status::certified) return r;
+        double epsilon;
+        r = solve(cumulant, plan, by_delta, at, epsilon);
+        const bool near = plan.consistent && std::abs(epsilon - plan.epsilon) * plan.c < kNear;
+        const bool narrow = r.status == Status::certified && r.upper - r.lower <= kNarrow * r.upper;
+        if (near || narrow || !std::isfinite(epsilon)) return r;
         // Once more, from what the first solution found.
-        const double epsilon = by_delta ? r.upper : at, log_delta = std::log(by_delta ? at : r.upper);
+        const double log_delta = std::log(by_delta ? at : r.upper);
         Cumulant fresh(composition);
-        if (make_plan(fresh, tolerance, false, epsilon, std::min(0.0, log_delta), plan) != Status::certified) return r;
-        const Result better = solve(fresh, plan, by_delta, at);
-        return better.status == Status::certified && better.upper - better.lower < r.upper - r.lower ? better : r;
+        if (make_plan(fresh, tolerance, false, epsilon, std::min(0.0, log_delta), plan) != Status::certified)
+            return r;
+        const Result better = solve(fresh, plan, by_delta, at, epsilon);
+        if (better.status != Status::certified) return r;
+        return r.status != Status::certified || better.upper - better.lower < r.upper - r.lower ? better : r;
     } catch (...) {  // memory: the caller turns to another engine
         return {};
     }

@@ -8,20 +8,38 @@
 namespace tightdp::contour {
 namespace {
 
-// Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no term of
-// the sum overflows and M - 1 is summed directly.
+// Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no
+// term of the sum overflows and M - 1 is summed directly.
 constexpr double kDirect = 600;
 
 }  // namespace
 
+// Step, and the first and last node in steps.
+struct Part::Extent {
+    double h, margin, left, right;
+};
+
+Part::Extent Part::extent(double c_most, double s_most, double log_inverse) const {
+    Extent e;
+    e.h = node_step(sigma_, q_, c_most, add_, s_most, log_inverse);
+    e.margin = range_margin(sigma_, c_most, add_, log_inverse);
+    // One more node on the right: the tail of the sum is compared with an integral that starts a step
+    // earlier.
+    e.left = std::floor((range_left(sigma_, q_, c_most, add_) - e.margin) / e.h) - 1;
+    e.right = std::ceil(range_right(sigma_, q_, c_most, add_, e.margin) / e.h) + 1;
+    return e;
+}
+
+double Part::nodes_for(double c_most, double s_most, double log_inverse) const {
+    const Extent e = extent(c_most, s_most, log_inverse);
+    return e.right - e.left < kMaxNodes ? e.right - e.left : HUGE_VAL;
+}
+
 bool Part::place(double c_most, double s_most, double log_inverse, long most_nodes) {
-    const double h = node_step(sigma_, q_, c_most, add_, s_most, log_inverse);
-    margin_ = range_margin(sigma_, c_most, add_, log_inverse);
-    s_most_ = s_most;
-    // One more node on the right: the tail of the sum is compared with an integral that starts a step earlier.
-    const double left = std::floor((range_left(sigma_, q_, c_most, add_) - margin_) / h) - 1;
-    const double right = std::ceil(range_right(sigma_, q_, c_most, add_, margin_) / h) + 1;
+    const auto [h, margin, left, right] = extent(c_most, s_most, log_inverse);
     if (!(right - left < most_nodes)) return false;
+    margin_ = margin;
+    s_most_ = s_most;
     const long n = static_cast<long>(right - left) + 1;
     grid_ = {q_, 1 / sigma_, h, left, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock};
     loss_.resize(grid_.n);
@@ -31,14 +49,18 @@ bool Part::place(double c_most, double s_most, double log_inverse, long most_nod
     return true;
 }
 
-double Part::largest_loss() const { return std::max(std::abs(loss_.front()), std::abs(loss_.back())); }
+double Part::largest_loss() const {
+    return std::max(std::abs(loss_.front()), std::abs(loss_.back()));
+}
 
 double Part::shift(double c) const {
     const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
     if (most < kDirect) return 0;
+    // A peak known to within some tens keeps all terms in range: two units of u apart are near enough.
+    const long stride = std::clamp(static_cast<long>(2 / grid_.h), 1L, grid_.n);
     double peak = 0;
     const double b = beta(c);
-    for (long i = 0; i < grid_.n; ++i) {
+    for (long i = 0; i < grid_.n; i += stride) {
         const double u = (grid_.first + i) * grid_.h;
         peak = std::max(peak, b * loss_[i] - 0.5 * u * u);
     }
@@ -62,7 +84,8 @@ CertifiedLogMgf Part::log_mgf(double c) {
     Moments m;
     moments(c, m, nullptr);
     const double s = shift(c);
-    const double rule = quadrature_error(sigma_, q_, c, add_, 0, grid_.h) + range_error(sigma_, c, add_, margin_) +
+    const double rule = quadrature_error(sigma_, q_, c, add_, 0, grid_.h) +
+                        range_error(sigma_, c, add_, margin_) +
                         2.1 * std::exp(-2 * (kPi / grid_.h) * (kPi / grid_.h));
     const double sums = static_cast<double>(grid_.n);
     double value, rounding;
@@ -71,20 +94,24 @@ CertifiedLogMgf Part::log_mgf(double c) {
         rounding = (m.alpha / m.sum + sums + 8) * kUnitRoundoff + 4 * kUnitRoundoff * std::abs(value);
     } else {
         value = std::log1p(m.minus_one);
-        rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff + 4 * kUnitRoundoff * std::abs(value);
+        rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff +
+                   4 * kUnitRoundoff * std::abs(value);
     }
-    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use; larger ones give an infinite bound.
+    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use; larger ones give an infinite
+    // bound.
     if (!(rule + rounding < 0.01)) return {count_ * value, HUGE_VAL, HUGE_VAL};
     return {count_ * value, count_ * 1.02 * rule, count_ * 1.02 * rounding};
 }
 
 // contour.md 3.4: the density of the loss is f = phi W^beta sigma / (r M) and d ln f / du = -u - 1/sigma +
-// (beta + 1) r / sigma, so that every mode lies where the two linear bounds of that change sign, there are at most two
-// (one where beta <= -1), and between nodes f exceeds the nearer one at most by e^{B h^2 / 8}, B bounding the second
-// derivative of ln f.
+// (beta + 1) r / sigma, so that every mode lies where the two linear bounds of that change sign, there are at
+// most two (one where beta <= -1), and between nodes f exceeds the nearer one at most by e^{B h^2 / 8}, B
+// bounding the second derivative of ln f.
 double Part::variation(double c, double sum) const {
     const double b = beta(c) + 1, inverse = 1 / sigma_;
-    const auto slope = [&](long i) { return -(grid_.first + i) * grid_.h - inverse + b * posterior_[i] * inverse; };
+    const auto slope = [&](long i) {
+        return -(grid_.first + i) * grid_.h - inverse + b * posterior_[i] * inverse;
+    };
     const bool unimodal = b <= 0;
     // Right of the nodes f falls: range_right() saw to it. Under "add" b < 1, and the right end is past 0.
     const bool covered = unimodal ? slope(0) > 0 && slope(grid_.n - 1) < 0 : grid_.first * grid_.h < -inverse;
@@ -92,7 +119,8 @@ double Part::variation(double c, double sum) const {
     double peak = 0;
     for (long i = 0; i < grid_.n; ++i) peak = std::max(peak, weights_[i] / posterior_[i]);
     const double bend = 1 + std::abs(b) * 0.25 * inverse * inverse;
-    return (unimodal ? 2 : 4) * peak * sigma_ / grid_.h * std::exp(bend * grid_.h * grid_.h / 8) / (sum * (1 - 1e-3));
+    return (unimodal ? 2 : 4) * peak * sigma_ / grid_.h * std::exp(bend * grid_.h * grid_.h / 8) /
+           (sum * (1 - 1e-3));
 }
 
 double Decay::log_decay(double s_low, double s_high) const {
@@ -100,57 +128,56 @@ double Decay::log_decay(double s_low, double s_high) const {
     const double last = sampled.empty() ? HUGE_VAL : std::floor(s_high / spacing + 0.5);
     if (last < static_cast<double>(sampled.size())) {
         double inside = 1;
-        for (long m = static_cast<long>(s_low / spacing + 0.5); m <= last; ++m) inside = std::min(inside, sampled[m]);
+        for (long m = static_cast<long>(s_low / spacing + 0.5); m <= last; ++m)
+            inside = std::min(inside, sampled[m]);
         least = std::max(least, inside);
     }
     return std::max(least, std::log(s_low / variation));
 }
 
-namespace {
-
-// contour.md 3.5: the transform of the minorant itself at equally spaced abscissae, cells taken as points at their
-// centres; between samples it moves by at most spacing / 2 times the mean distance from the centre of mass.
-void sample_decay(Decay& out) {
-    const long n = static_cast<long>(out.cells.size());
+// contour.md 3.5: the transform of the minorant itself at equally spaced abscissae, cells taken as points at
+// their centres; between samples it moves by at most spacing / 2 times the mean distance from the centre of
+// mass.
+void Decay::sample() {
+    if (cells.empty()) return;
+    const long n = static_cast<long>(cells.size());
     const long padded = (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock;
     std::vector<double> at(padded, 0.0), mass(padded, 0.0);
     double total = 0, mean = 0, spread = 0, squares = 0;
-    for (const Cell& cell : out.cells) {
+    for (const Cell& cell : cells) {
         total += cell.mass;
         mean += cell.mass * (cell.left + 0.5 * cell.length);
         squares += cell.mass * cell.length * cell.length;
     }
     mean /= total;
     for (long i = 0; i < n; ++i) {
-        at[i] = out.cells[i].left + 0.5 * out.cells[i].length - mean;
-        mass[i] = out.cells[i].mass;
+        at[i] = cells[i].left + 0.5 * cells[i].length - mean;
+        mass[i] = cells[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
-    // A spacing of a tenth of the wavelength scale costs .05 of modulus; past 40 of those scales the variation bound
-    // and the cells themselves do better.
+    // A spacing of a tenth of the wavelength scale costs .05 of modulus; past 40 of those scales the
+    // variation bound and the cells themselves do better.
     constexpr long samples = 400;
-    out.spacing = 0.1 / spread;
-    out.sampled.assign(samples, 0.0);
+    spacing = 0.1 / spread;
+    sampled.assign(samples, 0.0);
     std::vector<double> re(samples), im(samples);
-    TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, out.spacing, samples, re.data(), im.data());
+    TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, spacing, samples, re.data(),
+                                          im.data());
     for (long m = 1; m < samples; ++m) {
-        const double s = m * out.spacing;
+        const double s = m * spacing;
         const double modulus = std::hypot(total + re[m - 1], im[m - 1]);
         // 1e-9: the rounding of these sums, which is below 1e-12 (contour.md 5.2).
-        const double bound = total - modulus - (s * s / 24 + 0.06 * s * out.spacing) * squares -
-                             0.5 * out.spacing * spread - 1e-9;
-        out.sampled[m] = std::max(0.0, bound);
+        const double bound =
+            total - modulus - (s * s / 24 + 0.06 * s * spacing) * squares - 0.5 * spacing * spread - 1e-9;
+        sampled[m] = std::max(0.0, bound);
     }
 }
 
-}  // namespace
-
-void Part::build_decay(double c, double resolution, bool with_samples, Decay& out) {
+void Part::build_decay(double c, double resolution, Decay& out) {
     build_cells(c, resolution, out.cells);
     Moments m;
     moments(c, m, weights_.data());
     out.variation = variation(c, m.sum);
-    if (with_samples && !out.cells.empty()) sample_decay(out);
 }
 
 void Part::build_cells(double c, double resolution, std::vector<Cell>& cells) {
@@ -212,7 +239,8 @@ double Part::products(double c, double step, long steps, double* re, double* im,
         const double row = static_cast<double>(i % 128) + 1;
         rounding[i] = kUnitRoundoff * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
-    return 2.2 * (quadrature_error(sigma_, q_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
+    return 2.2 *
+           (quadrature_error(sigma_, q_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
 }
 
 }  // namespace tightdp::contour

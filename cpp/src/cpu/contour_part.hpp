@@ -21,6 +21,8 @@ struct Decay {
 
     // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed.
     double log_decay(double s_low, double s_high) const;
+    // Cost most of the time; they pay where |phi| itself must be small, not |phi|^count.
+    void sample();
 };
 
 // ln M at a real abscissa with a bound on its error.
@@ -38,8 +40,8 @@ class Part {
 
     double count() const { return count_; }
 
-    // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error e^{-log_inverse} each for
-    // quadrature and range. False if that takes more than most_nodes.
+    // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error
+    // e^{-log_inverse} each for quadrature and range. False if that takes more than most_nodes.
     bool place(double c_most, double s_most, double log_inverse, long most_nodes);
 
     // count * ln M and its derivatives at c <= c_most; not certified.
@@ -48,12 +50,15 @@ class Part {
     // count * ln M(c), certified; c <= c_most.
     CertifiedLogMgf log_mgf(double c);
 
-    // What the tilted law at c guarantees. Cells follow the mass down to the resolution, relative to 1. Samples cost
-    // most of the time; they pay where |phi| itself must be small, not |phi|^count.
-    void build_decay(double c, double resolution, bool with_samples, Decay& out);
+    // Nodes that place() would need, or infinity where that is no number.
+    double nodes_for(double c_most, double s_most, double log_inverse) const;
 
-    // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the bound on
-    // the error of the trapezoid rule, common to all.
+    // What the tilted law at c guarantees, without samples. Cells follow the mass down to the resolution,
+    // relative to 1.
+    void build_decay(double c, double resolution, Decay& out);
+
+    // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the
+    // bound on the error of the trapezoid rule, common to all.
     double products(double c, double step, long steps, double* re, double* im, double* rounding);
 
     long nodes() const { return grid_.n; }
@@ -61,6 +66,8 @@ class Part {
     double largest_loss() const;
 
   private:
+    struct Extent;
+    Extent extent(double c_most, double s_most, double log_inverse) const;
     double beta(double c) const { return add_ ? -c : 1 + c; }
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
@@ -74,8 +81,8 @@ class Part {
     std::vector<double> loss_, posterior_, weights_;
 };
 
-// More nodes than this and the grid engine is the better choice: for the final sums, and for the sums that guide the
-// choice of abscissa, of which there are some thirty.
+// More nodes than this and the grid engine is the better choice: for the final sums, and for the sums that
+// guide the choice of abscissa, of which there are some thirty.
 inline constexpr long kMaxNodes = 1 << 18;
 inline constexpr long kMaxGuideNodes = 1 << 14;
 
