@@ -85,9 +85,7 @@ def test_fresh_sample_against_ball_arithmetic():
     pytest.fail(f"only {checked} values could be checked")
 
 
-settings_ = st.tuples(
-    st.floats(0.4, 30), st.floats(1e-3, 0.95), st.integers(100, 10**9).map(float)
-)
+settings_ = st.tuples(st.floats(0.4, 30), st.floats(1e-3, 0.95), st.integers(100, 10**9).map(float))
 
 
 @given(settings_, st.floats(-5, 5), st.booleans())

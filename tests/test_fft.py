@@ -71,9 +71,7 @@ def test_inverse_undoes_forward(n):
 def test_parseval(n):
     x = sequence(n)
     spectrum = natural(_core.rfft_forward(x))
-    assert norm(spectrum) ** 2 / n == pytest.approx(
-        norm(x) ** 2, rel=3 * _core.rfft_rounding_bound(n) + 1e-15
-    )
+    assert norm(spectrum) ** 2 / n == pytest.approx(norm(x) ** 2, rel=3 * _core.rfft_rounding_bound(n) + 1e-15)
 
 
 whole = st.integers(-(2**20), 2**20)

@@ -134,11 +134,7 @@ def laplace_twice(mu, eps):
     """delta of two Laplace mechanisms: one's loss integrated over the other's curve."""
     density = lambda y: mp.exp((y - mu) / 2) / 4 * laplace_delta(mu, eps - y)  # noqa: E731
     kinks = sorted({-mu, mu, *(max(-mu, min(mu, c)) for c in (eps - mu, eps + mu))})
-    return (
-        laplace_delta(mu, eps - mu) / 2
-        + mp.exp(-mu) / 2 * laplace_delta(mu, eps + mu)
-        + mp.quad(density, kinks)
-    )
+    return laplace_delta(mu, eps - mu) / 2 + mp.exp(-mu) / 2 * laplace_delta(mu, eps + mu) + mp.quad(density, kinks)
 
 
 @pytest.mark.parametrize("mu", [0.02, 1.0, 7.0])

@@ -17,9 +17,7 @@ from reference import grid as reference
 
 from tightdp import _core
 
-ATOMS = st.lists(
-    st.tuples(st.floats(-3, 3, allow_subnormal=False), st.floats(1e-6, 1)), min_size=1, max_size=12
-)
+ATOMS = st.lists(st.tuples(st.floats(-3, 3, allow_subnormal=False), st.floats(1e-6, 1)), min_size=1, max_size=12)
 
 
 def law_of(atoms):

@@ -152,6 +152,7 @@ class simd_math:
     def cos_minus_1(x: ArrayLike) -> NDArray[np.float64]: ...
     @staticmethod
     def sin(x: ArrayLike) -> NDArray[np.float64]: ...
+
 # prv
 _PrvRun = tuple[str, float, float, int, float]
 

@@ -169,9 +169,7 @@ class PrivacyLoss(Mechanism):
         return replace(upper, optimistic=lower)
 
 
-def _table(
-    name: str, losses: Any, other: str, masses: Any
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     y, p = _vector(name, losses), _vector(other, masses)
     if len(y) != len(p):
         raise ValueError(f"{other} must have one entry a loss, got {len(p)} for {len(y)}")

@@ -43,13 +43,15 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
             def _build(self, features, classes, model=model):
                 return model
 
-        fits.append(Fixed(AdaCliP(100, 3, noise_multiplier=1.0), delta=1e-5, random_state=1).fit(X, y)._w)
+        fits.append(
+            Fixed(AdaCliP(100, 3, noise_multiplier=1.0, optimizer=SGD()), delta=1e-5, random_state=1).fit(X, y)._w
+        )
     np.testing.assert_allclose(fits[0], fits[1], rtol=1e-9, atol=1e-12)
 
 
 def test_moments_by_hand():
     settings = AdaCliP(10, 1, h1=0.01, h2=4.0, beta1=0.75, beta2=0.5, gamma=2.0)
-    moments = Moments(settings, 2, q=0.2, noise=3.0)
+    moments = Moments(settings, 2, 10, q=0.2, noise=3.0)
     s = (0.01 * 4.0) ** 0.25
     b = math.sqrt(s * 2 * s / 2)
     np.testing.assert_allclose(moments.scale, [b, b])
@@ -80,7 +82,7 @@ def test_the_optimal_scale_has_the_least_noise():
     """Theorem 1: among scales with E|(g - m)/b|^2 = gamma, |b| is least for b ~ sqrt(s)."""
     rng = np.random.default_rng(0)
     settings = AdaCliP(1, 1, h1=1e-9, h2=1e9, gamma=0.7)
-    moments = Moments(settings, 6, 0.1, 1.0)
+    moments = Moments(settings, 6, 1, 0.1, 1.0)
     moments._variance = variance = rng.uniform(0.1, 5, 6)
     best = moments.scale
     assert (variance / best**2).sum() == pytest.approx(0.7)
@@ -118,7 +120,7 @@ def test_the_printed_lemma_claims_too_little():
 
 
 def test_equal_bounds_are_dpsgd_with_a_centre():
-    moments = Moments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 0.1, 1.0)
+    moments = Moments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 1, 0.1, 1.0)
     np.testing.assert_allclose(moments.scale, 0.5 * 3)
     moments.learn(np.ones(9))
     np.testing.assert_allclose(moments.scale, 0.5 * 3)

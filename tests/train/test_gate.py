@@ -163,3 +163,26 @@ def test_a_callable_model_is_held_to_its_shapes():
         CallableModel(2, lambda w, X, y: X, lambda w, X, y: X).losses(np.ones(2), records)
     with pytest.raises(ValueError, match=r"initial must have shape \(2,\)"):
         CallableModel(2, lambda w, X, y: X, initial=[1.0])
+
+
+def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
+    """Every sum over all records, in parts: the same value as with them all in memory."""
+    from tightdp.train.oracle import CHUNK
+
+    X = np.random.default_rng(5).normal(size=(2 * CHUNK + 5, 2))
+    seen = []
+
+    def gradients(w, x, y):
+        seen.append(len(x))
+        return x * (1 + w)
+
+    model = CallableModel(2, gradients, lambda w, x, y: np.abs(x @ w))
+    asked, w = Oracle(model, Records(X, np.zeros(len(X))), Public(len(X), 2)), np.array([0.5, 1.0])
+    norms = np.linalg.norm(X * (1 + w), axis=1)
+    clipped = X * (1 + w) * np.minimum(1, 0.7 / norms)[:, None]
+    np.testing.assert_allclose(asked.gradient_sum(w, 0.7).evaluate(still), clipped.sum(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(asked.norm_sum(w, 0.7).evaluate(still), np.minimum(norms, 0.7).sum(), rtol=1e-10)
+    steps = np.array([0.0, 2.0])
+    losses = [np.minimum(np.abs(X @ (w - s * w)), 0.9).sum() for s in steps]
+    np.testing.assert_allclose(asked.line_loss_sums(w, w, steps, 0.9).evaluate(still), losses, rtol=1e-10)
+    assert max(seen) == CHUNK

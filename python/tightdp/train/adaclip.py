@@ -9,7 +9,7 @@ example; estimates are averaged before they are confined to [h1, h2]; deviations
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .gate import Gate
 from .model import Vector
 from .optimizers import SGD, Optimizer
 from .oracle import Oracle, Public
+from .reach import FRACTION, total_length
 from .settings import below_one, checked, optional
 
 
@@ -38,56 +39,73 @@ class AdaCliP:
 
     Parameters
     ----------
-    batch_size : expected batch size B; less than the number of records
+    batch_size : expected batch size B; less than the number of records. None for a fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. Where the noise is much larger than the deviation
-        that is to be estimated (see the page on AdaCliP), a narrow range does better than a wide one
+        that is to be estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half
+        and twice the variance that ``max_norm`` stands for
     beta1, beta2 : weights of the past in the running mean and variance
     gamma : mean squared norm of the scaled gradients; smaller clips less and adds more noise
     noise_multiplier : of the sum of scaled gradients; None to have it follow from the estimator's epsilon and delta
-    optimizer : applied to the estimate, plus regularization * w
+    optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
+        ``spread`` and ``max_norm``, as for ``DPSGD``
     average : the share of last iterates whose mean is returned; 0 returns the last one
+    max_norm : the norm bound of the DP-SGD that this starts as, where ``h1``, ``h2`` or ``optimizer`` is None
+    spread : as for ``DPSGD``
 
     Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record: centre and scale come
     from past releases.
     """
 
-    batch_size: float = 256
-    epochs: float = 10
-    h1: float = 1e-5
-    h2: float = 1e-3
+    batch_size: float | None = None
+    epochs: float = 20
+    h1: float | None = None
+    h2: float | None = None
     beta1: float = 0.99
     beta2: float = 0.999
     gamma: float = 1.0
     noise_multiplier: float | None = None
-    optimizer: Optimizer = field(default_factory=SGD)
+    optimizer: Optimizer | None = None
     average: float = 0.5
+    max_norm: float = 1.0
+    spread: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, batch_size=_check.positive, epochs=_check.positive, h1=_check.positive, h2=_check.positive)
+        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
+        checked(self, h1=optional(_check.positive), h2=optional(_check.positive), spread=optional(_check.positive))
         checked(self, beta1=below_one, beta2=below_one, gamma=_check.positive)
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
-        if self.h1 > self.h2:
+        if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
+    def variances(self, size: int) -> tuple[float, float]:
+        """h1 and h2 for that many parameters."""
+        start = self.max_norm**2 * self.gamma / size
+        h1 = min(start / 2, self.h2 or math.inf) if self.h1 is None else self.h1
+        h2 = max(start * 2, h1) if self.h2 is None else self.h2
+        return h1, h2
+
     def plan(self, public: Public, target: Target) -> Plan:
-        if not self.batch_size < public.records:
+        batch = FRACTION * public.records if self.batch_size is None else self.batch_size
+        if not batch < public.records:
             raise ValueError(
                 f"batch_size must be less than the number of records, {public.records}: "
                 f"the mean of all records tells nothing of their variance; got {self.batch_size!r}"
             )
-        q = self.batch_size / public.records
+        q = batch / public.records
         steps = math.ceil(self.epochs / q)
 
         def releases(noise: float) -> Composition:
             return PoissonSampled(Gaussian(noise), q) * steps
 
         noise = noise_for(releases, self.noise_multiplier, target)
+        length = total_length(public, batch * math.sqrt(steps) / noise, self.max_norm, self.spread)
+        optimizer = SGD(length / steps) if self.optimizer is None else self.optimizer
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            step, iterates = self.optimizer.stepper(public.size), TailMean(steps, self.average)
-            moments = Moments(self, public.size, q, noise)
+            step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
+            moments = Moments(self, public.size, batch, q, noise)
             for _ in range(steps):
                 query = oracle.gradient_sum(w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale)
                 gradient = moments.learn(gate.gaussian(query, noise).value)
@@ -101,22 +119,23 @@ class AdaCliP:
 class Moments:
     """Running mean and deviation of one record's gradient, from releases alone."""
 
-    def __init__(self, settings: AdaCliP, size: int, q: float, noise: float) -> None:
-        self._settings, self._q, self._noise = settings, q, noise
+    def __init__(self, settings: AdaCliP, size: int, expected: float, q: float, noise: float) -> None:
+        self._settings, self._expected, self._q, self._noise = settings, expected, q, noise
+        self._low, self._high = settings.variances(size)
         self.center: Vector = np.zeros(size)
-        self._variance: Vector = np.full(size, math.sqrt(settings.h1 * settings.h2))
+        self._variance: Vector = np.full(size, math.sqrt(self._low * self._high))
 
     @property
     def scale(self) -> Vector:
         """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
-        deviation = np.sqrt(np.clip(self._variance, self._settings.h1, self._settings.h2))
+        deviation = np.sqrt(np.clip(self._variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
     def learn(self, released: Vector) -> Vector:
         """The estimate of the mean gradient in a released sum, which also updates the moments."""
-        options, scale, expected = self._settings, self.scale, self._settings.batch_size
-        gradient: Vector = self.center + scale * released / expected
-        observed = debiased((gradient - self.center) ** 2, scale, self._noise, expected, self._q)
+        options, scale = self._settings, self.scale
+        gradient: Vector = self.center + scale * released / self._expected
+        observed = debiased((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
         self._variance = options.beta2 * self._variance + (1 - options.beta2) * observed
         self.center = options.beta1 * self.center + (1 - options.beta1) * gradient
         return gradient

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,12 @@ from .gate import Gate
 from .model import Vector
 from .optimizers import SGD, Optimizer
 from .oracle import Oracle, Public, Query
+from .reach import FRACTION, total_length
 from .sampling import Source
 from .settings import checked, optional
 
 COIN = 2.0**-50
 """Taken off every probability: more than the resolution of the uniforms that are compared with it."""
-CHUNK = 8192
-"""Records whose gradients are held at once where all are looked at."""
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 Choice = Callable[[int, Vector, float], tuple[float, float]]
@@ -49,7 +48,8 @@ class DPIS:
 
     Parameters
     ----------
-    batch_size : number of records aimed at in a step
+    batch_size : number of records aimed at in a step; None for a hundredth of the public number, so that with the
+        ``norm_share`` of .5 the sampling probability is that of ``DPSGD``
     epochs : each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. A public number: then every release
@@ -63,8 +63,10 @@ class DPIS:
     adapt : lambda > 0, to set C to lambda times the mean norm at the start of each later epoch, out of a released sum
         of norms clipped at 4 max_norm, within [max_norm / 100, 4 max_norm]; None keeps C
     reserve : with ``norm_share=None``, the share of epochs in which later ones are reckoned at their largest cost
-    optimizer : applied to the estimate, plus regularization * w
+    optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
+        ``spread``, as for ``DPSGD``
     average : the share of last iterates whose mean is returned; 0 returns the last one
+    spread : as for ``DPSGD``
 
     Guarantee, add/remove one record: with ``norm_share`` that of Poisson-subsampled Gaussians (q, noise_multiplier),
     and of one Gaussian(norm_noise) for each released sum of norms; without it, (epsilon, delta).
@@ -73,7 +75,7 @@ class DPIS:
     smaller variance of the sample (docs/theory/dpis.md, section 5).
     """
 
-    batch_size: float = 256
+    batch_size: float | None = None
     epochs: int = 10
     max_norm: float = 1.0
     norm_share: float | None = 0.5
@@ -83,11 +85,13 @@ class DPIS:
     floor: float = 0.05
     adapt: float | None = None
     reserve: float = 0.8
-    optimizer: Optimizer = field(default_factory=SGD)
+    optimizer: Optimizer | None = None
     average: float = 0.5
+    spread: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, batch_size=_check.positive, epochs=_check.count, max_norm=_check.positive)
+        checked(self, batch_size=optional(_check.positive), epochs=_check.count, max_norm=_check.positive)
+        checked(self, spread=optional(_check.positive))
         checked(self, norm_share=optional(_check.probability), noise_multiplier=optional(_check.positive))
         checked(self, norm_noise=optional(_check.positive), reach=_check.positive, floor=_check.probability)
         checked(self, adapt=optional(_check.positive), reserve=_check.closed_unit, average=_check.closed_unit)
@@ -97,62 +101,68 @@ class DPIS:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
 
     def plan(self, public: Public, target: Target) -> Plan:
-        steps = math.ceil(max(1.0, public.records / self.batch_size))
-        norm_noise = 0.02 * public.records if self.norm_noise is None else self.norm_noise
-        run = _Run(self, public, steps, norm_noise)
+        run = _Run(self, public)
+        steps = self.epochs * run.steps
         sums = self.epochs - 1 if self.adapt is not None else 0
         if self.norm_share is not None:
             q = run.probability(self.norm_share)
 
             def releases(noise: float) -> Composition:
-                gradients = sampled(noise, q) * (self.epochs * steps)
-                return gradients + Gaussian(norm_noise) * sums if sums else gradients
+                gradients = sampled(noise, q) * steps
+                return gradients + Gaussian(run.norm_noise) * sums if sums else gradients
 
             noise = noise_for(releases, self.noise_multiplier, target)
-            return Plan(FixedPlan(releases(noise)), run.fixed(q, noise), self.epochs * steps + sums)
+            return Plan(FixedPlan(releases(noise)), run.fixed(q, noise), steps + sums)
         if target.epsilon is None:
             raise ValueError("epsilon must be given where norm_share is None: the noise is chosen below a total")
-        budget = Filtered(target.epsilon, target.delta, self._expected(run, target, sums))
-        return Plan(budget, run.adaptive(budget), self.epochs * (steps + 1) + sums)
-
-    def _expected(self, run: _Run, target: Target, sums: int) -> Composition:
-        """The largest probability's cost in every step: it steers the filter's choice of order."""
-        norms = Gaussian(run.norm_noise) * (self.epochs + sums)
-
-        def releases(noise: float) -> Composition:
-            return sampled(noise, run.probability(1.0)) * (self.epochs * run.steps) + norms
-
-        return releases(noise_for(releases, None, target))
+        # The largest probability's cost in every step steers the filter's choice of order and the length of steps.
+        q, norms = run.probability(1.0), Gaussian(run.norm_noise) * (self.epochs + sums)
+        noise = noise_for(lambda noise: sampled(noise, q) * steps + norms, None, target)
+        budget = Filtered(target.epsilon, target.delta, sampled(noise, q) * steps + norms)
+        return Plan(budget, run.adaptive(budget, q, noise), self.epochs * (run.steps + 1) + sums)
 
 
 class _Run:
     """One run's steps, with the noise known in advance or chosen epoch by epoch."""
 
-    def __init__(self, settings: DPIS, public: Public, steps: int, norm_noise: float) -> None:
-        self.settings, self.public, self.steps, self.norm_noise = settings, public, steps, norm_noise
+    def __init__(self, settings: DPIS, public: Public) -> None:
+        self.settings, self.public = settings, public
+        self.batch = FRACTION / 2 * public.records if settings.batch_size is None else settings.batch_size
+        self.steps = math.ceil(max(1.0, public.records / self.batch))
+        """Of an epoch."""
+        self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
 
     def probability(self, share: float) -> float:
         """q for a ratio of the mean norm to C."""
-        return min(1.0, self.settings.batch_size / (share * self.public.records))
+        return min(1.0, self.batch / (share * self.public.records))
 
     def fixed(self, q: float, noise: float) -> Run:
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise))
+            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._optimizer(q, noise))
 
         return run
 
-    def adaptive(self, budget: Filtered) -> Run:
+    def adaptive(self, budget: Filtered, q: float, noise: float) -> Run:
+        """``q`` and ``noise`` at the largest cost: their ratio is about what other norms will have too."""
+
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
                 # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
-                least = min(1.0, self.settings.reach * self.settings.batch_size / self.public.records)
+                least = min(1.0, self.settings.reach * self.batch / self.public.records)
                 share = min(max(released / (max_norm * self.public.records), least), 1.0)
                 return self.probability(share), self._noise(budget, epoch, share)
 
-            return self._loop(oracle, gate, w, choose)
+            return self._loop(oracle, gate, w, choose, self._optimizer(q, noise))
 
         return run
+
+    def _optimizer(self, q: float, noise: float) -> Optimizer:
+        if self.settings.optimizer is not None:
+            return self.settings.optimizer
+        steps = self.settings.epochs * self.steps
+        signal = q * self.public.records * math.sqrt(steps) / noise
+        return SGD(total_length(self.public, signal, self.settings.max_norm, self.settings.spread) / steps)
 
     def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""
@@ -177,9 +187,9 @@ class _Run:
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high / share
 
-    def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice) -> Vector:
+    def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
         options, public = self.settings, self.public
-        step = options.optimizer.stepper(public.size)
+        step = optimizer.stepper(public.size)
         iterates = TailMean(options.epochs * self.steps, options.average)
         max_norm = options.max_norm
         for epoch in range(options.epochs):
@@ -215,10 +225,8 @@ def importance_sum(
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)
-            hats = np.empty(len(everyone))
-            for start in range(0, len(everyone), CHUNK):
-                rows = np.arange(start, min(start + CHUNK, len(everyone)))
-                hats[rows] = bounds(np.sqrt(oracle.gradients(w, everyone.take(rows)).squared_norms(None, None)))
+            found = [oracle.gradients(w, part).squared_norms(None, None) for part in oracle.pieces(everyone)]
+            hats = bounds(np.sqrt(np.concatenate([np.zeros(0), *found])))
         rows, records = oracle.chosen(source, hats * (q / max_norm) - COIN)
         gradients = oracle.gradients(w, records)
         norms = np.sqrt(gradients.squared_norms(None, None))

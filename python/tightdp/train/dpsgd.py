@@ -18,12 +18,8 @@ from .centering import center_noise, centered, movable
 from .descent import descent
 from .optimizers import SGD, Optimizer
 from .oracle import Public
-from .reach import total_length
+from .reach import FRACTION, total_length
 from .settings import below_one, checked, optional
-
-FRACTION = 0.02
-"""Sampling probability by default: 20 epochs are then 1,000 steps, short enough ones for step lengths not to
-matter, and amplification by sampling loses nothing against full batches down to a noise multiplier of about 1."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ batch can be released twice under one charge. See docs/theory/training.md for th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from .linear import LinearModel, Loss
 from .model import Gradients, Model, Vector, clip_weights
 from .records import Records
 from .sampling import Source, poisson_sample
+
+CHUNK = 8192
+"""Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,11 @@ class Oracle:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.model.gradients(w, records)
 
+    def pieces(self, records: Records) -> Iterable[Records]:
+        """For queries: a batch in parts of which memory holds everything. All of it at once for a linear model, which
+        keeps no more than the scores, and those for its next question."""
+        return (records,) if self.public.linear is not None else records.pieces(CHUNK)
+
     def gradient_sum(
         self,
         w: Vector,
@@ -98,7 +106,10 @@ class Oracle:
 
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
-            return self.gradients(w, records).clipped_sum(max_norm, center, scale)
+            total = np.zeros(self.public.size)
+            for part in self.pieces(records):
+                total += self.gradients(w, part).clipped_sum(max_norm, center, scale)
+            return total
 
         return Query((self.public.size,), max_norm, sampling_probability, evaluate)
 
@@ -124,8 +135,11 @@ class Oracle:
 
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
-            norms = np.sqrt(self.gradients(w, records).squared_norms(None, None))
-            return np.array([np.minimum(norms, max_norm).sum()])
+            total = 0.0
+            for part in self.pieces(records):
+                norms = np.sqrt(self.gradients(w, part).squared_norms(None, None))
+                total += float(np.minimum(norms, max_norm).sum())
+            return np.array([total])
 
         return Query((1,), max_norm, sampling_probability, evaluate)
 
@@ -140,11 +154,11 @@ class Oracle:
 
         def evaluate(source: Source) -> Vector:
             _, records = self.batch(source, sampling_probability)
-            sums = np.empty(len(steps))
+            sums = np.zeros(len(steps))
             with np.errstate(over="ignore", invalid="ignore"):
-                for i, losses in enumerate(self.model.line_losses(w, direction, steps, records)):
-                    clipped = np.clip(losses, 0.0, max_loss)
-                    sums[i] = np.nansum(clipped, dtype=np.float64)
+                for part in self.pieces(records):
+                    for i, losses in enumerate(self.model.line_losses(w, direction, steps, part)):
+                        sums[i] += np.nansum(np.clip(losses, 0.0, max_loss), dtype=np.float64)
             return sums
 
         return Query((len(steps),), max_loss, sampling_probability, evaluate, scores=True)

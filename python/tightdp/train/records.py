@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,12 @@ class Records:
         """x^2, entry by entry: what coordinate-wise scaled norms need."""
         with np.errstate(over="ignore"):
             return np.square(self.features)
+
+    def pieces(self, size: int) -> Iterator[Records]:
+        """All records in order, ``size`` at a time, without a copy."""
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            yield Records(self.features[rows], self.targets[rows], self.valid[rows])
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
         """The chosen rows; None is all of them, without a copy."""
