@@ -165,3 +165,60 @@ def test_noisy_max_with_the_wrong_sign(leaks):
         return float(np.argmax(noise - (moved if inside else plain)) == 0)
 
     assert caught(run, dp.PureDP(epsilon), 12_000, thresholds=[0.5]) == leaks
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_fixed_size_batches_charged_as_poisson_ones(leaks):
+    """All other gradients are -1 and the canary's is 1: in a batch of fixed size it takes another's place, and moves
+    the sum by 2. (A truncated batch, or one of "B random users", does the same.)"""
+    n, batch, sigma = 4, 2, 0.5
+    source, g = dp.Philox(38), np.random.default_rng(38)
+
+    def run(inside):
+        rows = np.array([-1.0] * (n - 1) + [1.0] * inside)
+        taken = g.choice(rows, batch, replace=False) if leaks else rows[source.bernoulli(batch / n, len(rows))]
+        # Most is seen where the canary's batch, a sum of 0, stands beside the sure -2 of batches without it.
+        return float(taken.sum()) + sigma * float(source.normal(1)[0])
+
+    assert caught(run, dp.PoissonSampled(dp.Gaussian(sigma), batch / n), 4000) == leaks
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_regularizer_times_the_exact_number_of_records(leaks):
+    """DP-AGD's objective as printed: n lambda/2 |w|^2 has a gradient that each record moves by lambda w."""
+    w, strength, sigma, n = 10.0, 0.3, 1.0, 20
+    source = dp.Philox(39)
+
+    def run(inside):
+        size = n + inside if leaks else n
+        return inside + size * strength * w + sigma * float(source.normal(1)[0])
+
+    assert caught(run, dp.Gaussian(sigma), 1500) == leaks
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_clipping_bound_that_came_out_negative(leaks):
+    """DPIS: C = lambda K*/N of a noisy K*. min(1, C/|g|) with C < 0 turns a gradient around at its full length, and
+    clipping routines that skip C <= 0 leave it as it is."""
+    sigma, released = 1.0, -0.2
+    source = dp.Philox(40)
+
+    def run(inside):
+        bound = released if leaks else max(released, 0.01)
+        gradient = 10.0 * inside
+        clipped = gradient if bound <= 0 else gradient * min(1.0, bound / max(gradient, 1e-300))
+        return (clipped + sigma * abs(bound) * float(source.normal(1)[0])) / abs(bound)
+
+    assert caught(run, dp.Gaussian(sigma), 1500) == leaks
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_exact_losses_beside_the_model(leaks):
+    """The released code of DP-AGD prints the loss of each iteration: with a canary it is another number."""
+    source = dp.Philox(41)
+
+    def run(inside):
+        loss = 3 * math.log(2) + inside
+        return loss + (0.0 if leaks else float(source.normal(1)[0]))
+
+    assert caught(run, dp.Gaussian(1.0), 1500) == leaks
