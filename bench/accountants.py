@@ -2,10 +2,10 @@
 
     python bench/accountants.py [--rounds 5] [--only NAME ...]
 
-One process, all contenders taking turns. Our engines answer for both directions, add and remove; the peers compose one
-or both, as they do for their users. Every bound is checked against the exact value: ours must hold it, and a peer's
-that does not is marked. Writes bench/results/accountants.csv and accountants.png (relative distance of the upper bound
-against time).
+One process; all contenders take turns of ten milliseconds or one call. Our engines answer for both directions, add and
+remove; the peers compose one or both, as they do for their users. Every bound is checked against the exact value: ours
+must hold it, and a peer's that does not is marked. Writes bench/results/accountants.csv and accountants.png (relative
+width against time).
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ class Row(NamedTuple):
     def holds(self) -> bool:
         slack = 1e-12 * self.case.exact  # the digits that the exact values were written with
         return self.answer.lower <= self.case.exact + slack and self.case.exact - slack <= self.answer.upper
+
+    @property
+    def width(self) -> float:
+        """Relative width of the bound; of one without a lower end, its distance from the exact value."""
+        lower = self.answer.lower if math.isfinite(self.answer.lower) else self.case.exact
+        return (self.answer.upper - lower) / self.case.exact
 
     @property
     def excess(self) -> float:
@@ -124,20 +130,26 @@ def report(case: Case, rows: list[Row]) -> None:
 
 
 def summary(rows: list[Row]) -> None:
-    """Ratios of medians to ours, over the cases."""
-    print("\nmedian over the cases of time / time of tightdp prv")
-    ours = {r.case: r.seconds for r in rows if r.contender.name == "tightdp prv"}
-    for name in dict.fromkeys(r.contender.name for r in rows):
-        ratios = [r.seconds / ours[r.case] for r in rows if r.contender.name == name and r.case in ours]
-        if ratios:
-            print(f"  {name:<20} {statistics.median(ratios):>9.2f}x  (from {min(ratios):.2f}x to {max(ratios):.2f}x)")
+    """Medians over the cases of each contender's time and width over those of each engine of ours."""
+    for engine in dict.fromkeys(r.contender.name for r in rows if r.contender.ours):
+        ours = {r.case: r for r in rows if r.contender.name == engine}
+        print(f"\nmedian over the cases, relative to {engine}: time (least, largest), width")
+        for name in dict.fromkeys(r.contender.name for r in rows if r.contender.name != engine):
+            mine = [r for r in rows if r.contender.name == name and r.case in ours]
+            times = [r.seconds / ours[r.case].seconds for r in mine]
+            widths = [r.width / max(ours[r.case].width, 1e-16) for r in mine]
+            print(
+                f"  {name:<20} {statistics.median(times):>9.2f}x  ({min(times):.2f}x, {max(times):.2f}x)"
+                f"   {statistics.median(widths):>9.2g}x"
+            )
+    ours = {r.case: r for r in rows if r.contender.name == "tightdp prv"}
     peers: dict[Case, float] = {}
     for r in rows:
         if r.contender.equal and not r.contender.ours:
             peers[r.case] = min(peers.get(r.case, math.inf), r.seconds)
     if peers and ours:
-        ratio = statistics.median(seconds / ours[case] for case, seconds in peers.items())
-        print(f"the faster of the peers at equal eps_error: {ratio:.1f}x our time")
+        ratio = statistics.median(seconds / ours[case].seconds for case, seconds in peers.items())
+        print(f"\nthe faster of the peers at equal eps_error takes {ratio:.1f}x the time of tightdp prv")
 
 
 def save(rows: list[Row]) -> None:
@@ -158,16 +170,16 @@ def draw(rows: list[Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
     for name in dict.fromkeys(r.contender.name for r in rows):
         mine = [r for r in rows if r.contender.name == name]
-        distance = [max(r.excess, 1e-16) for r in mine]
+        widths = [max(abs(r.width), 1e-16) for r in mine]
         marker = "o" if mine[0].contender.ours else "s"
-        axes.loglog([r.seconds * 1e3 for r in mine], distance, marker, label=name, alpha=0.8)
+        axes.loglog([r.seconds * 1e3 for r in mine], widths, marker, label=name, alpha=0.8)
     axes.set_xlabel("milliseconds for epsilon(delta)")
-    axes.set_ylabel("upper bound / exact epsilon - 1")
+    axes.set_ylabel("relative width (upper ends alone: distance from the exact value)")
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend()
+    axes.legend(fontsize=8, ncols=2)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

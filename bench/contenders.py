@@ -106,10 +106,70 @@ def _dp_accounting() -> Call:
     return call
 
 
+def _opacus_rdp() -> Call:
+    from opacus.accountants import RDPAccountant
+
+    def call(case: Case) -> Answer:
+        accountant = RDPAccountant()
+        accountant.history = [(case.noise_multiplier, case.sampling_probability, case.steps)]
+        return Answer(-math.inf, accountant.get_epsilon(delta=case.delta))
+
+    return call
+
+
+def _dp_accounting_rdp() -> Call:
+    import dp_accounting
+    from dp_accounting import rdp
+
+    def call(case: Case) -> Answer:
+        step = dp_accounting.GaussianDpEvent(case.noise_multiplier)
+        accountant = rdp.RdpAccountant()
+        accountant.compose(dp_accounting.PoissonSampledDpEvent(case.sampling_probability, step), case.steps)
+        return Answer(-math.inf, accountant.get_epsilon(case.delta))
+
+    return call
+
+
+def _autodp() -> Call:
+    from autodp.mechanism_zoo import GaussianMechanism
+    from autodp.transformer_zoo import AmplificationBySampling, Composition
+
+    def call(case: Case) -> Answer:
+        step = GaussianMechanism(case.noise_multiplier)
+        if case.sampling_probability < 1:
+            step = AmplificationBySampling(PoissonSampling=True)(
+                step, case.sampling_probability, improved_bound_flag=True
+            )
+        return Answer(-math.inf, float(Composition()([step], [case.steps]).get_approxDP(case.delta)))
+
+    return call
+
+
+def _dp_accelerator() -> Call:
+    from dp_accelerator import DPSGDAccountant, compute_epsilon_batch
+
+    orders = [float(order) for order in DPSGDAccountant(1.0, 1, 2).orders]
+
+    def call(case: Case) -> Answer:
+        (upper,) = compute_epsilon_batch(
+            case.sampling_probability, case.noise_multiplier, [case.steps], orders, case.delta
+        )
+        return Answer(-math.inf, upper)
+
+    return call
+
+
 CONTENDERS = [
-    Contender("tightdp prv", _tightdp("prv"), ours=True, equal=True),
     Contender("tightdp auto", _tightdp("auto"), ours=True),
+    Contender("tightdp grid", _tightdp("grid"), ours=True),
+    Contender("tightdp prv", _tightdp("prv"), ours=True, equal=True),
     Contender("prv-accountant", _prv_accountant, equal=True),
     Contender("opacus PRV", _opacus, equal=True),
     Contender("dp-accounting 1e-4", _dp_accounting),
+    Contender("opacus RDP", _opacus_rdp),
+    Contender("dp-accounting RDP", _dp_accounting_rdp),
+    Contender("autodp RDP", _autodp),
+    Contender("dp-accelerator RDP", _dp_accelerator),
 ]
+"""Not here: opake (does not import on Python 3.11), riskcal and jax-privacy (they ask dp-accounting), opendp (it has no
+sampled Gaussian), PLD_accounting (random allocation only)."""

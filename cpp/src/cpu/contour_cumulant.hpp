@@ -46,7 +46,7 @@ class Cumulant {
     // ln M(c) of the composition with its error, on the nodes placed last.
     CertifiedLogMgf certified(double c) {
         CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0, 0};
-        sum.rounding = 6 * kUnitRoundoff * sum.value;
+        sum.rounding = 10 * kUnitRoundoff * sum.value;
         for (Part& part : parts_) {
             const CertifiedLogMgf k = part.log_mgf(c);
             sum.value += k.value;

@@ -39,7 +39,7 @@ TrapezoidSum::TrapezoidSum(Cumulant& cumulant, const Plan& plan) : plan_(plan) {
         const double gauss_re = -0.5 * cumulant.mu2() * s * s, gauss_im = cumulant.mu2() * s * (plan_.c + 0.5);
         re_[m] += gauss_re;
         im_[m] += gauss_im;
-        round_[m] += 8 * kUnitRoundoff * (std::abs(gauss_re) + std::abs(gauss_im) + std::abs(re_[m]) + std::abs(im_[m]) + 1);
+        round_[m] += 12 * kUnitRoundoff * (std::abs(gauss_re) + std::abs(gauss_im) + std::abs(re_[m]) + std::abs(im_[m]) + 1);
         // Divided by z (z + 1).
         const double p = plan_.c * (plan_.c + 1) - s * s, r = s * (2 * plan_.c + 1), norm = p * p + r * r;
         const double log_size = re_[m], size = std::exp(log_size), co = std::cos(im_[m]), si = std::sin(im_[m]);

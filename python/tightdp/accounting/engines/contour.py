@@ -56,12 +56,12 @@ ENGINE = Contour()
 
 
 def _losses(parts: Parts) -> tuple[list[tuple[float, float, float]], float]:
-    """(sigma, q, count) of the sampled ones; the sum of count / sigma^2 of the plain ones."""
-    sampled, mu2 = [], 0.0
+    """(sigma, q, count) of the sampled ones; sum of count / sigma^2 of the plain, within 4u (contour.md 5.3)."""
+    sampled, plain = [], []
     for mechanism, count in parts:
         if isinstance(mechanism, PoissonSampled):
             sigma = mechanism.mechanism.noise_multiplier  # type: ignore[attr-defined]
             sampled.append((sigma, mechanism.sampling_probability, float(count)))
         else:
-            mu2 += count / mechanism.noise_multiplier**2  # type: ignore[attr-defined]
-    return sampled, mu2
+            plain.append(count / mechanism.noise_multiplier**2)  # type: ignore[attr-defined]
+    return sampled, math.fsum(plain)
