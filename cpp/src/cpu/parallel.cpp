@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <system_error>
@@ -19,9 +21,9 @@ void pause() noexcept {
 #endif
 }
 
-// About 20 microseconds: longer than the gap between two steps of training on small batches, short enough
-// that an idle pool costs nothing.
-constexpr int kSpins = 1000;
+// A few hundred microseconds (a pause takes 10 to 50 ns): longer than the gap between two steps of training
+// on small batches, and a fiftieth of what OpenMP spins.
+constexpr int kSpins = 6000;
 
 // A few microseconds: past that the other thread has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
@@ -44,46 +46,67 @@ std::atomic<int>& thread_limit() noexcept {
     return limit;
 }
 
+// How long a job waits for threads that sleep, or whose processor is taken, before it starts without them:
+// longer than a thread takes to wake, far shorter than a scheduler's time slice.
+constexpr std::chrono::microseconds kJoin{80};
+
 class Pool {
   public:
     // False where another caller holds the pool.
-    bool run(int workers, void (*body)(void*, int, int), void* context) {
+    bool run(int wanted, void (*body)(void*, int, int), void* context) {
         std::unique_lock lock(busy_, std::try_to_lock);
         if (!lock) return false;
-        try {
-            // A worker that starts now must wait for the job about to be posted, not for the last one.
-            for (; started_ < workers - 1; ++started_)
-                std::thread(&Pool::serve, this, started_ + 1, epoch_.load()).detach();
-        } catch (const std::system_error&) {
-            workers = started_ + 1;
-        }
+        start(wanted - 1);
         body_ = body;
         context_ = context;
-        workers_ = workers;
-        pending_.store(started_);
+        places_ = std::min(wanted - 1, started_);
+        finished_.store(0);
+        team_.store(0);
         epoch_.fetch_add(1);
         epoch_.notify_all();
-        body(context, 0, workers);
-        for (int spin = 0; int left = pending_.load(); ++spin) spin < kSpins ? pause() : pending_.wait(left);
+        const auto deadline = std::chrono::steady_clock::now() + kJoin;
+        while (team_.load() < places_ && std::chrono::steady_clock::now() < deadline) pause();
+        const int helpers = team_.fetch_or(kClosed);
+        body(context, 0, helpers + 1);
+        for (int spin = 0, done; (done = finished_.load()) < helpers; ++spin)
+            spin < kSpins ? pause() : finished_.wait(done);
         return true;
     }
 
   private:
-    void serve(int worker, unsigned seen) {
-        for (;;) {
+    static constexpr int kClosed = 1 << 30;
+
+    void start(int helpers) {
+        try {
+            for (; started_ < helpers; ++started_) std::thread(&Pool::serve, this).detach();
+        } catch (const std::system_error&) {  // the system grants no more: the team is smaller
+        }
+    }
+
+    // A helper takes the next place in the team, waits until the team is closed, and works. One that comes
+    // too late, or finds all places taken, waits for the next job.
+    void serve() {
+        for (unsigned seen = 0;;) {
             for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause() : epoch_.wait(seen);
             seen = epoch_.load();
-            if (worker < workers_) body_(context_, worker, workers_);
-            if (pending_.fetch_sub(1) == 1) pending_.notify_all();
+            int place = team_.load();
+            while (place < places_ && !team_.compare_exchange_weak(place, place + 1)) {
+            }
+            if (place >= places_) continue;  // closed teams are larger than any number of places
+            int team;
+            while (!((team = team_.load()) & kClosed)) pause();
+            body_.load()(context_.load(), place + 1, (team & ~kClosed) + 1);
+            finished_.fetch_add(1);
+            finished_.notify_all();
         }
     }
 
     std::mutex busy_;
     std::atomic<unsigned> epoch_{0};
-    std::atomic<int> pending_{0};
-    int started_ = 0, workers_ = 0;
-    void (*body_)(void*, int, int) = nullptr;
-    void* context_ = nullptr;
+    std::atomic<int> team_{kClosed}, finished_{0}, places_{0};
+    int started_ = 0;
+    std::atomic<void (*)(void*, int, int)> body_{nullptr};
+    std::atomic<void*> context_{nullptr};
 };
 
 // Never destroyed: its detached threads may outlive static destruction. After fork the child has none of

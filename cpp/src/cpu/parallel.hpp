@@ -14,9 +14,9 @@ int max_threads() noexcept;
 void set_max_threads(int count) noexcept;  // count >= 1
 
 // Calls body(context, worker, workers) once for each worker in [0, workers), all at the same time; worker 0
-// is the calling thread. Returns when all have returned. `workers` is `wanted`, or fewer where the system
-// grants no more threads, or 1 where the pool serves another caller just now. The body must not throw and
-// must not call run_parallel. Safe after fork: the child starts its own pool.
+// is the calling thread. Returns when all have returned. `workers` is `wanted`, or fewer where threads
+// are slow to come (their processors are taken), or 1 where the pool serves another caller just now. The body
+// must not throw and must not call run_parallel. Safe after fork: the child starts its own pool.
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context);
 
 template <class Body>
