@@ -34,12 +34,27 @@ def test_a_clipped_row_never_exceeds_the_bound(dtype, data):
     """Any row: subnormal, huge, infinite, NaN. Exactly: no tolerance."""
     g = data.draw(rows(dtype))
     max_norm = data.draw(st.floats(*BOUNDS[dtype]))
-    weight = data.draw(st.sampled_from([1.0, 0.3, 0.0, 2.0**-20, 1e-30]))
+    weight = data.draw(st.sampled_from([1.0, 0.3, 0.0, 2.0**-20, 1e-21, 1e-30, 1e-308]))
     normalize = data.draw(st.booleans())
     total, norms = dp.clipped_sum(g, max_norm, weights=[weight], normalize=normalize)
     assert np.isfinite(total).all()
-    assert square_norm(total) <= Fraction(max_norm * weight) ** 2
+    assert square_norm(total) <= (Fraction(max_norm) * Fraction(weight)) ** 2
     assert norms[0] == np.inf or (norms[0] >= 0 and np.isfinite(g).all())
+
+
+@pytest.mark.parametrize(
+    ("entry", "max_norm", "weight", "dtype"),
+    [
+        (6.37822227e219, 1e-100, 0.3, np.float64),  # the factor is subnormal
+        (1e222, 1e-100, 1e200, np.float64),  # the quotient is, the factor is not
+        (1e99, 1e100, 3e-309, np.float64),  # the weight is
+        (1e-25, 1e-25, 8e-21, np.float32),  # the product is, and would round up
+    ],
+)
+def test_nor_where_precision_is_lost_to_underflow(entry, max_norm, weight, dtype):
+    for row in (entry, 1.3 * entry):
+        total, _ = dp.clipped_sum(np.array([[row]], dtype), max_norm, weights=[weight])
+        assert Fraction(float(total[0])) <= Fraction(max_norm) * Fraction(weight)
 
 
 @pytest.mark.parametrize("dtype", list(WIDTHS))

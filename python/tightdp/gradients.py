@@ -49,7 +49,9 @@ def clipped_sum(
     norm 0, or weight 0                                zeros
     an infinity or NaN in it                           zeros, and its norm is returned as inf
     norm over the largest double                       zeros, and its norm is returned as inf
-    norm over 2^126 max_norm (float32 and narrower)    zeros
+    weights[k] max_norm / n_k under 2^-126, or for     zeros
+    float64 under 2^-1022, or weights[k] max_norm
+    under 2^-90 (float64: 2^-900)
     empty batch                                        nothing: the sum is zero
     =================================================  =========================================
 

@@ -23,7 +23,7 @@ struct Rounding {
 // of exact squares in double, whose error the second term covers for any number of columns that fits in
 // memory.
 TIGHTDP_HD inline Rounding single_rounding() noexcept {
-    return {0x1p-24 + 0x1p-36, true, 0.0};
+    return {0x1p-24 + 0x1p-36, true, 0x1p-90};
 }
 
 // float64, and any row that is centred or scaled: a chain of at most `longest_chain` additions and three more
@@ -45,20 +45,20 @@ TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
 // Precondition: max_norm > 0; weight >= 0 finite; stability > 0 under `normalize`.
 // Postcondition: the row F g, each product rounded, has L2 norm <= weight * max_norm; F = 0 where the norm is
 // not finite, so that an example with an infinity or NaN contributes nothing. F = weight exactly where the
-// norm is clear of max_norm (flat) and the weight needs no rounding.
+// norm is clear of max_norm (flat) and the weight needs no rounding. Never subnormal: a subnormal quotient or
+// factor has lost bits, perhaps upward, and what is that small is nothing.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {
     if (!(norm <= 1.7976931348623157e308) || weight * max_norm < rounding.smallest) return 0.0;
     const double safe = max_norm * (1.0 - rounding.slack);
-    double factor = 1.0;
+    double quotient = 1.0;
     if (rule == Rule::normalize)
-        factor = safe / (norm + stability);
+        quotient = safe / (norm + stability);
     else if (norm > safe)
-        factor = safe / norm;
-    factor *= weight;
-    // Below 2^-126 a float32 loses bits and its products with them; what is that small is nothing.
-    if (rounding.to_single) return factor < 0x1p-126 ? 0.0 : round_down_to_single(factor);
-    return factor;
+        quotient = safe / norm;
+    const double factor = quotient * weight;
+    if (quotient < 0x1p-1022 || factor < (rounding.to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;
+    return rounding.to_single ? round_down_to_single(factor) : factor;
 }
 
 }  // namespace tightdp::clipping
