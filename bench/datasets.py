@@ -39,7 +39,12 @@ def idx(file: Path) -> np.ndarray:
 
 
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, d) in [0, 1] and y in {0, 1} of "adult" (d = 108), "bank" (32), "ipums-br" (52) or "kddcup99" (118)."""
+    """X (n, d) in [0, 1] and y in {0, 1} of "adult" (d = 108), "bank" (32), "ipums-br" (52), "kddcup99" (118) or
+    "kddcup99-50k", 50,000 records of it at random."""
+    if name == "kddcup99-50k":
+        X, y = table("kddcup99")
+        rows = np.random.default_rng(0).permutation(len(y))[:50_000]
+        return X[rows], y[rows]
     if name == "adult":
         return _mixed(_adult_columns(), "income", lambda v: v.rstrip(".") == ">50K", ADULT_NUMBERS)
     if name == "kddcup99":

@@ -26,3 +26,19 @@ def test_fft_compares_equal_answers():
     import numpy as np
 
     fft.assert_same_convolution(np.random.default_rng(0).random(4096))
+
+
+def square(task):
+    return {"square": task["x"] ** 2}
+
+
+def refuse(task):
+    raise AssertionError(f"{task} was run again")
+
+
+def test_a_cell_is_kept_and_not_run_again(tmp_path):
+    cells = pytest.importorskip("cells")
+    file = tmp_path / "cells.json"
+    assert [c["square"] for c in cells.run([{"x": 2}, {"x": 3}], square, file)] == [4, 9]
+    assert cells.run([{"x": 3}, {"x": 2}], refuse, file) == [{"x": 3, "square": 9}, {"x": 2, "square": 4}]
+    assert cells.spread([1.0, 3.0]) == "2.00 +- 1.00"

@@ -7,8 +7,8 @@ Beside each accuracy of the paper stands ours at the same (epsilon, delta = 1e-5
 finds for the noise that a Renyi accountant, the paper's kind, would have asked for. Batch 600 throughout. Writes
 bench/results/adaclip.json and a figure; what that file holds already is not run again.
 
-Settings: in table 1 the library's defaults, which depend on public facts alone, for all epsilons alike. Those of
-table 2 were chosen on the last 10,000 training images, with other seeds.
+Settings: in table 1 the library's defaults, which depend on public facts alone, for all epsilons alike. In table 2
+round values, with one learning rate for all; the epochs grow with epsilon.
 """
 
 from __future__ import annotations

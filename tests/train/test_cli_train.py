@@ -12,6 +12,7 @@ import pytest
 from tightdp.cli import main
 from tightdp.cli.csv_table import Rows, encode, plan_columns
 from tightdp.cli.progress import Progress
+from tightdp.train.catalog import ALGORITHMS
 
 COMMON = ["--label", "income", "--delta", "1e-6", "--categorical", "sex", "--bounds", "age=18:90,hours=0:80"]
 
@@ -45,7 +46,7 @@ def test_model_and_statement(table, capsys):
     assert np.mean(predicted == rows.column("income")) == pytest.approx(report["test_accuracy_not_private"], abs=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ["dp-sgd", "noisy-gd", "dp-agd", "objective-perturbation", "output-perturbation"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_trains(table, algorithm, capsys):
     options = ["--algorithm", algorithm, "--epsilon", "1", "--seed", "1", "--regularization", "0.01"]
     assert main(["train", str(table), *COMMON, *options]) == 0
@@ -90,6 +91,7 @@ def test_progress_without_a_total():
         (["--delta", "1"], "delta must be"),
         (["--set", "depth=3"], "--set depth=3: noisy-gd has the settings"),
         (["--set", "steps=0"], "steps must be"),
+        (["--algorithm", "dp-sgd", "--set", "optimizer=adam"], "optimizer must be"),
         (["--classes", "high"], "at least two classes"),
         (["--categorical", "sex,income"], "'income' is the label"),
         (["--categorical", "sex,age"], "'age' is both categorical and bounded"),

@@ -21,7 +21,7 @@ from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
 from .model import Vector
-from .optimizers import SGD, Optimizer
+from .optimizers import SGD, Optimizer, check_optimizer
 from .oracle import Oracle, Public
 from .reach import FRACTION, total_length
 from .settings import below_one, checked, optional
@@ -72,6 +72,7 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
+        checked(self, optimizer=optional(check_optimizer))
         checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
         checked(self, h1=optional(_check.positive), h2=optional(_check.positive), spread=optional(_check.positive))
         checked(self, beta1=below_one, beta2=below_one, gamma=_check.positive)

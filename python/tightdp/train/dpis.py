@@ -23,7 +23,7 @@ from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
 from .gate import Gate
 from .model import Vector
-from .optimizers import SGD, Optimizer
+from .optimizers import SGD, Optimizer, check_optimizer
 from .oracle import Oracle, Public, Query
 from .reach import FRACTION, total_length
 from .sampling import Source
@@ -90,6 +90,7 @@ class DPIS:
     spread: float | None = None
 
     def __post_init__(self) -> None:
+        checked(self, optimizer=optional(check_optimizer))
         checked(self, batch_size=optional(_check.positive), epochs=_check.count, max_norm=_check.positive)
         checked(self, spread=optional(_check.positive))
         checked(self, norm_share=optional(_check.probability), noise_multiplier=optional(_check.positive))

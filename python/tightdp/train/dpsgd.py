@@ -16,7 +16,7 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
-from .optimizers import SGD, Optimizer
+from .optimizers import SGD, Optimizer, check_optimizer
 from .oracle import Public
 from .reach import FRACTION, total_length
 from .settings import below_one, checked, optional
@@ -57,6 +57,7 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
+        checked(self, optimizer=optional(check_optimizer))
         checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
         checked(self, spread=optional(_check.positive), center=below_one)

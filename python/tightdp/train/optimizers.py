@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,13 @@ class Optimizer(Protocol):
 class Stepper(Protocol):
     def __call__(self, w: Vector, gradient: Vector) -> Vector:
         """The next parameters."""
+
+
+def check_optimizer(name: str, value: Any) -> Any:
+    """Checks an algorithm's setting."""
+    if not callable(getattr(value, "stepper", None)):
+        raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
+    return value
 
 
 @dataclass(frozen=True)
