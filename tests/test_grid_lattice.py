@@ -1,10 +1,4 @@
-# ruff: noqa: E402, RUF059, SIM300
 """The pessimistic and the optimistic lattice of one law: order, mass, mean, closeness, and the plain reference."""
-
-import pytest
-
-pytest.skip("the grid engine is not offered yet (CHANGELOG, open ends)", allow_module_level=True)
-
 
 import math
 
@@ -36,10 +30,11 @@ def normalised(drawn):
 
 
 @settings(max_examples=150, deadline=None)
-@given(ATOMS, st.sampled_from([1.0, 0.3, 0.11, 0.02]), st.floats(0, 5))
-def test_any_atoms_lie_between_their_lattices(drawn, h, tilt):
+@given(ATOMS, st.sampled_from([1.0, 0.3, 0.11, 0.02]), st.floats(0, 5), st.integers(0, 2), st.integers(1, 3))
+def test_any_atoms_lie_between_their_lattices(drawn, h, tilt, left, right):
     atoms = normalised(drawn)
-    first, cells = math.floor(-3 / h) - 2, math.ceil(6 / h) + 4
+    first = math.floor(atoms[0][0] / h) - left
+    cells = math.floor(atoms[-1][0] / h) + right - first
     high, low, slack, beyond, _ = _core.grid_weights(law_of(atoms), 0.0, h, tilt, 0.0, first, cells)
     x = (first + np.arange(cells + 1)) * h
     high, low = high * np.exp(-tilt * x), low * np.exp(-tilt * x)
@@ -135,7 +130,7 @@ def test_masses_of_cells_against_40_digits(name, h):
             left, right = (mp.mpf(anchor) + i * mp.mpf(h) for i in (first, first + 1))
             if name == "laplace" and not -1.5 <= left <= right <= 1.5:
                 continue
-            mass, spread = cells(left, right)
+            _, spread = cells(left, right)
             share = spread / -mp.expm1(-mp.mpf(h))
             # Two cells: the middle point gets the right share of the one and the left share of the other.
             high, _, slack, _, _ = _core.grid_weights(law, anchor, h, 0.0, 0.0, first, 2)
@@ -214,4 +209,4 @@ def test_both_lattices_are_second_order(name):
         widths.append(both[0] - both[1])
         assert low.sum() == pytest.approx(high.sum(), rel=1e-9)
     ratio = widths[0] / widths[1]
-    assert (3.6 < ratio).all() and (ratio < 4.4).all()
+    assert (ratio > 3.6).all() and (ratio < 4.4).all()

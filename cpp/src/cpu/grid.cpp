@@ -14,12 +14,28 @@ namespace {
 constexpr double u = kUnitRoundoff;
 // ln of the part of the asked width that cutting off the right tails may cost.
 constexpr double kCut = -4.6;
+// ln of the largest width of ln delta that a plan is made for.
+constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
 // A probability of e^-50 left of the window is as good as none.
 constexpr double kNegligible = 50;
 // Lattice points of all levels and attempts over those of the largest level allowed: bounds the time.
-constexpr double kMostWork = 4;
+constexpr double kMostWork = 2;
+// Up to this many of them an attempt that was no better is followed by another all the same.
+constexpr double kLittleWork = 0.02;
+constexpr int kAttempts = 12;
+// An interval this wide, relatively, says that the plan missed the curve; so many halvings follow.
+constexpr double kLost = 0.1;
+constexpr int kHalvings = 24;
+// ln of a delta about which nothing more is said than that it is no larger.
+constexpr double kNothing = -700;
+// A delta of this or more is first compared with that of epsilon = 0.
+constexpr double kLarge = 0.02;
+// Each coarsening may multiply a 2-norm by sqrt 2, so that before so many the 1-norm is the better measure of an error.
+constexpr std::size_t kManyLevels = 4;
+// Indices of lattice points are exact as doubles, and so are their sums.
+constexpr double kMostIndex = 0x1p50;
 
 struct Composed {
     Inexact upper, lower;
@@ -38,12 +54,14 @@ struct Composed {
 
 double log_without(double infinity) { return infinity < 1 ? std::log1p(-infinity) : -HUGE_VAL; }
 
-// One law on the lattice of one level: the index of its left end and how many cells.
-void place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells) {
+// One law on the lattice of one level: the index of its left end and how many cells. False if out of reach of indices.
+bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells) {
     const double from = std::floor((range.left - lattice.anchor) / lattice.h - 1e-6);
     const double to = std::ceil((range.right - lattice.anchor) / lattice.h + 1e-6);
+    if (!(std::abs(from) < kMostIndex && std::abs(to) < kMostIndex)) return false;
     first = static_cast<std::int64_t>(from);
     cells = static_cast<std::size_t>(std::clamp(to - from, 1.0, static_cast<double>(most)));
+    return true;
 }
 
 Outside outside(const std::vector<Factor>& factors, const Level& level, double tilt) {
@@ -87,11 +105,23 @@ double last_of(const Weights& weights) {
     return static_cast<double>(weights.first) + static_cast<double>(i - 1);
 }
 
+// Curves that bound nothing.
+Composed failed(Composed out, const Level& level) {
+    out.upper = out.lower = Inexact{};
+    out.upper.w.w = out.lower.w.w = std::vector<double>(4);
+    out.upper.error1 = out.lower.error1 = HUGE_VAL;
+    out.upper.last = out.lower.last = HUGE_VAL;
+    out.outside_upper = out.outside_lower = Outside{};
+    out.h = level.h;
+    return out;
+}
+
 Composed run(const std::vector<Part>& parts, const Plan& plan) {
     Composed out;
     double remaining = std::pow(4.0, static_cast<double>(plan.levels.size()) - 1);
     for (std::size_t l = 0; l < plan.levels.size(); ++l, remaining /= 4) {
         const Level& level = plan.levels[l];
+        if (!level.possible) return failed(out, level);
         Inexact before_upper, before_lower;
         std::vector<Inexact> upper(parts.size()), lower(parts.size());
         std::vector<Factor> uppers, lowers;
@@ -99,7 +129,12 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             const Lattice lattice{out.anchor, level.h, plan.tilt};
             // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
             const double lean = std::exp(plan.tilt * level.h);
-            const auto coarse = [&](const Inexact& fine, bool high) {
+            const bool many = plan.levels.size() - l > kManyLevels;
+            const auto coarse = [&](Inexact& fine, bool high) {
+                if (many) {
+                    fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);
+                    fine.error2 = 0;
+                }
                 return Inexact{coarsen(fine.w, lattice, high), fine.error1 * lean, fine.error2 * lean * std::sqrt(2.0),
                                fine.log_error, std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
             };
@@ -117,7 +152,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             Discretised d;
             std::int64_t first;
             std::size_t cells;
-            place(plan.ranges[j], lattice, plan.most_cells, first, cells);
+            if (!place(plan.ranges[j], lattice, plan.most_cells, first, cells)) return failed(out, level);
             discretise(*part.law, lattice, plan.scales[j], first, cells, d);
             upper[j].w = std::move(d.upper);
             lower[j].w = std::move(d.lower);
@@ -221,8 +256,8 @@ Answer refine(Once once, double width, std::size_t most_points) {
     Answer best{0, HUGE_VAL};
     Try next{std::max(width, kRough), 1, 3, 23};
     bool informed = false;
-    double work = 0, got = HUGE_VAL;
-    for (int attempt = 0; attempt < 6; ++attempt) {
+    double work = 0, got = HUGE_VAL, refined = 1;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const bool was_informed = informed;
         Answer a = once(next, informed);
         a.lower = std::max(a.lower, best.lower);
@@ -240,8 +275,12 @@ Answer refine(Once once, double width, std::size_t most_points) {
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            if (capped || got > 0.7 * had || a.rounding > 0.5 * (a.upper - a.lower)) break;
-            next.finer *= std::clamp(0.7 * width / got, 1e-2, 0.5);
+            const bool stuck = got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
+            if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
+            // The width falls with h^2, or, where atoms miss the lattice, with h.
+            const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
+            refined = std::clamp(std::pow(0.7 * width / got, 1 / order), 1e-3, 0.5);
+            next.finer *= refined;
         } else if (attempt > 0 && !informed) {
             next.more_tail += 6;
         }
@@ -249,10 +288,114 @@ Answer refine(Once once, double width, std::size_t most_points) {
     return best;
 }
 
+// No finite sum of losses exceeds it.
+double top_of(const std::vector<Part>& parts) {
+    double top = 0, size = 0;
+    for (const Part& part : parts) {
+        const double one = part.count * part.law->top();
+        top += one;
+        size += std::abs(one);
+    }
+    return top + 8 * u * static_cast<double>(parts.size()) * size;
+}
+
+// Bounds on the P-mass at infinity.
+struct Infinity {
+    double lower, upper;
+};
+
+Infinity infinity_of(const std::vector<Part>& parts) {
+    double least = 0, most = 0;  // of -ln of what is finite
+    for (const Part& part : parts) {
+        const double mass = part.law->infinity, rel = part.law->mass_rel + 8 * u;
+        least -= part.count * log_without(mass * std::max(0.0, 1 - rel));
+        most -= part.count * log_without(std::min(1.0, mass * (1 + rel)));
+    }
+    const double more = 8 * u * static_cast<double>(parts.size() + 1);
+    return {-std::expm1(-least) * (1 - more), std::min(1.0, -std::expm1(-most) * (1 + more))};
+}
+
+// A lower bound on delta(epsilon) that is good where it is nearly 1: all mass less that of min(1, e^{epsilon - y}), which
+// is at most e^{(epsilon - y)/2} (grid.md, section 5.5).
+double nearly_one(const std::vector<Part>& parts, double epsilon) {
+    constexpr double kCells = 512;
+    double log_mass = 0, log_half = 0.5 * epsilon, size = std::abs(epsilon);
+    for (const Part& part : parts) {
+        const Sketch& sketch = part.law->sketch();
+        const Range range{sketch.loss.front(), sketch.loss[sketch.size - 1]};
+        const double spread = std::max({range.right - range.left, 1e-9 * std::abs(range.left), 1e-300});
+        const Lattice lattice{part.law->anchor, spread / kCells, 0};
+        Discretised d;
+        std::int64_t first;
+        std::size_t cells;
+        if (!place(range, lattice, 2 * static_cast<std::size_t>(kCells), first, cells)) return 0;
+        discretise(*part.law, lattice, 0, first, cells, d);
+        // The losses of the lower law count from its first point.
+        const double from = lattice.at(first) - d.slack - 4 * u * std::abs(lattice.at(first));
+        double mass = d.infinity_lower, half = 0;
+        for (std::size_t i = 0; i < d.lower.w.size(); ++i) {
+            mass += d.lower.w[i];
+            half += d.lower.w[i] * std::exp(-0.5 * lattice.h * static_cast<double>(i));
+        }
+        mass *= 1 - 2048 * u;
+        if (!(mass > 0)) return 0;
+        log_mass += part.count * std::log(mass);
+        log_half += part.count * (std::log(half * (1 + 2048 * u)) - 0.5 * from);
+        size += part.count * (std::abs(std::log(mass)) + std::abs(std::log(half)) + std::abs(from));
+    }
+    const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
+    return std::exp(log_mass - more) - std::exp(log_half + more);
+}
+
+// An upper bound on delta(epsilon) by one moment of coarse laws that dominate: kernel times e^{-tilt epsilon} M(tilt).
+double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon) {
+    constexpr double kCells = 4096;
+    double log = log_kernel(tilt) - tilt * epsilon, size = std::abs(tilt * epsilon) + 1;
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const Part& part = parts[j];
+        const Sketch& sketch = part.law->sketch();
+        const Range range{sketch.loss.front(), sketch.loss[sketch.size - 1]};
+        const double spread = std::max({range.right - range.left, 1e-9 * std::abs(range.left), 1e-300});
+        const Lattice lattice{part.law->anchor, spread / kCells, tilt};
+        const double scale = sketches.cumulant(j, tilt).value - tilt * lattice.anchor;
+        Discretised d;
+        std::int64_t first;
+        std::size_t cells;
+        if (!place(range, lattice, 2 * static_cast<std::size_t>(kCells), first, cells)) return 1;
+        discretise(*part.law, lattice, scale, first, cells, d);
+        double sum = 0;
+        for (const double w : d.upper.w) sum += w;
+        const double shift = tilt * lattice.anchor;
+        log += part.count * (std::log(sum * (1 + 0x1p-38) + 0x1p-960) + scale + shift + tilt * d.slack);
+        size += part.count * (std::abs(std::log(sum)) + std::abs(scale) + std::abs(shift));
+    }
+    const double bound = std::exp(log + 16 * u * size) + infinity_of(parts).upper;
+    return bound <= 1 ? bound : 1;  // also if it is no number
+}
+
+// Halves an interval of epsilon by asking for deltas: where a plan made from a guess at the curve missed it.
+void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& a) {
+    double work = a.work;
+    for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
+        const double middle = i == 0 && a.lower == 0 ? 0 : a.lower + 0.5 * (a.upper - a.lower);
+        const Answer here = grid::delta(parts, middle, kRough, most_points);
+        work += here.work;
+        if (here.lower >= delta)
+            a.lower = std::max(a.lower, middle);
+        else if (here.upper <= delta)
+            a.upper = middle;
+        else if (i > 0)
+            break;
+        if (work > kMostWork * static_cast<double>(most_points)) break;
+    }
+}
+
 }  // namespace
 
 Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
     if (nothing_finite(parts)) return {HUGE_VAL, HUGE_VAL};
+    // A large delta is often that of epsilon = 0 already, where ln delta says little.
+    if (delta > kLarge && grid::delta(parts, 0, kRough, most_points).upper <= delta) return {0, 0};
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
     // A mass at infinity takes its share of delta first.
@@ -264,9 +407,10 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
         // that of epsilon and rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
-        Aim aim{saddle.bound - 2 / saddle.tilt, log_delta, 6 / saddle.tilt, saddle.tilt, saddle.tilt, 0, now.finer, now.digits, 0, most_points};
+        Aim aim{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()), log_delta, 6 / saddle.tilt, saddle.tilt, saddle.tilt, 0, now.finer, now.digits, 0, most_points};
         if (slope > 0) aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope, aim.slope = slope;
-        aim.log_width = std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope);
+        // What a cell costs is known for small changes of ln delta alone.
+        aim.log_width = std::min(std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope), kMostNats);
         aim.log_tail = now.more_tail - std::min(0.0, aim.log_width);
         const Plan plan = make_plan(parts, sketches, aim);
         const Curves curves(run(parts, plan), plan);
@@ -281,11 +425,19 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
         informed = slope > 0;
         return a;
     };
-    return refine(once, width, most_points);
+    Answer a = refine(once, width, most_points);
+    // Beyond the largest sum of losses there is infinity alone.
+    if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, std::max(a.lower, top_of(parts)));
+    if (a.upper - a.lower > kLost * a.upper) bisect(parts, delta, width, most_points, a);
+    return a;
 }
 
 Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
     if (nothing_finite(parts)) return {1, 1};
+    if (epsilon >= top_of(parts)) {
+        const Infinity mass = infinity_of(parts);
+        return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), mass.upper};
+    }
     double log_delta = -700, slope = 0;
     const auto once = [&](const Try& now, bool& informed) {
         const double asked = now.asked;
@@ -299,6 +451,11 @@ Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_epsilon(sketches, epsilon);
         aim.best_tilt = saddle.tilt;
+        if (epsilon > 0 && saddle.bound < kNothing) {
+            Answer a{infinity_of(parts).lower, by_one_moment(parts, sketches, saddle.tilt, epsilon)};
+            a.work = HUGE_VAL;  // no second attempt
+            return a;
+        }
         if (slope == 0) {
             aim.slope = saddle.tilt;
             aim.log_delta = std::clamp(saddle.bound - 6, -745.0, -1e-3);
@@ -316,7 +473,10 @@ Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::
         informed = slope > 0;
         return a;
     };
-    return refine(once, width, most_points);
+    Answer a = refine(once, width, most_points);
+    if (a.upper - a.lower > width * a.upper) a.lower = std::max(a.lower, std::min(a.upper, nearly_one(parts, epsilon)));
+    a.lower = std::max(a.lower, std::min(a.upper, -std::expm1(epsilon) * (1 - 4 * u)));
+    return a;
 }
 
 }  // namespace tightdp::grid

@@ -125,7 +125,7 @@ Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::si
         out.w.w[i] = std::max(0.0, y);
     }
     const double norm2 = std::sqrt(squares) * (1 + u * static_cast<double>(n));
-    const double more = growth < 0.5 && relative < 0.005 ? std::exp(growth) * (1 + 1e-9) : HUGE_VAL;
+    const double more = growth < 2 && relative < 0.005 ? std::exp(growth) * (1 + 1e-9) : HUGE_VAL;
     out.error2 = more * out.error2 * (1 + 1e-9) + (relative + kappa) * 1.01 * norm2 + root_n * 0x1p-440;
     out.error1 = more * out.error1 * (1 + 1e-9);
     out.span = static_cast<double>(n);

@@ -126,7 +126,7 @@ Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest
     const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
     return minimise([&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
                     std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread,
-                    [&](double tilt, double found) { return tilt * std::abs(found) > finest; });
+                    [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
 }
 
 namespace {

@@ -52,7 +52,8 @@ struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// The tilt is at most `finest` over epsilon: what a larger one would tell apart is not asked for.
+// Beyond what suits a normal law the tilt is at most `finest` over epsilon: what a larger one would tell apart is not
+// asked for.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // An interval of the lattice and the tilts (relative to the one in use) whose moments show how little lies outside.

@@ -58,6 +58,8 @@ class Gaussian final : public Density {
         return {{log_of(block.s[0]), block.rel[0]}, {log_of(block.t[0]), block.rel[0]}};
     }
 
+    double top() const override { return kInfinity; }
+
     std::vector<double> sketch() const override {
         // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less.
         const double from = -kFar, to = kFar + mu_;

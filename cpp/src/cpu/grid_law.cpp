@@ -46,6 +46,8 @@ class Exponential final : public Density {
         return {{s, p.rel + rounding(s)}, {t, p.rel + rounding(t)}};
     }
 
+    double top() const override { return high_ + snap(); }
+
     std::vector<double> sketch() const override {
         std::vector<double> edges;
         constexpr int kEven = 256, kTop = 100;
@@ -132,6 +134,12 @@ Sketch sketch_of(const Law& law) {
 const Sketch& Law::sketch() const {
     std::call_once(sketched_, [this] { sketch_ = sketch_of(*this); });
     return sketch_;
+}
+
+double Law::top() const {
+    double top = density ? density->top() : -kInfinity;
+    if (!atoms.empty()) top = std::max(top, atoms.back().loss + loss_slack);
+    return top + 4 * u * std::abs(top);
 }
 
 LawPtr laplace(double mu) {

@@ -49,6 +49,9 @@ class Density {
     };
     virtual Right right_of(double y) const = 0;
 
+    // A loss that none exceeds, rounded up; infinite where there is none.
+    virtual double top() const = 0;
+
     // Edges from the far left to the far right, fine enough to estimate cumulants; masses outside are below e^-700.
     virtual std::vector<double> sketch() const = 0;
 };
@@ -77,6 +80,9 @@ struct Law {
     double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...
 
     const Sketch& sketch() const;
+
+    // An upper bound on all finite losses, rounded up.
+    double top() const;
 
   private:
     mutable std::once_flag sketched_;

@@ -12,6 +12,7 @@ constexpr double kLeastPoints = 64;
 // outweigh one that is not by e^3. More only magnifies roundings further left.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
+constexpr double kMostIndex = 0x1p50;
 // Each level takes the fourth power, so that spreads and spacings double.
 constexpr double kRadix = 4;
 
@@ -41,20 +42,40 @@ double rough_mass(const Law& law) {
 // The part whose steps the spacing should divide: the one that has some, with the largest share of the variance.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
-    double most = 0;
+    double most = -1;
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Law* law = parts[j].law.get();
-        const double v = law->step > 0 ? parts[j].count * sketches.cumulant(j, tilt).variance : 0;
+        const double v = law->step > 0 ? parts[j].count * sketches.cumulant(j, tilt).variance : -1;
         if (v > most) most = v, best = law;
     }
     return best;
 }
 
-// The largest fitting spacing up to h.
-double fit(double h, const Law* law, bool exact) {
-    if (!law) return few_bits(h * (1 - 1.0 / 128));
-    if (exact) return law->step;
-    return law->step / std::ceil(law->step / h);
+// A spacing from least to most that divides the leader's steps and, as nearly as that allows, those of all others: a
+// lone atom that misses the lattice by t cells moves the lower bound by t h. As far as it can be had, the number of
+// cells in a step halves with every level to come, so that atoms stay on the lattice while it gets coarser.
+double fit(double least, double most, const std::vector<Part>& parts, const Law* leader, bool exact, int levels) {
+    constexpr double kTries = 4096;
+    if (leader && exact) return leader->step;
+    // Steps finer than the spacing that is wanted: whole numbers of them, if there are few.
+    if (leader && leader->step < least && leader->step * kTries > most) return leader->step * std::floor(most / leader->step);
+    if (!leader || leader->step < least) return few_bits(most * (1 - 1.0 / 128));
+    const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
+    double unit = std::exp2(levels);
+    while (unit > 1 && std::ceil(from / unit) * unit > to) unit /= 2;
+    const double largest = std::floor(to / unit) * unit;
+    double best = leader->step / largest, least_missed = HUGE_VAL;
+    for (double cells = largest; cells >= std::max(from, largest - kTries * unit); cells -= unit) {
+        double missed = 0;
+        for (const Part& part : parts) {
+            if (part.law.get() == leader || !(part.law->step > 0)) continue;
+            const double r = part.law->step / leader->step * cells;
+            missed += part.count * std::abs(r - std::round(r)) / cells;
+        }
+        if (missed < least_missed) least_missed = missed, best = leader->step / cells;
+        if (missed == 0) break;
+    }
+    return best;
 }
 
 struct Shape {
@@ -101,19 +122,18 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     const double log_tail = aim.log_tail;
     plan.tilt = choose_tilt(sketches, aim, log_tail);
     plan.most_cells = 8 * aim.most_points;
+    // The lattice is that of one law; of the others not even atoms lie on it.
+    const Law* law = leader(parts, sketches, plan.tilt);
     double rough = 0;
-    bool exact = parts.size() == 1 && parts[0].law->step > 0;
-    for (const Part& part : parts) {
-        const double r = rough_mass(*part.law);
-        rough += part.count * r;
-        exact = exact && r < 1e-9;
-    }
+    for (const Part& part : parts)
+        rough += part.count * (part.law.get() == law || !(part.law->step > 0) ? rough_mass(*part.law) : 1);
+    bool exact = parts.size() == 1 && law && rough < 1e-9 * parts[0].count;
     const Window asked = final_window(sketches, aim, plan.tilt, log_tail);
-    exact = exact && (asked.right - asked.left) / parts[0].law->step < static_cast<double>(aim.most_points);
-    if (!exact && rough == 0)
-        for (const Part& part : parts) rough += part.count;
+    exact = exact && (asked.right - asked.left) / law->step < static_cast<double>(aim.most_points);
+    if (!exact)
+        for (const Part& part : parts) rough = std::max(rough, part.count);
     // Points of the law's own lattice need no more than to be told apart.
-    if (exact) plan.tilt = std::min(plan.tilt, (kMostLean + std::log(parts[0].count)) / parts[0].law->step);
+    if (exact) plan.tilt = std::min(plan.tilt, (kMostLean + std::log(parts[0].count)) / law->step);
     const double lambda = plan.tilt;
     // On the way, mass outside of a window is compared with what the question integrates in the end.
     const double inner_tail = log_tail + loss(sketches, aim, lambda) - log_kernel(lambda);
@@ -121,14 +141,13 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
         plan.scales.push_back(sketches.cumulant(j, lambda).value - lambda * parts[j].law->anchor);
         plan.ranges.push_back(sketches.range(j, lambda, inner_tail + std::log(parts[j].count) + 3));
     }
-    const Law* law = leader(parts, sketches, lambda);
 
     // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, c its slope, a coarsening 3/2 of that
     // (grid.md, section 7); .7 leaves room for what else there is.
     const double unit = 0.7 * aim.finer * std::exp(aim.log_width) * 8 / (aim.slope * (aim.slope + 1));
     Shape best;
-    const double most = most_count(parts);
-    for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : 2 * most); ++levels) {
+    const double most = most_count(parts);  // no more levels than leave the first one something to do
+    for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
         const double pieces = rough * first_share + 6.0 * levels + 3 * (levels > 0);
         Shape shape;
@@ -137,8 +156,10 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
             const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
-            double h = fit(last * std::sqrt(share), law, exact);
-            if (law && l > 0) h = 2 * shape.spacing.back();
+            // Where the curve is flat a window still takes some points to be told from nothing.
+            const double widest = std::min(last * std::sqrt(share), std::max(w.right - w.left, 1e-300) / kLeastPoints);
+            double h = l > 0 ? widest : fit(0.5 * widest, widest, parts, law, exact, levels);
+            if (l > 0) h = 2 * shape.spacing.back();
             const double points = std::max(kLeastPoints, 1.02 * (w.right - w.left) / h + 16);
             shape.spacing.push_back(h);
             shape.windows.push_back(w);
@@ -165,14 +186,15 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             const double p = points(l, std::ldexp(h0, l)), n = std::exp2(std::ceil(std::log2(p)));
             spare = std::min(spare, (n - 17) / (p - 16));
         }
-        if (spare > 1.02) h0 = law ? law->step / std::floor(law->step / h0 * spare) : few_bits(h0 / spare);
+        if (spare > 1.02) h0 = law ? fit(h0 / spare, h0 * (1 + 1e-9), parts, law, false, levels) : few_bits(h0 / spare);
     }
     std::vector<double> before(parts.size());
     for (int l = 0; l <= levels; ++l) {
         Level level;
         level.h = std::ldexp(h0, l);
         const Window& w = best.windows[l];
-        level.n = std::bit_ceil(static_cast<std::size_t>(std::min(points(l, level.h), 0x1p29)));
+        const double most_points = 4 * static_cast<double>(aim.most_points);
+        level.n = std::bit_ceil(static_cast<std::size_t>(std::min(points(l, level.h), most_points)));
         level.window = w;
         const double share = std::pow(kRadix, levels - l);
         double anchor = 0;
@@ -183,7 +205,9 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             anchor += count * parts[j].law->anchor;
         }
         const double spare = 0.5 * (static_cast<double>(level.n) - (w.right - w.left) / level.h);
-        level.first = static_cast<std::int64_t>(std::floor((w.left - anchor) / level.h - spare));
+        const double first = std::floor((w.left - anchor) / level.h - spare);
+        level.possible = std::abs(first) < kMostIndex;
+        level.first = level.possible ? static_cast<std::int64_t>(first) : 0;
         plan.levels.push_back(std::move(level));
     }
     return plan;

@@ -18,6 +18,7 @@ struct Level {
     std::int64_t first;         // of the window, counted from the anchor of the composition
     Window window;              // what the lattice was fitted to
     std::vector<double> steps;  // how often each part is multiplied in at this level
+    bool possible = true;       // false if indices would leave the range where doubles hold them exactly
 };
 
 struct Plan {

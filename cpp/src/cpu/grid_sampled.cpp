@@ -80,6 +80,12 @@ class Remove final : public Density {
         return {{s, right.s.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
+    double top() const override {
+        const double y = base_->top();
+        const double x = y > 700 ? y + std::log(q_) : std::log1p(q_ * std::expm1(y));
+        return x + 8 * u * (std::abs(x) + q_ * std::abs(y) + std::abs(std::log(q_)) * (y > 700));
+    }
+
     std::vector<double> sketch() const override {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = y > 700 ? y + std::log(q_) : std::log1p(q_ * std::expm1(y));
@@ -156,6 +162,11 @@ class Add final : public Density {
         return {{s, right.s.rel + right.t.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
+    double top() const override {
+        const double edge = -std::log1p(-q_), y = base_->top();  // no loss is larger than either
+        return std::min(edge + 8 * u * edge, y);
+    }
+
     std::vector<double> sketch() const override {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = y < -700 ? y - std::log(q_) : -std::log1p(q_ * std::expm1(-y));
@@ -219,6 +230,8 @@ class Mirrored final : public Density {
         if (y < 0) return {{0, 0}, {0, 0}};
         return side_->right_of(y);
     }
+
+    double top() const override { return std::max(0.0, side_->top()); }
 
     std::vector<double> sketch() const override {
         std::vector<double> side = side_->sketch(), edges;

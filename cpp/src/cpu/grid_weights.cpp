@@ -170,8 +170,10 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         w[i] -= k.tiny * (own + (next + 2 * drop[i] + before) / k.fall);
         carried = right * k.lean;
     }
-    // The last drop is zero, so the one before takes all of the last cell's spread: nothing but the point remains.
-    w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u);
+    // The last drop is zero. If the one before is just the last cell's spread, nothing but the point remains.
+    const double beyond_spread = std::max(0.0, drop[n - 1] - gaps[n - 1].right * (1 + k.tiny));
+    w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u) -
+           beyond_spread * k.lean / k.fall * (1 + k.tiny);
     make_convex(w, k);
     w.resize(cells.mass.size() + 1);
     return w;

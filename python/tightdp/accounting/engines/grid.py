@@ -49,8 +49,8 @@ class Grid:
         def ask(laws: _Laws, points: int) -> _Answer:
             return _core.grid_delta(laws, epsilon, request.width, points)
 
-        bare = max(0.0, -math.expm1(epsilon))
-        return _best(parts, direction, ask, request, Interval(bare * (1 - 2**-51), bare * (1 + 2**-51), {}))
+        bare = -math.expm1(min(epsilon, 0.0))
+        return _best(parts, direction, ask, request, Interval(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), {}))
 
 
 ENGINE = Grid()

@@ -137,7 +137,7 @@ def _sampled(inner: m.Mechanism, low: float, high: float, direction: Direction, 
     # contribute nothing, where contributions are vectors.
     member = base if fixed else law(inner, "remove")
     known = fixed or isinstance(inner, (m.Gaussian, m.Laplace))
-    nothing = _core.GridLaw.atoms(np.zeros(1), np.zeros(1), np.zeros(1), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    nothing = _atoms([0.0], [0.0], [0.0])
     lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True)) if known else (nothing,)
     return Pair(base.upper.replace_one(high), lowers)
 
@@ -170,6 +170,8 @@ def _of_ranges(atoms: list[tuple[Range, Range]], infinity: float = 0.0, step: Ra
 
 def _two_points(epsilon: float, delta: float) -> _core.GridLaw:
     """Binary randomised response at epsilon, or with probability delta no privacy at all."""
+    if delta == 1:
+        return _atoms([], [], [], 1.0, 1.0)
     if epsilon == 0:
         return _of_ranges([(Range(0.0), log1p(Range(-delta)))], delta)
     right = log1p(Range(-delta)) - log1p(exp(Range(-epsilon)))
