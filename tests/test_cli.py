@@ -71,7 +71,10 @@ def test_calibrate(capsys):
 def test_info(capsys):
     plain = json.loads(output(capsys, "info", "--json"))
     assert plain["version"] == dp.__version__ and "contour" in plain["engines"] and plain["cuda_devices"] >= 0
-    assert dp.__version__ in output(capsys, "info")
+    shown = output(capsys, "info")
+    assert (
+        dp.__version__ in shown and f"cuda            {dp.cuda.status()}" in shown and plain["cuda"] == dp.cuda.status()
+    )
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

@@ -35,6 +35,16 @@ struct ManagedTensor {
     void (*deleter)(ManagedTensor*);
 };
 
+// DLPack 1.0
+struct ManagedTensorVersioned {
+    std::uint32_t major, minor;
+    void* context;
+    void (*deleter)(ManagedTensorVersioned*);
+    std::uint64_t flags;
+    Tensor tensor;
+};
+inline constexpr std::uint64_t kReadOnly = 1;
+
 inline constexpr std::int32_t kCpu = 1, kCudaHost = 3;
 inline constexpr std::uint8_t kFloat = 2, kBfloat = 4;
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,25 @@ def clipped_sum(
     accumulate: bool,
     norms: NDArray[np.float64] | None,
 ) -> None: ...
+
+# dlpack
+class DlpackArray:
+    @property
+    def address(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device_type(self) -> int: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def read_only(self) -> bool | None: ...
+
+def dlpack_array(capsule: Any) -> DlpackArray: ...
 
 # fft
 def rfft_forward(x: ArrayLike) -> NDArray[np.float64]: ...
@@ -158,12 +178,30 @@ _PrvRun = tuple[str, float, float, int, float]
 
 class PrvTooLarge(ValueError): ...
 
+_Compose = Callable[
+    [list[_PrvRun], float, int, list[tuple[int, int]]],
+    tuple[NDArray[np.float64], list[tuple[float, float, float]], float, float],
+]
+
 def prv_epsilon(
-    runs: list[_PrvRun], delta: float, eps_error: float, delta_error: float, max_bytes: float
+    runs: list[_PrvRun],
+    delta: float,
+    eps_error: float,
+    delta_error: float,
+    max_bytes: float,
+    compose: _Compose | None = None,
+    bytes_a_point: float = 0.0,
 ) -> tuple[float, float, float, float, float, float, float]: ...
 def prv_delta(
-    runs: list[_PrvRun], eps: float, eps_error: float, delta_error: float, max_bytes: float
+    runs: list[_PrvRun],
+    eps: float,
+    eps_error: float,
+    delta_error: float,
+    max_bytes: float,
+    compose: _Compose | None = None,
+    bytes_a_point: float = 0.0,
 ) -> tuple[float, float, float, float, float, float, float]: ...
+def emulate_prv_cells(run: _PrvRun, h: float, first: int, count: int) -> NDArray[np.float64]: ...
 def prv_cells(run: _PrvRun, h: float, first: int, count: int) -> NDArray[np.float64]: ...
 def prv_mean(run: _PrvRun) -> tuple[float, float]: ...
 def prv_support(run: _PrvRun, tail: float) -> tuple[float, float, float, float, float]: ...

@@ -55,12 +55,12 @@ Moments moments_of(std::vector<Part> parts, bool reverse) {
 }
 
 // Plans and composes; empty where double precision cannot serve what is asked.
-std::optional<Composed> compose(const std::vector<Part>& parts, Moments& moments, const Request& request,
-                                Answer& answer) {
+std::optional<Composed> composed_by(const Composer& compose, const std::vector<Part>& parts, Moments& moments,
+                                    const Request& request, Answer& answer) {
     Moments reverse = moments_of(parts, true);
     const Plan found = plan(parts, moments, reverse, request);
     if (found.n == 0) return std::nullopt;
-    std::optional<Composed> composed(std::in_place, parts, found);
+    std::optional<Composed> composed(std::in_place, parts, found, compose);
     answer.mesh = composed->mesh();
     answer.tails = composed->tails();
     answer.step = found.step;
@@ -84,7 +84,7 @@ TooLarge::TooLarge(double needed, double allowed)
                          "; a larger eps_error needs fewer"),
       bytes(needed) {}
 
-Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request) {
+Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
     const Merged merged = merge(runs);
     Answer answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
     if (delta < merged.failure.lower) answer.lower = HUGE_VAL;
@@ -97,7 +97,7 @@ Answer epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     }
     Moments moments = moments_of(merged.parts, false);
     answer.upper = std::clamp(moments.epsilon(-std::log(small) * (1 + 4 * u)), 0.0, merged.largest);
-    const auto composed = compose(merged.parts, moments, request, answer);
+    const auto composed = composed_by(compose, merged.parts, moments, request, answer);
     if (!composed) return answer;
 
     const double floor = -2 * composed->mesh();
@@ -117,7 +117,7 @@ Answer epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     return answer;
 }
 
-Answer delta(const std::vector<Run>& runs, double eps, const Request& request) {
+Answer delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
     const Merged merged = merge(runs);
     // No curve is below 1 - e^eps.
     const double least = eps < 0 ? -std::expm1(eps) : 0.0;
@@ -129,7 +129,7 @@ Answer delta(const std::vector<Run>& runs, double eps, const Request& request) {
         // What underflows is still positive.
         const double bound = std::max(std::exp(moments.log_delta(eps)) * (1 + 4 * u), kLeast);
         answer.upper = eps >= merged.largest ? 0 : std::min(1.0, bound);
-        if (const auto composed = compose(merged.parts, moments, request, answer)) {
+        if (const auto composed = composed_by(compose, merged.parts, moments, request, answer)) {
             const double mesh = composed->mesh() + 16 * u * (std::fabs(eps) + 1);
             const Curve curve = composed->curve(eps - mesh);
             const double high = curve.delta(eps - mesh), low = curve.delta(eps + mesh);

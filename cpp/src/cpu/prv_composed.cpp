@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tightdp/fft/real_fft.hpp"
+
 namespace tightdp::prv {
 namespace {
 
@@ -32,33 +34,11 @@ class Sum {
 // them.
 constexpr double kMassError = 8 * u + kSumError;
 
-}  // namespace
-
-Composed::Composed(const std::vector<Part>& parts, const Plan& plan)
-    : plan_(plan), values_(plan.n), fft_(RealFft::plan(plan.n)) {
-    AlignedArray scratch(parts.size() > 1 ? plan.n : 0);
-    for (std::size_t j = 0; j < parts.size(); ++j) {
-        double* spectrum = j == 0 ? values_.data() : scratch.data();
-        discretise(parts[j], plan.supports[j], spectrum);
-        fft_->forward(spectrum, spectrum);
-        if (parts[j].count > 1) fft_->power(spectrum, parts[j].count, spectrum);
-        if (j > 0) fft_->multiply(values_.data(), spectrum, values_.data());
-        count_ += static_cast<double>(parts[j].count);
-    }
-    fft_->inverse(values_.data(), values_.data());
-    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of
-    // theirs.
-    first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
-    first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
-    bound_rounding(parts);
-}
-
-void Composed::discretise(const Part& part, const Support& support, double* out) {
-    const double h = plan_.step, k = static_cast<double>(part.count);
-    const long long first = std::llround(support.low / h), last = std::llround(support.high / h);
-    const long count = static_cast<long>(last - first + 1);
+// Cells, their sums, and the normalised cells on the circle.
+CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
+    const auto [first, count] = span;
     std::vector<double> mass(static_cast<std::size_t>(count));
-    cells(part.law, h, first, count, mass.data());
+    cells(law, circle.h, first, count, mass.data());
 
     Sum total, moment, magnitude;
     for (long from = 0; from < count; from += kChunk) {
@@ -74,15 +54,57 @@ void Composed::discretise(const Part& part, const Support& support, double* out)
         magnitude.add(a);
     }
     const double inverse = 1 / total.value();
-    std::fill_n(out, plan_.n, 0.0);
+    std::fill_n(out, circle.n, 0.0);
     for (long i = 0; i < count; ++i)
-        out[static_cast<std::size_t>(first + i) & (plan_.n - 1)] +=
-            mass[static_cast<std::size_t>(i)] * inverse;
+        out[static_cast<std::size_t>(first + i) & (circle.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
+    return {total.value(), moment.value(), magnitude.value()};
+}
 
+}  // namespace
+
+Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
+    const auto fft = RealFft::plan(circle.n);
+    Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};
+    AlignedArray scratch(runs.size() > 1 ? circle.n : 0);
+    double* const values = made.values.data();
+    for (std::size_t j = 0; j < runs.size(); ++j) {
+        double* spectrum = j == 0 ? values : scratch.data();
+        made.sums.push_back(discretise(runs[j].law, circle, circle.spans[j], spectrum));
+        fft->forward(spectrum, spectrum);
+        if (runs[j].count > 1) fft->power(spectrum, runs[j].count, spectrum);
+        if (j > 0) fft->multiply(values, spectrum, values);
+    }
+    fft->inverse(values, values);
+    return made;
+}
+
+Composed::Composed(const std::vector<Part>& parts, const Plan& plan, const Composer& compose) : plan_(plan) {
+    std::vector<Run> runs;
+    Circle circle{plan.step, plan.n, {}};
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const long long first = std::llround(plan.supports[j].low / plan.step),
+                        last = std::llround(plan.supports[j].high / plan.step);
+        circle.spans.push_back({first, static_cast<long>(last - first + 1)});
+        runs.push_back({parts[j].law, parts[j].count});
+    }
+    made_ = compose(runs, circle);
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        correct_mean(parts[j], plan.supports[j], made_.sums[j]);
+        count_ += static_cast<double>(parts[j].count);
+    }
+    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of
+    // theirs.
+    first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
+    first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
+    bound_rounding(parts);
+}
+
+void Composed::correct_mean(const Part& part, const Support& support, const CellSums& sums) {
+    const double h = plan_.step, k = static_cast<double>(part.count), inverse = 1 / sums.total;
     const Mean exact = mean(part.law);
     const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
-    const double summation = 3 * kMassError * h * magnitude.value() * inverse;
-    offset_ += k * (exact.value - h * moment.value() * inverse);
+    const double summation = 3 * made_.mass_error * h * sums.magnitude * inverse;
+    offset_ += k * (exact.value - h * sums.moment * inverse);
     mean_error_ += k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) +
                    4 * u * std::fabs(offset_);
 }
@@ -90,8 +112,8 @@ void Composed::discretise(const Part& part, const Support& support, double* out)
 // Section 4.3. Frequencies whose transform is below kSmall count with that value.
 void Composed::bound_rounding(const std::vector<Part>& parts) {
     constexpr double kSmall = 1e-3;
-    const double kappa = fft_->rounding_bound() * (1 + 1e-6);
-    const double squares = TIGHTDP_SELECT_SIMD(prv_sum_squares)(values_.data(), static_cast<long>(plan_.n));
+    const double kappa = made_.kappa * (1 + 1e-6);
+    const double squares = TIGHTDP_SELECT_SIMD(prv_sum_squares)(made_.values.data(), static_cast<long>(plan_.n));
     double least_count = HUGE_VAL;
     for (const Part& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
     const double norm = std::sqrt(1.1 * squares + std::pow(2 * kSmall, 2 * least_count));
@@ -101,12 +123,12 @@ void Composed::bound_rounding(const std::vector<Part>& parts) {
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
     // Where this fails, the second-order terms may exceed the factors 1.1.
-    if (!(count_ * (kappa + kMassError) < 1e-2 * kSmall)) vector_error_ = HUGE_VAL;
+    if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kSmall)) vector_error_ = HUGE_VAL;
 }
 
 double Composed::rounding(const Curve& curve, double eps, double value) const {
     return std::sqrt(curve.points_above(eps)) * vector_error_ + curve.rounding_bound() +
-           count_ * (8 * u + 1.1 * kMassError * value);
+           count_ * (8 * u + 1.1 * made_.mass_error * value);
 }
 
 }  // namespace tightdp::prv

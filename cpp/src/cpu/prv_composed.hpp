@@ -1,13 +1,10 @@
 // The composed privacy loss on its circular grid, with bounds on all that separates its curve from the truth.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "prv_curve.hpp"
 #include "prv_plan.hpp"
-#include "tightdp/aligned.hpp"
-#include "tightdp/fft/real_fft.hpp"
 
 namespace tightdp::prv {
 
@@ -15,11 +12,11 @@ namespace tightdp::prv {
 // is this law's and rounding is taken at the point where the curve is read. docs/theory/prv.md, Theorem 2.
 class Composed {
   public:
-    Composed(const std::vector<Part>& parts, const Plan& plan);
+    Composed(const std::vector<Part>& parts, const Plan& plan, const Composer& compose);
 
     // Good down to `floor`.
     Curve curve(double floor) const {
-        return Curve(values_.data(), plan_.n, first_, plan_.step, offset_, floor);
+        return Curve(made_.values.data(), plan_.n, first_, plan_.step, offset_, floor);
     }
 
     double mesh() const { return plan_.mesh + mean_error_; }
@@ -29,12 +26,11 @@ class Composed {
     double rounding(const Curve& curve, double eps, double value) const;
 
   private:
-    void discretise(const Part& part, const Support& support, double* out);
+    void correct_mean(const Part& part, const Support& support, const CellSums& sums);
     void bound_rounding(const std::vector<Part>& parts);
 
     Plan plan_;
-    AlignedArray values_;
-    std::shared_ptr<const RealFft> fft_;
+    Composite made_;
     long long first_ = 0;
     double offset_ = 0, mean_error_ = 0, count_ = 0, vector_error_ = 0;
 };

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "prv_kernels.hpp"
-#include "tightdp/prv/law.hpp"
+#include "tightdp/prv/cell.hpp"
 #include "tightdp/special/log_ndtri.hpp"
 #include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"
@@ -124,6 +124,12 @@ void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w
     for (long i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
 }
 
+template <class L>
+void cell_by_cell(const L& law, double h, long long first, long count, double* out) {
+    const Cells lattice{h, first, count};
+    for (long i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
+}
+
 std::vector<double> edge_buffer(long count) {
     return std::vector<double>(static_cast<std::size_t>(count + 9));
 }
@@ -148,24 +154,13 @@ void cells_of(const SampledLaw& law, double h, long long first, long count, doub
 }
 
 void cells_of(const LaplaceLaw& law, double h, long long first, long count, double* out) {
-    for (long i = 0; i < count; ++i) {
-        const double y = static_cast<double>(first + i) * h;
-        const double a = std::max(y - 0.5 * h, -law.mu), b = std::min(y + 0.5 * h, law.mu);
-        out[i] = b > a ? -0.5 * std::exp(0.5 * (b - law.mu)) * std::expm1(0.5 * (a - b)) : 0.0;
-    }
-    const auto at = [&](double y) { return static_cast<long>(std::llround(y / h) - first); };
-    out[std::clamp(at(-law.mu), 0L, count - 1)] += 0.5 * std::exp(-law.mu);
-    out[std::clamp(at(law.mu), 0L, count - 1)] += 0.5;
+    cell_by_cell(law, h, first, count, out);
 }
 
 void cells_of(const PureLaw& law, double h, long long first, long count, double* out) {
+    const Cells lattice{h, first, count};
     std::fill_n(out, count, 0.0);
-    const double p = 1 / (1 + std::exp(-law.eps));
-    const auto at = [&](double y) {
-        return std::clamp(static_cast<long>(std::llround(y / h) - first), 0L, count - 1);
-    };
-    out[at(law.eps)] += p;
-    out[at(-law.eps)] += p * std::exp(-law.eps);
+    for (const double atom : {-law.eps, law.eps}) out[lattice.at(atom)] = cell(law, lattice, lattice.at(atom));
 }
 
 }  // namespace
@@ -201,6 +196,10 @@ double edge_error(const Law& law, const Support& s) {
 
 void cells(const Law& law, double h, long long first, long count, double* out) {
     std::visit([&](const auto& l) { cells_of(l, h, first, count, out); }, law);
+}
+
+void cells_by_thread(const Law& law, double h, long long first, long count, double* out) {
+    std::visit([&](const auto& l) { cell_by_cell(l, h, first, count, out); }, law);
 }
 
 Law reversed(const Law& law) {

@@ -2,9 +2,11 @@
 #include <vector>
 
 #include "../../bindings/bind.hpp"
+#include "../../bindings/prv_entry.hpp"
 #include "../../bindings/sealed_stream.hpp"
 #include "clipped_sum.hpp"
 #include "contour_batch.hpp"
+#include "prv_cells.hpp"
 #include "random.hpp"
 #include "scratch.hpp"
 
@@ -34,6 +36,13 @@ py::tuple describe(int device) {
     cudaDeviceProp p{};
     check(cudaGetDeviceProperties(&p, device), "the properties of the device");
     return py::make_tuple(py::str(p.name), p.major, p.minor, p.multiProcessorCount);
+}
+
+// The device whose memory an address is in; -1 for memory of the host that CUDA does not know.
+int device_of(Address address) {
+    cudaPointerAttributes found{};
+    check(cudaPointerGetAttributes(&found, at<void>(address)), "the owner of an address");
+    return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged ? found.device : -1;
 }
 
 // The device becomes the calling thread's current one for the length of the call.
@@ -109,6 +118,14 @@ py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, 
     return py::make_tuple(lower, upper, status);
 }
 
+void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first, long count, Address out, int device,
+               Address stream) {
+    const tightdp::prv::Run run = tightdp::bindings::run(entry);
+    py::gil_scoped_release release;
+    const OnDevice current(device);
+    tightdp::cuda::prv_cells(run.law, h, first, count, at<double>(out), at<CUstream_st>(stream));
+}
+
 py::array_t<std::uint32_t> random_words(const SealedStream& s, std::uint64_t tile, long tiles, int device) {
     const long n = tiles * tightdp::random::kTileWords;
     py::array_t<std::uint32_t> words(n);
@@ -129,9 +146,11 @@ PYBIND11_MODULE(_cuda, m) {
     py::register_exception<tightdp::cuda::Error>(m, "CudaError", PyExc_RuntimeError);
     m.def("device_count", &device_count);
     m.def("describe", &describe, "device"_a);
+    m.def("device_of", &device_of, "address"_a);
     m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_double"_a, "max_norm"_a, "normalize"_a,
           "stability"_a, "weights"_a, "center"_a, "inverse_scale"_a, "deviation"_a, "noise"_a, "accumulate"_a,
           "norms"_a, "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
+    m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
     m.def("random_words", &random_words, "stream"_a, "tile"_a, "tiles"_a, "device"_a);
 }

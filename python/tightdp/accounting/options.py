@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from .. import _check
-from .engines.base import DEFAULT, Direction, Request
+from .engines.base import DEFAULT, Direction, Engine, Request
 
 Neighbors = Literal["add_or_remove", "add", "remove", "replace"]
 NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
@@ -19,7 +19,7 @@ class Options:
     """Checked options of a query."""
 
     neighbors: Neighbors = "add_or_remove"
-    engine: str = "auto"
+    engine: str | Engine = "auto"
     request: Request = DEFAULT
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import platform
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from .. import __version__, _core
+from .. import __version__, _core, cuda
 from ..accounting.engines.choice import NAMES
 
 
@@ -31,28 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
         "machine": platform.machine(),
         "instruction_set": _core.isa(),
         "cores": os.cpu_count(),
-        "cuda_devices": cuda_devices(),
+        "cuda": cuda.status(),
+        "cuda_devices": len(cuda.devices()),
         "engines": list(NAMES),
     }
     if arguments.json:
         print(json.dumps(found))
         return 0
-    devices = found["cuda_devices"]
-    found["cuda_devices"] = devices or "none found"
+    del found["cuda_devices"]
     found["engines"] = ", ".join(NAMES)
     for name, value in found.items():
         print(f"{name.replace('_', ' '):<16}{value}")
-    return 0
-
-
-def cuda_devices() -> int:
-    """How many devices the CUDA driver reports; 0 without a driver."""
-    for library in ("libcuda.so.1", "nvcuda.dll"):
-        try:
-            driver = ctypes.CDLL(library)
-        except OSError:
-            continue
-        count = ctypes.c_int(0)
-        if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0:
-            return count.value
     return 0

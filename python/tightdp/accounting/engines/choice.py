@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     engine: str
 
 
-def epsilon(engine: str, parts: Parts, direction: Direction, delta: float, request: Request) -> Answer:
+def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Answer:
     """Bounds on epsilon(delta) for one direction."""
 
     def ask(candidate: Engine, parts: Parts) -> Interval:
@@ -52,7 +52,7 @@ def epsilon(engine: str, parts: Parts, direction: Direction, delta: float, reque
     return _answer(engine, parts, direction, ask, Interval(0.0, INF, {}), request.width)
 
 
-def delta(engine: str, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Answer:
+def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Answer:
     """Bounds on delta(epsilon) for one direction."""
 
     def ask(candidate: Engine, parts: Parts) -> Interval:
@@ -63,7 +63,7 @@ def delta(engine: str, parts: Parts, direction: Direction, epsilon: float, reque
 
 
 def _answer(
-    engine: str,
+    engine: str | Engine,
     parts: Parts,
     direction: Direction,
     ask: Callable[[Engine, Parts], Interval],
@@ -77,16 +77,16 @@ def _answer(
             return found
         lower = _auto(member, direction, ask, trivial, width, loose=False).interval.lower
         return Answer(found.interval._replace(lower=min(lower, found.interval.upper)), found.engine)
-    chosen = ENGINES[engine]
+    chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.refuse(parts, direction)
     if reason:
-        raise ValueError(f"engine {engine!r} cannot serve: {reason}")
+        raise ValueError(f"engine {chosen.name!r} cannot serve: {reason}")
     interval = ask(chosen, parts)
     if member != parts:
         known = chosen.refuse(member, direction) is None
         lower = ask(chosen, member).lower if known else trivial.lower
         interval = interval._replace(lower=min(lower, interval.upper))
-    return Answer(interval, engine)
+    return Answer(interval, chosen.name)
 
 
 def _auto(

@@ -9,6 +9,8 @@ bounded from above by moments alone, which are finite at every delta, and loosel
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from ... import _core
 from ...mechanisms import ApproximateDP, Gaussian, Laplace, Mechanism, PoissonSampled, PureDP, RandomizedResponse
@@ -22,7 +24,13 @@ _LEAST, _MOST = 1e-3, 1e6
 
 
 class Prv:
-    name = "prv"
+    """``compose`` does cells, transforms and powers elsewhere (tightdp/cuda/spectral.py) in the memory it names."""
+
+    def __init__(
+        self, name: str = "prv", compose: Callable[..., Any] | None = None, bytes_a_point: float = 0.0
+    ) -> None:
+        self.name = name
+        self._where = compose, bytes_a_point
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         if direction == "replace":
@@ -41,7 +49,7 @@ class Prv:
         # Errors of a size with delta would leave the moment bound alone; a smaller one costs a logarithm.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
         lower, upper, mesh, tails, rounding, _, _ = _core.prv_epsilon(
-            _runs(parts, direction), delta, request.eps_error, delta_error, request.max_bytes
+            _runs(parts, direction), delta, request.eps_error, delta_error, request.max_bytes, *self._where
         )
         rest = upper - lower - 2 * mesh if math.isfinite(upper) else 0.0
         share = max(rest, 0.0) / (tails + rounding) if tails + rounding > 0 else 0.0
@@ -49,7 +57,7 @@ class Prv:
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
         lower, upper, _, tails, rounding, _, _ = _core.prv_delta(
-            _runs(parts, direction), epsilon, request.eps_error, request.delta_error, request.max_bytes
+            _runs(parts, direction), epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
         )
         mesh = max(upper - lower - 2 * (tails + rounding), 0.0)
         return Interval(lower, upper, {"mesh": mesh, "tails": 2 * tails, "rounding": 2 * rounding})

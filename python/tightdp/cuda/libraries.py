@@ -1,0 +1,152 @@
+"""What is asked of the library that owns the arrays: new ones on the same device, and its current stream."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .arrays import is_torch, on_device
+
+
+def library(x: Any, device: int) -> Any:
+    """That of the array ``x`` on that device."""
+    return _Torch(x.device) if is_torch(x) else _Cupy(device)
+
+
+def stream_of(x: Any) -> int:
+    """The current stream of the library of ``x``, as ``library(x, ..).stream()`` before the device is known."""
+    if is_torch(x):
+        return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
+    return int(_cupy().cuda.get_current_stream().ptr)
+
+
+class _Library:
+    """What is asked of the library that owns the arrays."""
+
+    def doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, (list, tuple)) and len(value) > 0 and hasattr(value[0], "shape"):
+            value = (
+                self.concatenated(list(value))
+                if on_device(value[0])
+                else np.concatenate([np.asarray(v, np.float64).reshape(-1) for v in value])
+            )
+        if not on_device(value):
+            value = np.ascontiguousarray(np.asarray(value, np.float64)).reshape(-1)
+            if not (np.isfinite(value).all() and (value >= low).all() and (value <= high).all()):
+                raise ValueError(f"{name} must be finite and in [{low:g}, {high:g}]")
+        value = self.as_doubles(value)
+        if tuple(value.shape) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
+        return value
+
+    def columns(self, value: Any, ends: Any, indices: list[int]) -> Any:
+        return self.concatenated([value[int(ends[i]) : int(ends[i + 1])] for i in indices])
+
+    def concatenated(self, parts: list[Any]) -> Any:
+        raise NotImplementedError
+
+    def as_doubles(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def after(self, stream: int | None) -> None:
+        """Makes the current stream wait for what is queued on ``stream``."""
+
+    def keep(self, owners: list[Any]) -> None:
+        """Keeps the owners of views alive until what is queued on the current stream is done."""
+
+
+class _Torch(_Library):
+    def __init__(self, device: Any) -> None:
+        self._torch, self._device = sys.modules["torch"], device
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device=self._device)
+
+    def full(self, n: int, value: float) -> Any:
+        return self._torch.full((n,), value, dtype=self._torch.float64, device=self._device)
+
+    def as_doubles(self, value: Any) -> Any:
+        return self._torch.as_tensor(value, dtype=self._torch.float64, device=self._device).reshape(-1).contiguous()
+
+    def concatenated(self, parts: list[Any]) -> Any:
+        return self._torch.cat([p.reshape(-1) for p in parts])
+
+    def contiguous(self, x: Any) -> Any:
+        return x.contiguous()
+
+    def stream(self) -> int:
+        return int(self._torch.cuda.current_stream(self._device).cuda_stream)
+
+
+class _Cupy(_Library):
+    """CuPy's own arrays, and what others (Numba, JAX) share with it."""
+
+    # Memory handed over for one call (DLPack) until the work queued on it is done.
+    _kept: ClassVar[list[tuple[Any, list[Any]]]] = []
+
+    def __init__(self, device: int) -> None:
+        self._cupy, self._device = _cupy(), device
+
+    def _here(self) -> Any:
+        return self._cupy.cuda.Device(self._device)
+
+    def _own(self, x: Any) -> Any:
+        if isinstance(x, self._cupy.ndarray) or not on_device(x) or hasattr(x, "__cuda_array_interface__"):
+            return self._cupy.asarray(x)
+        return self._cupy.from_dlpack(x)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        with self._here():
+            return self._cupy.empty(shape, dtype)
+
+    def full(self, n: int, value: float) -> Any:
+        with self._here():
+            return self._cupy.full(n, value, "float64")
+
+    def as_doubles(self, value: Any) -> Any:
+        with self._here():
+            return self._cupy.ascontiguousarray(self._own(value).astype("float64", copy=False).reshape(-1))
+
+    def concatenated(self, parts: list[Any]) -> Any:
+        with self._here():
+            return self._cupy.concatenate([self._own(p).reshape(-1) for p in parts])
+
+    def contiguous(self, x: Any) -> Any:
+        with self._here():
+            try:
+                return self._cupy.ascontiguousarray(self._own(x))
+            except (TypeError, ValueError, BufferError) as error:  # bfloat16, of which CuPy knows nothing
+                raise ValueError(f"grads must hold each example in one run of memory: {error}") from None
+
+    def stream(self) -> int:
+        with self._here():
+            return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def after(self, stream: int | None) -> None:
+        if stream is None or stream == (self.stream() or 1):
+            return
+        with self._here():
+            done = self._cupy.cuda.Event(disable_timing=True)
+            done.record(self._cupy.cuda.ExternalStream(0 if stream == 1 else stream))
+            self._cupy.cuda.get_current_stream().wait_event(done)
+
+    def keep(self, owners: list[Any]) -> None:
+        self._kept[:] = [(event, held) for event, held in self._kept if not event.done]
+        held = [owner for owner in owners if owner is not None]
+        if held:
+            with self._here():
+                done = self._cupy.cuda.Event(disable_timing=True)
+                done.record()
+            self._kept.append((done, held))
+
+
+def _cupy() -> Any:
+    try:
+        import cupy  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise ImportError("arrays on a device that are not torch's need cupy for their results") from None
+    return cupy

@@ -1,0 +1,137 @@
+"""ComposePRV with the transforms of an array library: cells, means, powers of spectra.
+
+The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). What is assumed of the
+library's transforms and what is checked of them: docs/theory/fft.md, section 4. Planning, means and the reading of the
+curve stay with the ``prv`` engine in the core.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+_UNIT = 2.0**-53
+_CHUNK = 32
+"""Terms that are added in one go, in any order: the sums' error is counted by the levels of that."""
+_LEAST = 2.0**-480
+"""Powers below are zero: their products would underflow (docs/theory/fft.md, Theorem 4)."""
+BYTES_A_POINT = 128.0
+"""Of a device's memory: the masses, two spectra, their products and masks, the transform's own."""
+
+Law = tuple[str, float, float, int, float]
+"""Name, first parameter, sampling probability, count, 0."""
+Sums = tuple[float, float, float]
+
+
+class Backend(Protocol):
+    """An array library with the cells of a law."""
+
+    name: str
+    xp: Any
+
+    def cells(self, law: Law, h: float, first: int, count: int) -> Any:
+        """P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
+
+    def host(self, array: Any) -> Any:
+        """A NumPy array."""
+
+
+def compose(
+    backend: Backend, laws: list[Law], h: float, n: int, spans: list[tuple[int, int]]
+) -> tuple[Any, list[Sums], float, float]:
+    """What the core's ``compose`` returns: n masses of the sum, sums over cells, kappa, the error of each mass."""
+    xp = backend.xp
+    kappa = checked_bound(backend, n)
+    product, sums, chain = None, [], 0
+    for law, (first, count) in zip(laws, spans, strict=True):
+        cells = backend.cells(law, h, first, count)
+        found, additions = _sums(xp, cells, first)
+        sums.append(found)
+        masses, folds = _circle(xp, cells, first, n)
+        spectrum = _power(xp, xp.fft.rfft(masses / found[0]), law[3])
+        product = spectrum if product is None else product * spectrum
+        chain = max(chain, additions + folds)
+    # The cells 4 u, the division u and that of the core 3 u; additions as counted.
+    return backend.host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
+
+
+def rounding_bound(n: int) -> float:
+    """kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
+    return 10 * _UNIT * (math.log2(n) + 2)
+
+
+_checked: set[tuple[str, int]] = set()
+
+
+def checked_bound(backend: Backend, n: int) -> float:
+    """``rounding_bound``, once the library's transforms of this length have met half of it on a known pair.
+
+    RuntimeError where they do not: then nothing is known of them.
+    """
+    kappa = rounding_bound(n)
+    if (backend.name, n) not in _checked:
+        forward, inverse = transform_errors(backend.xp, n)
+        if not (forward <= kappa / 2 and inverse <= kappa / 2):
+            raise RuntimeError(
+                f"the Fourier transform of {backend.name} errs by {forward:g} and {inverse:g} at length {n}, "
+                f"over half of {kappa:g}: its bounds cannot be certified"
+            )
+        _checked.add((backend.name, n))
+    return kappa
+
+
+def transform_errors(xp: Any, n: int) -> tuple[float, float]:
+    """Largest error of a coefficient, and of the inverse in norm, relatively, for a geometric distribution.
+
+    p_j = r^j (1 - r)/(1 - r^n), whose transform is (1 - r)/(1 - r w^f); both within some 20 u as computed here. The
+    denominator is formed without cancellation as (1 - r) + 2 r sin^2 + i r sin, of half and whole angles.
+    """
+    rest = 1.0 / max(2, n // 8)
+    log_r = math.log1p(-rest)
+    p = xp.exp(xp.arange(n, dtype=xp.float64) * log_r) * (rest / -math.expm1(n * log_r))
+    half = xp.arange(n // 2 + 1, dtype=xp.float64) * (math.pi / n)
+    sine, cosine = xp.sin(half), xp.cos(half)
+    spectrum = rest / ((rest + 2 * (1 - rest) * sine * sine) + 1j * (2 * (1 - rest) * sine * cosine))
+    forward = xp.abs(xp.fft.rfft(p) - spectrum).max()
+    inverse = xp.sqrt(((xp.fft.irfft(spectrum, n) - p) ** 2).sum() / (p * p).sum())
+    return float(forward), float(inverse)
+
+
+def _sums(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
+    """Of mass, mass * index, mass * |index|, and how many roundings a term goes through."""
+    index = xp.arange(cells.size, dtype=xp.float64) + float(first)
+    rows = xp.stack([cells, cells * index, cells * xp.abs(index)])
+    roundings = 2  # the product, the last rounding of fsum
+    while rows.shape[1] > 16 * _CHUNK:
+        missing = -rows.shape[1] % _CHUNK
+        if missing:
+            rows = xp.concatenate([rows, xp.zeros((3, missing))], axis=1)
+        rows = rows.reshape(3, -1, _CHUNK).sum(axis=2)
+        roundings += _CHUNK - 1
+    total, moment, magnitude = (math.fsum(row) for row in rows.tolist())
+    return (total, moment, magnitude), roundings
+
+
+def _circle(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
+    """Cell i at index (first + i) mod n, and how many fall on one index."""
+    shift = first % n
+    turns = -(-(shift + cells.size) // n)
+    line = xp.zeros(turns * n)
+    line[shift : shift + cells.size] = cells
+    return (line if turns == 1 else line.reshape(turns, n).sum(axis=0)), turns
+
+
+def _power(xp: Any, z: Any, count: int) -> Any:
+    """z^count by repeated squaring; what has become too small to multiply is zero."""
+    result = None
+    while True:
+        if count & 1:
+            result = z if result is None else _kept(xp, result * z)
+        count >>= 1
+        if count == 0:
+            return result
+        z = _kept(xp, z * z)
+
+
+def _kept(xp: Any, z: Any) -> Any:
+    return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)
