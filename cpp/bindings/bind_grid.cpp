@@ -3,15 +3,14 @@
 
 #include "../src/cpu/grid.hpp"
 #include "../src/cpu/grid_lattice.hpp"
+#include "grid_handle.hpp"
 
 namespace {
 
 using namespace tightdp::grid;
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
-struct Handle {
-    LawPtr law;
-};
+using Handle = GridLawHandle;
 
 Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel, double infinity,
                   double minus_infinity, double mass_rel, double loss_slack, double anchor, double step) {

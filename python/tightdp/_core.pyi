@@ -158,6 +158,13 @@ def grid_weights(
     law: GridLaw, anchor: float, h: float, tilt: float, log_scale: float, first: int, cells: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float, float]: ...
 
+AllocationAtoms = tuple[NDArray[np.float64], NDArray[np.float64], float, float, float, float]
+"""Losses, P-masses, P-mass at infinity, Q-mass at minus infinity, slack of losses, relative error of masses."""
+
+def allocation(
+    law: GridLaw, steps: int, spacing: float, floor: float, most_cells: int
+) -> tuple[AllocationAtoms, AllocationAtoms, float]: ...
+
 # the vector functions, for tests
 class simd_math:
     @staticmethod

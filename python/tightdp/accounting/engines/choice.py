@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..attained import attained
 from ..outward import INF, expm1
-from . import closed_form, contour, fallback, gdp, prv, renyi
+from . import allocation, closed_form, contour, fallback, gdp, prv, renyi
 from .base import Direction, Engine, Interval, Parts, Request
 
 ENGINES: dict[str, Engine] = {
@@ -20,6 +20,7 @@ ENGINES: dict[str, Engine] = {
     for engine in (
         closed_form.ENGINE,
         contour.ENGINE,
+        allocation.ENGINE,
         renyi.ENGINE,
         gdp.ENGINE,
         prv.ENGINE,
@@ -30,6 +31,7 @@ NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = (
     closed_form.ENGINE,
     contour.ENGINE,
+    allocation.ENGINE,
     renyi.ENGINE,
     fallback.ENGINE,
 )

@@ -54,7 +54,7 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
                 return "a user-defined loss has no proved pair for replacing a record that is sampled"
             return refuse(inner, direction)
         case m.RandomAllocation():
-            return "random allocation is not served yet"
+            return "random allocation is composed by the engine 'allocation'"
     if direction == "replace" and replaced(mechanism) is None:
         return f"no pair is proved here for replacing a record of {mechanism!r}"
     return None

@@ -1,0 +1,260 @@
+"""Random allocation (docs/theory/allocation.md): the law of a mean of ratios from both sides, and what follows."""
+
+import math
+import time
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import allocation as reference
+
+import tightdp as dp
+from tightdp import _core
+from tightdp.accounting.engines import allocation, allocation_laws, grid_laws
+from tightdp.losses import PrivacyLoss
+
+DIRECTIONS = ("remove", "add")
+SIGMAS = st.floats(0.25, 20.0)
+
+
+def holds(bound, truth):
+    slack = abs(truth) * mp.mpf(10) ** -25  # of the reference
+    return bound.lower <= truth + slack and truth - slack <= bound.upper
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("at", [-0.5, 0.0, 0.25, 2.0])
+def test_two_gaussian_steps_by_quadrature(sigma, at, direction):
+    with mp.workdps(40):
+        truth = reference.two_gaussian_steps(sigma, at, direction == "add")
+        bound = dp.RandomAllocation(dp.Gaussian(sigma), 2).delta(at, neighbors=direction)
+        assert holds(bound, truth)
+    assert bound.width <= 1e-5 * bound.upper or bound.upper < 1e-12
+
+
+def test_two_gaussian_steps_far_out():
+    with mp.workdps(60):
+        for direction in DIRECTIONS:
+            truth = reference.two_gaussian_steps(3.0, 6.0, direction == "add")
+            assert truth < 1e-80
+            bound = dp.RandomAllocation(dp.Gaussian(3.0), 2).delta(6.0, neighbors=direction)
+            assert holds(bound, truth) and bound.width <= 1e-2 * bound.upper
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.01, 6.0), st.integers(2, 400), st.floats(0.0, 1.0), st.sampled_from(DIRECTIONS))
+def test_two_valued_ratios_exactly(epsilon, steps, where, direction):
+    at = where * epsilon
+    with mp.workdps(40):
+        truth = reference.two_valued(epsilon, steps, at, direction == "add")
+        assert holds(dp.RandomAllocation(dp.PureDP(epsilon), steps).delta(at, neighbors=direction), truth)
+
+
+def test_many_two_valued_ratios():
+    with mp.workdps(40):
+        for direction in DIRECTIONS:
+            truth = reference.two_valued(2.0, 3_000, 0.1, direction == "add")
+            bound = dp.RandomAllocation(dp.PureDP(2.0), 3_000).delta(0.1, neighbors=direction)
+            assert holds(bound, truth) and bound.width <= 5e-3 * bound.upper
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.5])
+@pytest.mark.parametrize("doublings", [0, 1, 3])
+def test_the_core_does_what_the_plain_reference_does(sigma, doublings):
+    """Not the same cells (the core moves its lattice), so bounds of the same truth, and of about the same width."""
+    h, z = 2.0**-3, np.linspace(-9, 9 + 1 / sigma, 4001)
+    edges = np.exp(z / sigma - 0.5 / sigma**2)
+    cdf = np.array([float(mp.ncdf(x)) for x in z])
+    shifted = np.array([float(mp.ncdf(x - 1 / sigma)) for x in z])
+    masses, moments = np.diff(cdf), np.diff(shifted)
+    points = [(float(m / w), float(w)) for w, m in zip(masses, moments, strict=True) if w > 1e-14]
+    assert edges[0] < 1 < edges[-1]
+    upper, lower = (reference.doubled(points, doublings, h, up) for up in (True, False))
+    laws = allocation_laws.allocation(dp.Gaussian(sigma), 2**doublings, 3, 1e-20)
+    for at in (0.1, 0.7):
+        for direction in DIRECTIONS:
+            high, low = (reference.delta(law, at, direction == "add") for law in (upper, lower))
+            ours = laws.lower.delta(at, direction), laws.upper.delta(at, direction)
+            assert low <= ours[1] * (1 + 1e-6) and ours[0] <= high * (1 + 1e-6)
+            assert ours[1] - ours[0] <= 3 * (high - low) + 1e-6
+
+
+def test_a_mean_of_one_is_the_mechanism():
+    for inner in (dp.Gaussian(0.8), dp.Laplace(1.2), dp.PureDP(1.0), dp.DiscreteLaplace(1.0, 2)):
+        laws = allocation_laws.allocation(inner, 1, 8, 1e-20)
+        for at in (0.0, 0.4, 0.9):
+            truth = inner.delta(at, neighbors="remove")
+            for direction in DIRECTIONS:
+                assert laws.lower.delta(at, direction) <= truth.upper
+                assert truth.lower <= laws.upper.delta(at, direction) <= truth.upper * 1.001 + 1e-6
+
+
+@settings(max_examples=15, deadline=None)
+@given(SIGMAS, st.integers(2, 3000), st.floats(0.0, 3.0), st.sampled_from(DIRECTIONS))
+def test_between_one_poisson_step_and_fewer_steps(sigma, steps, at, direction):
+    inner = dp.Gaussian(sigma)
+    found = dp.RandomAllocation(inner, steps).delta(at, neighbors=direction)
+    assert 0 <= found.lower <= found.upper <= 1
+    assert dp.PoissonSampled(inner, 1 / steps * (1 - 1e-12)).delta(at, neighbors=direction).lower <= found.upper
+    assert found.lower <= dp.RandomAllocation(inner, max(steps // 2, 1)).delta(at, neighbors=direction).upper
+    assert found.lower <= inner.delta(at).upper
+
+
+@settings(max_examples=15, deadline=None)
+@given(SIGMAS, st.integers(2, 1000), st.floats(1e-30, 0.1))
+def test_epsilon_and_delta_agree_and_renyi_does_not_contradict(sigma, steps, delta):
+    run = dp.RandomAllocation(dp.Gaussian(sigma), steps)
+    bound = run.epsilon(delta)
+    assert run.delta(bound.upper).lower <= delta * (1 + 1e-9)
+    if bound.lower > 0:
+        assert run.delta(bound.lower).upper >= delta * (1 - 1e-9)
+    assert bound.lower <= run.epsilon(delta, engine="renyi").upper
+
+
+@settings(max_examples=10, deadline=None)
+@given(SIGMAS, st.integers(2, 1000), st.floats(-1.0, 2.0))
+def test_reversal(sigma, steps, at):
+    """delta of (Q, P) at eps is 1 - e^eps + e^eps delta of (P, Q) at -eps."""
+    run = dp.RandomAllocation(dp.Gaussian(sigma), steps)
+    add, remove = run.delta(at, neighbors="add"), run.delta(-at, neighbors="remove")
+    x = math.exp(at)
+    assert add.lower <= 1 - x + x * remove.upper + 1e-12 * x
+    assert add.upper >= 1 - x + x * remove.lower - 1e-12 * x
+
+
+def test_levels_bound_the_same_truth_and_converge():
+    widths = []
+    for level in (5, 7, 9):
+        laws = allocation_laws.allocation(dp.Gaussian(1.0), 300, level, 1e-20)
+        low, high = allocation._epsilons(laws.lower, laws.upper, "remove", 1e-6)
+        widths.append((low, high))
+    assert max(low for low, _ in widths) <= min(high for _, high in widths)
+    gaps = [high - low for low, high in widths]
+    assert gaps[1] < gaps[0] / 8 and gaps[2] < gaps[1] / 8  # of second order: 16
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.05, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("steps", [2, 1000, 10**9])
+def test_the_corners_of_the_box(sigma, steps):
+    for selected in (1, 2):
+        run = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected)
+        for delta in (1e-300, 1e-5, 0.9):
+            start = time.perf_counter()
+            bound = run.epsilon(delta)
+            back = run.delta(1.0)
+            assert time.perf_counter() - start < 10
+            assert 0 <= bound.lower <= bound.upper and 0 <= back.lower <= back.upper <= 1
+            assert not any(math.isnan(x) for x in (*bound.error_budget.values(), *back.error_budget.values()))
+
+
+def test_one_allocation_composed_is_itself():
+    run = dp.RandomAllocation(dp.Gaussian(1.0), 50)
+    with_nothing = allocation._composed(
+        run._composition().parts, "remove", 1e-24, allocation.DEFAULT,
+        lambda laws, width, points: _core.grid_epsilon(laws, 1e-6, width, points),
+    )  # fmt: skip
+    direct = run.epsilon(1e-6, neighbors="remove")
+    assert with_nothing[0] <= direct.upper and direct.lower <= with_nothing[1]
+    assert with_nothing[1] - with_nothing[0] <= 1e-3 * direct.upper
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_epochs_lie_between_one_and_the_sum(direction):
+    one = dp.RandomAllocation(dp.Gaussian(1.0), 100)
+    single, several = (run.epsilon(1e-6, neighbors=direction) for run in (one, one * 4))
+    assert several.width <= 1e-2 * several.upper
+    assert single.upper < several.lower
+    split = one.epsilon(0.25e-6, neighbors=direction)
+    assert several.lower <= 4 * split.upper
+
+
+def test_composed_two_valued_allocations_exactly():
+    """Two epochs of two steps of randomised response: all 9 outcomes."""
+    e = math.e
+    ratios = [(e, 1 / (1 + e) ** 2), ((e + 1 / e) / 2, 2 * e / (1 + e) ** 2), (1 / e, (e / (1 + e)) ** 2)]
+    for at in (0.0, 0.3, 0.8, 1.5):
+        remove = sum(v * w * max(x * y - math.exp(at), 0) for x, v in ratios for y, w in ratios)
+        add = sum(v * w * max(1 - math.exp(at) * x * y, 0) for x, v in ratios for y, w in ratios)
+        for direction, truth in (("remove", remove), ("add", add)):
+            bound = (dp.RandomAllocation(dp.PureDP(1.0), 2) * 2).delta(at, neighbors=direction)
+            assert bound.lower <= truth * (1 + 1e-12) and truth * (1 - 1e-12) <= bound.upper
+
+
+def test_beside_other_mechanisms():
+    run = dp.RandomAllocation(dp.Gaussian(1.0), 100)
+    alone, beside = dp.Gaussian(3.0).epsilon(1e-6), (run + dp.Gaussian(3.0) + dp.Laplace(5.0)).epsilon(1e-6)
+    assert alone.lower < beside.lower <= beside.upper < alone.upper + run.epsilon(1e-6).upper + 1.0
+    assert beside.width <= 1e-2 * beside.upper
+
+
+@pytest.mark.parametrize(("steps", "selected"), [(4, 2), (5, 2), (6, 3), (3, 2)])
+def test_several_selected_against_all_outcomes(steps, selected):
+    """The ratio is the elementary symmetric polynomial over the number of choices."""
+    with mp.workdps(30):
+        e = mp.e
+        for at in (0.0, 0.4, 1.1):
+            for direction in DIRECTIONS:
+                truth, x = mp.mpf(0), mp.exp(at)
+                for j in range(steps + 1):
+                    values = [e] * j + [1 / e] * (steps - j)
+                    symmetric = [mp.mpf(1)] + [mp.mpf(0)] * selected
+                    for v in values:
+                        for i in range(selected, 0, -1):
+                            symmetric[i] += v * symmetric[i - 1]
+                    ratio = symmetric[selected] / mp.binomial(steps, selected)
+                    weight = mp.binomial(steps, j) * (1 / (1 + e)) ** j * (e / (1 + e)) ** (steps - j)
+                    truth += weight * max(1 - x * ratio if direction == "add" else ratio - x, 0)
+                assert holds(dp.RandomAllocation(dp.PureDP(1.0), steps, selected).delta(at, neighbors=direction), truth)
+
+
+def test_blocks_make_up_all_steps():
+    for steps, selected in ((10, 3), (12, 4), (7, 7), (1000, 999), (5, 1)):
+        found = allocation.blocks(steps, selected)
+        assert sum(size * number for size, number in found) == steps
+        assert sum(number for _, number in found) == selected
+
+
+def test_failures_of_the_inner_mechanism_stay():
+    run = dp.RandomAllocation(dp.ApproximateDP(1.0, 1e-4), 50)
+    bound = run.delta(0.99)
+    assert bound.lower <= 1e-4 * (1 + 1e-9) and bound.upper >= 1e-4 * (1 - 1e-9)
+    assert run.epsilon(0.5e-4).lower == math.inf
+
+
+def test_user_defined_losses():
+    # P reveals the record with probability 0.1; Q has an outcome of its own
+    inner = PrivacyLoss.from_distributions([0.1, 0.5, 0.4, 0.0], [0.0, 0.3, 0.5, 0.2])
+    run = dp.RandomAllocation(inner, 2)
+    ratios = [(0.5 / 0.3, 0.3), (0.4 / 0.5, 0.5), (0.0, 0.2)]
+    for at in (0.0, 0.2):
+        x = math.exp(at)
+        remove = 0.1 + sum(v * w * max(0.5 * (a + b) - x, 0) for a, v in ratios for b, w in ratios)
+        add = sum(v * w * max(1 - x * 0.5 * (a + b), 0) for a, v in ratios for b, w in ratios)
+        for direction, truth in (("remove", remove), ("add", add)):
+            bound = run.delta(at, neighbors=direction)
+            assert bound.lower <= truth * (1 + 1e-9) and truth * (1 - 1e-9) <= bound.upper
+            assert bound.width < 0.02
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="neighbors"):
+        dp.RandomAllocation(dp.Gaussian(1.0), 5).epsilon(1e-5, neighbors="replace")
+    with pytest.raises(ValueError, match=r"allocation.*serves compositions with RandomAllocation"):
+        dp.Gaussian(1.0).epsilon(1e-5, engine="allocation")
+    with pytest.raises(ValueError, match="ZCDP"):
+        dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5, engine="allocation")
+    assert dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5).upper < math.inf
+    known = PrivacyLoss((0.5,), (1.0,), optimistic=((0.4,), (1.0,)))
+    assert "distribution function" in allocation_laws.refuse(known)
+    assert "allocation" in grid_laws.refuse(dp.RandomAllocation(dp.Gaussian(1.0), 5), "remove")
+
+
+def test_the_certificate_is_not_vacuous():
+    for sigma, steps in ((0.5, 100), (1.0, 1000), (2.0, 50)):
+        bound = dp.RandomAllocation(dp.Gaussian(sigma), steps).epsilon(1e-6)
+        assert bound.engine.startswith("allocation") and bound.width <= 5e-4 * bound.upper
+    sampled = (dp.PoissonSampled(dp.Gaussian(1.0), 1e-3) * 1000).epsilon(1e-6)
+    assert dp.RandomAllocation(dp.Gaussian(1.0), 1000).epsilon(1e-6).upper < sampled.lower  # better, here
