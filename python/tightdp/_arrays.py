@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from . import _core
 _DTYPES = "float16, bfloat16, float32 or float64"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that triples the time to make one
 class Examples:
     """Arrays of shape (batch, *shape), one a parameter: not copied where each row is one run in memory."""
 
@@ -29,7 +30,7 @@ class Examples:
 
     @property
     def columns(self) -> int:
-        return sum(int(np.prod(s, dtype=np.int64)) for s in self.shapes)
+        return sum(map(math.prod, self.shapes))
 
     @property
     def out_dtype(self) -> npt.DTypeLike:
@@ -73,12 +74,13 @@ def examples(name: str, value: Any) -> Examples:
 
 
 def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
-    if isinstance(x, (list, tuple, str, bytes)) or not (isinstance(x, np.ndarray) or hasattr(x, "__dlpack__")):
+    if isinstance(x, np.ndarray):
+        if x.ndim == 0:
+            return x, (), "float64"
+    elif isinstance(x, (list, tuple, str, bytes)) or not hasattr(x, "__dlpack__"):
         raise TypeError(f"{label} must be an array (NumPy, or any with __dlpack__), got {type(x).__name__}")
-    if not isinstance(x, np.ndarray) and int(x.__dlpack_device__()[0]) not in (1, 3):
+    elif int(x.__dlpack_device__()[0]) not in (1, 3):
         raise TypeError(f"{label} must be in the memory of the host")
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        return x, (), "float64"
     shape, dtype, contiguous, _ = _core.describe_rows(x)
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))

@@ -183,7 +183,7 @@ def add_noise(total: Any, deviation: float, *, rng: RandomSource | None = None) 
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Run:
     """A checked call: groups of arrays with their bounds, and where the sums go."""
 

@@ -36,10 +36,14 @@ void emulate(const ClipRequest& r) {
 
 void emulate_clipped_sum(const ClipRequest& request) {
     switch (request.dtype) {
-        case Dtype::float16: return emulate<Float16>(request);
-        case Dtype::bfloat16: return emulate<BFloat16>(request);
-        case Dtype::float32: return emulate<float>(request);
-        default: return emulate<double>(request);
+        case Dtype::float16:
+            return emulate<Float16>(request);
+        case Dtype::bfloat16:
+            return emulate<BFloat16>(request);
+        case Dtype::float32:
+            return emulate<float>(request);
+        default:
+            return emulate<double>(request);
     }
 }
 

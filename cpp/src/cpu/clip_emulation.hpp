@@ -1,5 +1,5 @@
-// The device's clipped sum (tightdp/clipping/device.hpp) run by the host, so that its formulas are tested where there is
-// no device.
+// The device's clipped sum (tightdp/clipping/device.hpp) run by the host, so that its formulas are tested
+// where there is no device.
 #pragma once
 
 #include "clipped_sum.hpp"

@@ -12,6 +12,8 @@ enum class Dtype : int { float16, bfloat16, float32, float64 };
 inline constexpr long kTileColumns = 512;
 // Rows that are added in the row's own precision before the sum in double takes them.
 inline constexpr int kGroup = 4;
+// Groups that are added in one sweep: more rows at once than eight are more streams than a core follows.
+inline constexpr int kMostGroups = 2;
 
 // A centre and the inverse of a scale, at the tile's first column; null where rows are taken as they are.
 struct Transform {
@@ -19,15 +21,22 @@ struct Transform {
     const double* inverse_scale;
 };
 
+// A run of entries of one row whose squares are wanted, and where the run after it starts, to be prefetched.
+struct Piece {
+    const void* entries;
+    long n;
+    const void* soon;  // n entries from here on are in memory that may be read
+    Transform transform;
+};
+
 struct ClipKernels {
     // sum of squares of `n` <= kTileColumns entries of a row, (g - a) / b under a transform.
     double (*squares)(const void* row, long n, Transform transform);
-    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], and, unless next is null,
-    // norms[r] += the sum of squares of next[r], in one sweep over the columns that also prefetches the n
-    // entries from soon[r] on.
-    void (*add)(double* sums, const void* const rows[kGroup], const double factors[kGroup], long n,
-                bool fresh, const void* const next[kGroup], double norms[kGroup],
-                const void* const soon[kGroup], Transform transform);
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j] for begin <= j < end, over `groups` <=
+    // kMostGroups groups of kGroup rows, one after the other; and the sum of squares of `next`, as
+    // `squares` gives it, in the same sweep. Without next (null) the rows' own columns are prefetched.
+    double (*add)(double* sums, const void* const* rows, const double* factors, int groups, long begin,
+                  long end, bool fresh, const Piece* next, Transform transform);
 };
 
 // out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null.

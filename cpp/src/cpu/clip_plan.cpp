@@ -14,6 +14,8 @@ constexpr std::size_t kMostStripes = 64;
 constexpr std::size_t kTilesPerStripe = 4;
 // Fewer columns than this are not worth splitting between threads: rows are.
 constexpr std::size_t kNarrowColumns = 8192;
+// Rows in a block that is added while the next is squared: as many as one sweep adds. More are no faster.
+constexpr std::size_t kPipelinedRows = kMostGroups * kGroup;
 // Elements in a chunk of rows: a thread's work of some 20 microseconds, and 64 or more rows, so that the
 // chunks' own sums are at most a thirtieth of the data.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
@@ -70,7 +72,7 @@ BlockSize block_size(std::size_t bytes_per_row) noexcept {
     // Down to one group of rows that fills the cache entirely, reading each row once still beats reading it
     // twice.
     if (rows == 0 && bytes_per_row * 2 * kGroup > second_level_cache() * 9 / 10) return {kBlockRows, false};
-    return {std::clamp<std::size_t>(rows, kGroup, kBlockRows), true};
+    return {std::clamp<std::size_t>(rows, kGroup, kPipelinedRows), true};
 }
 
 }  // namespace tightdp

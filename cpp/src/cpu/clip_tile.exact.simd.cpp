@@ -114,10 +114,9 @@ double squares(const void* row, long n, Transform t) {
     return Sums::total(sums);
 }
 
-// sum_r factors[r] * row_r over kWidth columns.
+// sum_r factors[r] * row_r over kWidth columns of one group.
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide group_sum(const T* const (&rows)[kGroup], const double (&factors)[kGroup], long j,
-                                   Transform t) {
+TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const double* factors, long j, Transform t) {
     if constexpr (kSingle<T, transformed>) {
         FloatVec total = load(rows[0] + j) * static_cast<float>(factors[0]);
         for (int r = 1; r < kGroup; ++r) total += load(rows[r] + j) * static_cast<float>(factors[r]);
@@ -129,68 +128,100 @@ TIGHTDP_CLIP_INLINE Wide group_sum(const T* const (&rows)[kGroup], const double 
     }
 }
 
-template <class T, bool transformed, bool fresh>
-TIGHTDP_CLIP_INLINE void add_columns(double* sums, const T* const (&rows)[kGroup],
-                                     const double (&factors)[kGroup], long j, Transform t) {
+// kColumns columns from j on; t is the transform there.
+template <class T, bool transformed, int groups, bool fresh>
+TIGHTDP_CLIP_INLINE void add_columns(double* sums, const T* const* rows, const double* factors, long j,
+                                     Transform t) {
     for (int i = 0; i < kColumns; i += kWidth) {
-        const Wide added = group_sum<T, transformed>(rows, factors, j + i, at<transformed>(t, i));
-        if constexpr (fresh)
-            store(sums + i, added);
-        else
-            store(sums + i, load_wide(sums + i) + added);
+        Wide total = group_sum<T, transformed>(rows, factors, j + i, at<transformed>(t, i));
+        if constexpr (!fresh) total = load_wide(sums + i) + total;
+        for (int g = 1; g < groups; ++g)
+            total = total + group_sum<T, transformed>(rows + g * kGroup, factors + g * kGroup, j + i,
+                                                      at<transformed>(t, i));
+        store(sums + i, total);
     }
 }
 
-template <class T, bool transformed, bool fresh, bool square_next>
-TIGHTDP_CLIP_INLINE void add_loop(double* sums, const T* const (&rows)[kGroup],
-                                  const double (&factors)[kGroup], long n, const T* const (&next)[kGroup],
-                                  double* norms, const T* const (&soon)[kGroup], Transform t) {
+// Bytes ahead in rows that are added without squaring others: they may come from memory.
+constexpr long kAheadOfSum = 1024;
+
+template <class T, bool transformed, int groups, bool fresh, bool square_next>
+double add_loop(double* sums, const T* const* rows, const double* factors, long j, long end,
+                const Piece* next, Transform t) {
     using Sums = Squares<T, transformed>;
-    Sums squares[kGroup];
-    if constexpr (square_next)
-        for (auto& s : squares) Sums::clear(s);
-    long j = 0;
-    for (; j + kColumns <= n; j += kColumns) {
-        for (int r = 0; r < kGroup; ++r) prefetch(soon[r] + j);
-        add_columns<T, transformed, fresh>(sums + j, rows, factors, j, at<transformed>(t, j));
-        if constexpr (square_next)
-            for (int r = 0; r < kGroup; ++r) Sums::take(squares[r], next[r] + j, at<transformed>(t, j));
+    constexpr int count = groups * kGroup;
+    constexpr long line = 64 / sizeof(T) < kColumns ? 64 / sizeof(T) : kColumns;
+    Sums squares;
+    const T *p = nullptr, *soon = nullptr;
+    long i = 0, n = 0;
+    Transform u{};
+    if constexpr (square_next) {
+        Sums::clear(squares);
+        p = static_cast<const T*>(next->entries);
+        soon = static_cast<const T*>(next->soon);
+        n = next->n;
+        u = next->transform;
     }
-    if (j < n) {
-        Tail<T, transformed> tails[kGroup];
-        for (int r = 0; r < kGroup; ++r)
-            Tail<T, transformed>::fill(tails[r], rows[r] + j, n - j, at<transformed>(t, j));
-        const T* const padded[kGroup] = {tails[0].row, tails[1].row, tails[2].row, tails[3].row};
-        double last[kColumns];
-        add_columns<T, transformed, true>(last, padded, factors, 0, tails[0].transform());
-        for (long i = 0; j + i < n; ++i) sums[j + i] = fresh ? last[i] : sums[j + i] + last[i];
+    for (; j + kColumns <= end && (!square_next || i + count * kColumns <= n); j += kColumns) {
+        if constexpr (!square_next)
+            for (int r = 0; r < count; ++r)
+                prefetch(reinterpret_cast<const char*>(rows[r] + j) + kAheadOfSum);
+        add_columns<T, transformed, groups, fresh>(sums + j, rows, factors, j, at<transformed>(t, j));
         if constexpr (square_next)
-            for (int r = 0; r < kGroup; ++r) {
-                Tail<T, transformed>::fill(tails[r], next[r] + j, n - j, at<transformed>(t, j));
-                Sums::take(squares[r], tails[r].row, tails[r].transform());
+            for (int k = 0; k < count; ++k, i += kColumns) {
+                for (long c = 0; c < kColumns; c += line) prefetch(soon + i + c);
+                Sums::take(squares, p + i, at<transformed>(u, i));
             }
     }
-    if constexpr (square_next)
-        for (int r = 0; r < kGroup; ++r) norms[r] += Sums::total(squares[r]);
+    for (; j + kColumns <= end; j += kColumns)
+        add_columns<T, transformed, groups, fresh>(sums + j, rows, factors, j, at<transformed>(t, j));
+    if (j < end) {
+        Tail<T, transformed> tails[count];
+        const T* padded[count];
+        for (int r = 0; r < count; ++r) {
+            Tail<T, transformed>::fill(tails[r], rows[r] + j, end - j, at<transformed>(t, j));
+            padded[r] = tails[r].row;
+        }
+        double last[kColumns];
+        pad(last, sums + j, fresh ? 0 : end - j);
+        add_columns<T, transformed, groups, fresh>(last, padded, factors, 0, tails[0].transform());
+        for (long k = 0; j + k < end; ++k) sums[j + k] = last[k];
+    }
+    if constexpr (!square_next) return 0;
+    for (; i + kColumns <= n; i += kColumns) {
+        for (long c = 0; c < kColumns; c += line) prefetch(soon + i + c);
+        Sums::take(squares, p + i, at<transformed>(u, i));
+    }
+    if (i < n) {
+        Tail<T, transformed> tail;
+        Tail<T, transformed>::fill(tail, p + i, n - i, at<transformed>(u, i));
+        Sums::take(squares, tail.row, tail.transform());
+    }
+    return Sums::total(squares);
 }
 
-template <class T, bool transformed>
-void add(double* sums, const void* const rows[kGroup], const double factors[kGroup], long n, bool fresh,
-         const void* const next[kGroup], double norms[kGroup], const void* const soon[kGroup], Transform t) {
-    const T *p[kGroup], *q[kGroup], *s[kGroup];
-    double f[kGroup];
-    for (int r = 0; r < kGroup; ++r) {
+template <class T, bool transformed, int groups>
+double add_groups(double* sums, const void* const* rows, const double* factors, long begin, long end,
+                  bool fresh, const Piece* next, Transform t) {
+    const T* p[groups * kGroup];
+    double f[groups * kGroup];
+    for (int r = 0; r < groups * kGroup; ++r) {
         p[r] = static_cast<const T*>(rows[r]);
-        q[r] = next ? static_cast<const T*>(next[r]) : nullptr;
-        s[r] = static_cast<const T*>(soon[r]);
         f[r] = factors[r];
     }
     if (fresh)
-        next ? add_loop<T, transformed, true, true>(sums, p, f, n, q, norms, s, t)
-             : add_loop<T, transformed, true, false>(sums, p, f, n, q, norms, s, t);
-    else
-        next ? add_loop<T, transformed, false, true>(sums, p, f, n, q, norms, s, t)
-             : add_loop<T, transformed, false, false>(sums, p, f, n, q, norms, s, t);
+        return next ? add_loop<T, transformed, groups, true, true>(sums, p, f, begin, end, next, t)
+                    : add_loop<T, transformed, groups, true, false>(sums, p, f, begin, end, next, t);
+    return next ? add_loop<T, transformed, groups, false, true>(sums, p, f, begin, end, next, t)
+                : add_loop<T, transformed, groups, false, false>(sums, p, f, begin, end, next, t);
+}
+
+template <class T, bool transformed>
+double add(double* sums, const void* const* rows, const double* factors, int groups, long begin, long end,
+           bool fresh, const Piece* next, Transform t) {
+    static_assert(kMostGroups == 2);
+    return groups == 2 ? add_groups<T, transformed, 2>(sums, rows, factors, begin, end, fresh, next, t)
+                       : add_groups<T, transformed, 1>(sums, rows, factors, begin, end, fresh, next, t);
 }
 
 template <class T>

@@ -57,19 +57,15 @@ class Clipper {
             const bool last = now.end == end;
             next.set(now.end, std::min(end, now.end + block.rows));
             const bool overlap = block.pipelined && !last;
-            for (std::size_t stripe = stripes.begin; stripe < stripes.end; ++stripe) {
-                double squares[kBlockRows] = {};
-                for (std::size_t t = plan_.stripes[stripe]; t < plan_.stripes[stripe + 1]; ++t) {
-                    const ClipTile& tile = plan_.tiles[t];
-                    alignas(64) double local[kTileColumns];
-                    double* const to = sums ? sums + tile.first : local;
-                    add(now, tile, to, now.begin == begin, overlap ? &next : nullptr, squares,
-                        plan_.tiles[std::min(t + 1, last_tile)]);
-                    if (last && finish) write(tile, to);
-                }
-                if (overlap)
-                    std::copy_n(squares, next.count(), of_stripe(team, parity ^ 1, stripe, block.rows));
+            Ahead ahead(*this, team, overlap ? next : Rows{}, parity ^ 1, stripes, block.rows);
+            for (std::size_t t = plan_.stripes[stripes.begin]; t <= last_tile; ++t) {
+                const ClipTile& tile = plan_.tiles[t];
+                alignas(64) double local[kTileColumns];
+                double* const to = sums ? sums + tile.first : local;
+                add(now, tile, to, now.begin == begin, overlap ? &ahead : nullptr);
+                if (last && finish) write(tile, to);
             }
+            while (ahead.any()) ahead.square();
             if (last) return;
             if (!block.pipelined) norms(next, team, parity ^ 1, stripes, block.rows);
         }
@@ -92,6 +88,67 @@ class Clipper {
         std::size_t count() const { return end - begin; }
     };
 
+    // The pieces of the rows to come, a tile each, in the order in which they lie in memory; their squares go
+    // to the team.
+    class Ahead {
+      public:
+        Ahead(const Clipper& clipper, Team& team, const Rows& rows, unsigned parity, Range stripes,
+              std::size_t block_rows) noexcept
+            : c_(clipper),
+              to_(team.squares.data() + parity * clipper.plan_.stripe_count() * block_rows),
+              block_rows_(block_rows),
+              stripes_(stripes),
+              row_(rows.begin),
+              begin_(rows.begin),
+              end_(rows.end) {
+            start_row();
+        }
+
+        bool any() const noexcept { return row_ < end_; }
+
+        // What comes next; `take` its squares.
+        Piece piece() const noexcept {
+            const ClipTile& tile = c_.plan_.tiles[tile_];
+            const char* const entries = c_.at(row_, tile);
+            const char* soon = entries;
+            if (tile_ + 1 < c_.plan_.stripes[stripes_.end])
+                soon = c_.at(row_, c_.plan_.tiles[tile_ + 1]);
+            else if (row_ + 1 < end_)
+                soon = c_.at(row_ + 1, c_.plan_.tiles[c_.plan_.stripes[stripes_.begin]]);
+            return {entries, tile.columns, soon, c_.transform(tile)};
+        }
+
+        void take(double square) noexcept {
+            square_ += square;
+            if (++tile_ < c_.plan_.stripes[stripe_ + 1]) return;
+            to_[stripe_ * block_rows_ + (row_ - begin_)] = square_;
+            square_ = 0;
+            if (++stripe_ < stripes_.end) return;
+            ++row_;
+            start_row();
+        }
+
+        void square() noexcept {
+            const Piece p = piece();
+            take(c_.kernels_.squares(p.entries, p.n, p.transform));
+        }
+
+      private:
+        void start_row() noexcept {
+            stripe_ = stripes_.begin;
+            tile_ = c_.plan_.stripes[stripe_];
+        }
+
+        const Clipper& c_;
+        double* const to_;
+        const std::size_t block_rows_;
+        const Range stripes_;
+        std::size_t row_;
+        const std::size_t begin_, end_;
+        std::size_t stripe_ = 0, tile_ = 0;
+        double square_ = 0;
+    };
+
     std::size_t share_bytes(int workers) const noexcept {
         return plan_.row_bytes / static_cast<std::size_t>(workers);
     }
@@ -106,23 +163,10 @@ class Clipper {
         return r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
     }
 
-    double* of_stripe(Team& team, unsigned parity, std::size_t stripe,
-                      std::size_t block_rows) const noexcept {
-        return team.squares.data() + (parity * plan_.stripe_count() + stripe) * block_rows;
-    }
-
     // Row by row, as the data lie in memory.
     void norms(const Rows& rows, Team& team, unsigned parity, Range stripes,
                std::size_t block_rows) const noexcept {
-        for (std::size_t i = 0; i < rows.count(); ++i)
-            for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
-                double square = 0;
-                for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
-                    const ClipTile& tile = plan_.tiles[t];
-                    square += kernels_.squares(at(rows.begin + i, tile), tile.columns, transform(tile));
-                }
-                of_stripe(team, parity, s, block_rows)[i] = square;
-            }
+        for (Ahead ahead(*this, team, rows, parity, stripes, block_rows); ahead.any();) ahead.square();
     }
 
     void factors(Rows& rows, Team& team, unsigned parity, std::size_t block_rows,
@@ -130,7 +174,7 @@ class Clipper {
         for (std::size_t i = 0; i < rows.count(); ++i) {
             double square = 0;
             for (std::size_t s = 0; s < plan_.stripe_count(); ++s)
-                square += of_stripe(team, parity, s, block_rows)[i];
+                square += team.squares.data()[(parity * plan_.stripe_count() + s) * block_rows + i];
             const std::size_t row = rows.begin + i;
             const double norm = std::isfinite(square) ? std::sqrt(square) : norm_of_large(row);
             rows.factors[i] = clipping::clip_factor(norm, r_.max_norm, r_.weights ? r_.weights[row] : 1.0,
@@ -183,27 +227,31 @@ class Clipper {
         }
     }
 
-    // Adds the block's rows in groups of four and takes the squares of the next block's, if any, on the way.
-    void add(const Rows& rows, const ClipTile& tile, double* to, bool fresh, const Rows* next,
-             double* squares, const ClipTile& after) const noexcept {
+    // Adds the block's rows, a few groups at a time. The squares of what is `ahead` are taken on the way: as
+    // many of its pieces as there are rows, each with its share of the columns.
+    void add(const Rows& rows, const ClipTile& tile, double* to, bool fresh, Ahead* ahead) const noexcept {
         if (rows.count() == 0 && fresh) std::fill_n(to, tile.columns, 0.0);
-        for (std::size_t g = 0; g < rows.count(); g += kGroup) {
-            const void *pieces[kGroup], *coming[kGroup], *soon[kGroup];
-            double factor[kGroup];
-            for (std::size_t i = 0; i < kGroup; ++i) {
-                const std::size_t row = g + i;
-                factor[i] = row < rows.count() ? rows.factors[row] : 0.0;
-                pieces[i] = factor[i] > 0 ? static_cast<const void*>(at(rows.begin + row, tile)) : kZeroRow;
-                coming[i] = soon[i] = kZeroRow;
-                if (next && row < next->count()) {
-                    coming[i] = at(next->begin + row, tile);
-                    soon[i] = at(next->begin + row, after);
-                } else if (factor[i] > 0) {
-                    soon[i] = at(rows.begin + row, after);
-                }
+        for (std::size_t first = 0; first < rows.count();) {
+            const void* pieces[kMostGroups * kGroup];
+            double factor[kMostGroups * kGroup];
+            const std::size_t left = rows.count() - first;
+            const int groups =
+                static_cast<int>(std::min<std::size_t>(kMostGroups, (left + kGroup - 1) / kGroup));
+            for (std::size_t i = 0; i < static_cast<std::size_t>(groups) * kGroup; ++i) {
+                factor[i] = i < left ? rows.factors[first + i] : 0.0;
+                pieces[i] =
+                    factor[i] > 0 ? static_cast<const void*>(at(rows.begin + first + i, tile)) : kZeroRow;
             }
-            kernels_.add(to, pieces, factor, tile.columns, fresh && g == 0,
-                         next && g < next->count() ? coming : nullptr, squares + g, soon, transform(tile));
+            const long share = ahead ? kTileColumns / (groups * kGroup) : kTileColumns;
+            for (long j = 0; j < tile.columns; j += share) {
+                const long end = std::min(tile.columns, j + share);
+                const bool squares = ahead && ahead->any();
+                const Piece piece = squares ? ahead->piece() : Piece{};
+                const double square = kernels_.add(to, pieces, factor, groups, j, end, fresh && first == 0,
+                                                   squares ? &piece : nullptr, transform(tile));
+                if (squares) ahead->take(square);
+            }
+            first += static_cast<std::size_t>(groups) * kGroup;
         }
     }
 
