@@ -145,9 +145,10 @@ TIGHTDP_CLIP_INLINE void add_columns(double* sums, const T* const* rows, const d
 // Bytes ahead in rows that are added without squaring others: they may come from memory.
 constexpr long kAheadOfSum = 1024;
 
+// Inlined, so that rows and factors are the caller's own and stay in registers whatever `sums` points to.
 template <class T, bool transformed, int groups, bool fresh, bool square_next>
-double add_loop(double* sums, const T* const* rows, const double* factors, long j, long end,
-                const Piece* next, Transform t) {
+TIGHTDP_CLIP_INLINE double add_loop(double* sums, const T* const* rows, const double* factors, long j,
+                                    long end, const Piece* next, Transform t) {
     using Sums = Squares<T, transformed>;
     constexpr int count = groups * kGroup;
     constexpr long line = 64 / sizeof(T) < kColumns ? 64 / sizeof(T) : kColumns;
@@ -170,6 +171,7 @@ double add_loop(double* sums, const T* const* rows, const double* factors, long 
         if constexpr (square_next)
             for (int k = 0; k < count; ++k, i += kColumns) {
                 for (long c = 0; c < kColumns; c += line) prefetch(soon + i + c);
+                asm volatile("" ::: "memory");  // keeps each prefetch by its load: in one burst they wait
                 Sums::take(squares, p + i, at<transformed>(u, i));
             }
     }
