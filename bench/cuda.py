@@ -1,9 +1,11 @@
 """On a CUDA device, in one call: correctness on fresh inputs, then timings. Prints the device's name.
 
-    python bench/cuda.py [--settings 1000000]
+    python bench/cuda.py [--settings 1000000] [--quick]
 
-Clip and noise against a device-to-device copy of the same array, flat torch, Opacus (if installed); the sweep of
-epsilons in certified settings a second. Contenders are interleaved; figures are medians and ratios of medians.
+First tests/cuda, all of it: no timings where a test fails. Then clip and noise against a device-to-device copy of the
+same array, flat torch and Opacus (if installed), each timed answer checked; the sweep of epsilons, in settings a
+second; the prv engine against the CPU's (with CuPy). Contenders are interleaved; figures are medians and ratios of
+medians. The last lines say which aims are met. Exit code 1 without a device.
 """
 
 from __future__ import annotations
@@ -21,35 +23,59 @@ import numpy as np
 import tightdp as dp
 from tightdp import cuda
 
-SHAPES = [(1 << 20, 100), (1 << 16, 4096), (512, 1 << 18), (256, 1 << 20), (64, 10_000_000)]
+# Short and odd rows, rows of a multiprocessor or a few, of all of them, and too long for those.
+SHAPES = [
+    ("float32", 1 << 20, 100),
+    ("float32", 1 << 16, 1001),
+    ("float32", 1 << 16, 4096),
+    ("bfloat16", 1 << 15, 8192),
+    ("float32", 4096, 50_003),
+    ("float32", 512, 1 << 18),
+    ("float32", 256, 1 << 20),
+    ("float32", 64, 10_000_000),
+]
 ROUNDS = 12
+LARGE = 256 << 20
+"""Bytes from which the aim of 85% of a copy's bandwidth is meant."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--settings", type=int, default=1_000_000)
+    parser.add_argument("--quick", action="store_true", help="three rounds and a tenth of the settings")
     options = parser.parse_args()
     if not cuda.devices():
-        print(f"CUDA: {cuda.status()}")
+        print(f"no timings: CUDA: {cuda.status()}")
+        return 1
+    if importlib.util.find_spec("torch") is None:
+        print("no timings: the bench needs torch with CUDA")
         return 1
     import torch
 
-    print(f"device: {cuda.devices()[0]}; torch {torch.__version__}")
+    if not torch.cuda.is_available():
+        print(f"no timings: torch {torch.__version__} finds no CUDA device, tightdp finds {cuda.status()}")
+        return 1
+    print(f"device: {cuda.devices()[0]}; torch {torch.__version__}; tightdp {dp.__version__}", flush=True)
     root = Path(__file__).resolve().parents[1]
     tests = subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/cuda"], cwd=root, check=False)
     if tests.returncode:
         print("the tests on the device fail: no timings")
         return 1
-    for shape in SHAPES:
-        clipping(torch, shape)
-    sweep(options.settings)
+    rounds = 3 if options.quick else ROUNDS
+    shares = [clipping(torch, *shape, rounds) for shape in SHAPES]
+    rate = sweep(options.settings // (10 if options.quick else 1))
+    composition(rounds)
+    large = [(share, shape) for share, shape, size in shares if size >= LARGE]
+    worst, shape = min(large)
+    print(f"\nclip_and_noise at >= 85% of a copy's bandwidth over 256 MiB: {worst:.1%} at worst, {shape}")
+    print(f"sweep at >= 1,000,000 certified epsilons a second: {rate:,.0f}")
     return 0
 
 
-def medians(torch, contenders):
+def medians(torch, contenders, rounds):
     """Milliseconds a call, contenders taking turns."""
     taken = {name: [] for name in contenders}
-    for i in range(ROUNDS + 2):
+    for i in range(rounds + 2):
         for name, call in contenders.items():
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
@@ -61,14 +87,14 @@ def medians(torch, contenders):
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def clipping(torch, shape):
-    grads = torch.randn(shape, device="cuda")
+def clipping(torch, dtype, rows, columns, rounds):
+    grads = torch.randn(rows, columns, device="cuda").to(getattr(torch, dtype))
     copy = torch.empty_like(grads)
     rng = dp.Philox(1)
 
     def flat():
         factor = (1.0 / grads.norm(dim=1)).clamp(max=1.0)
-        return torch.einsum("b,bd->d", factor, grads) + torch.randn(shape[1], device="cuda")
+        return torch.einsum("b,bd->d", factor, grads) + torch.randn(columns, device="cuda")
 
     contenders = {
         "copy": lambda: copy.copy_(grads),
@@ -76,21 +102,30 @@ def clipping(torch, shape):
         "clip_and_noise": lambda: dp.clip_and_noise(grads, 1.0, 1.0, rng=rng),
         "flat torch": flat,
     }
-    if importlib.util.find_spec("opacus"):
+    if importlib.util.find_spec("opacus") and dtype == "float32":
         contenders["Opacus"] = opacus_step(torch, grads)
-    # What is timed is right: the sum, to the accuracy of float32 sums.
-    total, norms = dp.clipped_sum(grads, 1.0)
+    # What is timed is right: the sum and the norms, to the accuracy of the rows' products.
+    out = torch.full((columns,), torch.nan, device="cuda")
+    total, norms = dp.clipped_sum(grads, 1.0, out=out)
     factors = (1.0 / norms.clamp(min=1e-300)).clamp(max=1.0)
-    expected = factors @ grads[:, :1000].double()
-    assert torch.allclose(total[:1000].double(), expected, rtol=1e-5, atol=1e-5 * shape[0] ** 0.5)
-    times = medians(torch, contenders)
-    size = grads.numel() * 4
+    assert total is out and torch.isfinite(out).all()
+    for part in (slice(0, 1000), slice(-1000, None)):
+        expected = factors @ grads[:, part].double()
+        assert torch.allclose(total[part].double(), expected, rtol=1e-5, atol=1e-5 * rows**0.5)
+    assert torch.allclose(norms[-8:], grads[-8:].double().norm(dim=1), rtol=1e-12)
+    noise = dp.clip_and_noise(grads, 1.0, 1.0, rng=rng).double() - total.double()
+    assert columns < 1000 or abs(noise.std() - 1) < 6 / (2 * columns) ** 0.5 + 1e-3
+    times = medians(torch, contenders, rounds)
+    size = grads.numel() * grads.element_size()
     # A copy reads and writes: clipping at the same bandwidth takes half its time.
-    print(f"\n{shape[0]} x {shape[1]} float32, {size / 2**20:.0f} MiB")
+    print(f"\n{rows} x {columns} {dtype}, {size / 2**20:.0f} MiB")
     for name, ms in times.items():
         moved = 2 * size if name == "copy" else size
-        share = (size / ms) / (2 * size / times["copy"])
-        print(f"  {name:15s} {ms:9.3f} ms  {moved / ms / 1e6:7.0f} GB/s  {share:6.1%} of the copy's bandwidth")
+        share = (moved / ms) / (2 * size / times["copy"])
+        print(
+            f"  {name:15s} {ms:9.3f} ms  {moved / ms / 1e6:7.0f} GB/s  {share:6.1%} of the copy's bandwidth", flush=True
+        )
+    return times["copy"] / 2 / times["clip_and_noise"], f"{rows} x {columns} {dtype}", size
 
 
 def opacus_step(torch, grads):
@@ -119,19 +154,47 @@ def sweep(n):
     lower, upper = dp.epsilon_batch(*(x[some] for x in settings), device="cuda")
     low, up = dp.epsilon_batch(*(x[some] for x in settings))
     assert (np.maximum(low, lower) <= np.minimum(up, upper)).all()
-    kernel = cuda.required()
+    kernel, best = cuda.required(), 0.0
     for tolerance in (1e-11, 1e-8):
         rates = []
         for _ in range(3):
             start = time.perf_counter()
             found = kernel.epsilon_batch(*settings, tolerance, 0)
             rates.append(n / (time.perf_counter() - start))
+            assert (found[0] <= found[1]).all() and np.isfinite(found[1][found[2] > 0]).all()
         served = found[2].mean()
         width = np.median(((found[1] - found[0]) / np.maximum(found[1], 1e-300))[found[2] > 0])
         print(
             f"\nsweep of {n} settings at tolerance {tolerance:g}, copies included:"
             f" {statistics.median(rates):,.0f} a second,"
-            f" {served:.2%} certified on the device, median relative width {width:.1e}"
+            f" {served:.2%} certified on the device, median relative width {width:.1e}",
+            flush=True,
+        )
+        best = max(best, statistics.median(rates) * served)
+    return best
+
+
+def composition(rounds):
+    """The prv engine on the device and on the CPU, a call each in turn; milliseconds a call, both directions."""
+    if importlib.util.find_spec("cupy") is None:
+        print("\ncomposition: not timed, it needs CuPy")
+        return
+    for steps, eps_error in ((1000, 0.01), (10_000, 0.001), (100_000, 0.001)):
+        run = dp.PoissonSampled(dp.Gaussian(1.0), 0.001) * steps
+        asked = {"eps_error": eps_error}
+        found, here = cuda.epsilon(run, 1e-5, **asked), run.epsilon(1e-5, engine="prv", **asked)
+        assert max(found.lower, here.lower) <= min(found.upper, here.upper)
+        taken = {"device": [], "CPU": []}
+        for _ in range(rounds):
+            for name, call in (("device", cuda.epsilon), ("CPU", lambda r, d, **a: r.epsilon(d, engine="prv", **a))):
+                start = time.perf_counter()
+                call(run, 1e-5, **asked)
+                taken[name].append(1e3 * (time.perf_counter() - start))
+        device, cpu = (statistics.median(taken[name]) for name in ("device", "CPU"))
+        print(
+            f"\ncomposition of {steps} steps at eps_error {eps_error:g}: {device:.1f} ms on the device,"
+            f" {cpu:.1f} ms on the CPU ({cpu / device:.1f}x), [{found.lower:.6f}, {found.upper:.6f}]",
+            flush=True,
         )
 
 

@@ -28,6 +28,22 @@ def test_fft_compares_equal_answers():
     fft.assert_same_convolution(np.random.default_rng(0).random(4096))
 
 
+def test_cuda_says_what_is_missing(capsys, monkeypatch):
+    from tightdp import cuda
+
+    if cuda.devices():
+        pytest.skip("a CUDA device is at hand")
+    import importlib.util
+
+    path = Path(__file__).resolve().parent.parent / "bench" / "cuda.py"
+    spec = importlib.util.spec_from_file_location("bench_cuda", path)
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    monkeypatch.setattr(sys, "argv", ["cuda.py"])
+    assert bench.main() == 1
+    assert capsys.readouterr().out == f"no timings: CUDA: {cuda.status()}\n"
+
+
 def square(task):
     return {"square": task["x"] ** 2}
 

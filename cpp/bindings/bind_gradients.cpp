@@ -2,6 +2,7 @@
 // python/tightdp/gradients.py.
 #include "../src/cpu/clip_emulation.hpp"
 #include "../src/cpu/clipped_sum.hpp"
+#include "../src/cpu/kernel_emulation.hpp"
 #include "bind.hpp"
 #include "dlpack.hpp"
 #include "sealed_stream.hpp"
@@ -26,11 +27,12 @@ py::tuple describe(const py::object& array) {
     return py::make_tuple(py::tuple(py::cast(view.shape)), dtype, view.contiguous, view.writable);
 }
 
-template <void (*run)(const ClipRequest&)>
-void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
-                 bool normalize, double stability, const std::optional<Vector>& weights,
-                 const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
-                 double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms) {
+template <class Run>
+void with_request(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
+                  bool normalize, double stability, const std::optional<Vector>& weights,
+                  const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
+                  double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms,
+                  const Run& run) {
     ClipRequest request;
     std::vector<RowsView> views;
     if (grads.size() != outs.size()) throw std::invalid_argument("as many outputs as inputs, please");
@@ -57,6 +59,29 @@ void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::obj
     run(request);
 }
 
+template <void (*run)(const ClipRequest&)>
+void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
+                 bool normalize, double stability, const std::optional<Vector>& weights,
+                 const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
+                 double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms) {
+    with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
+                 norms, run);
+}
+
+// device: (multiprocessors, bytes of shared memory, resident blocks, threads of a slice's block)
+std::string emulate_clip_kernels(const std::vector<py::object>& grads, const std::vector<py::object>& outs,
+                                 double max_norm, const std::optional<Vector>& weights,
+                                 const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
+                                 std::optional<Vector> norms, const std::tuple<long, long, long, int>& device) {
+    const auto [processors, shared, resident, threads] = device;
+    std::string chosen;
+    with_request(grads, outs, max_norm, false, 0.01, weights, center, inverse_scale, 0, nullptr, false, norms,
+                 [&](const ClipRequest& request) {
+                     chosen = tightdp::emulate_clip_kernels(request, {processors, shared, resident, threads});
+                 });
+    return chosen;
+}
+
 }  // namespace
 
 void bind_gradients(py::module_& m) {
@@ -69,4 +94,6 @@ void bind_gradients(py::module_& m) {
     of_request("clipped_sum", &clipped_sum<&tightdp::clipped_sum>);
     // What a device computes, for tests.
     of_request("emulate_clipped_sum", &clipped_sum<&tightdp::emulate_clipped_sum>);
+    m.def("emulate_clip_kernels", &emulate_clip_kernels, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),
+          py::arg("weights"), py::arg("center"), py::arg("inverse_scale"), py::arg("norms"), py::arg("device"));
 }

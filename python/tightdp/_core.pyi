@@ -46,6 +46,16 @@ def clipped_sum(
     accumulate: bool,
     norms: NDArray[np.float64] | None,
 ) -> None: ...
+def emulate_clip_kernels(
+    grads: list[Any],
+    outs: list[Any],
+    max_norm: float,
+    weights: NDArray[np.float64] | None,
+    center: NDArray[np.float64] | None,
+    inverse_scale: NDArray[np.float64] | None,
+    norms: NDArray[np.float64] | None,
+    device: tuple[int, int, int, int],
+) -> str: ...
 
 # dlpack
 class DlpackArray:

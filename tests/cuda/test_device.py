@@ -1,5 +1,6 @@
 """On a CUDA device: against the CPU, on fresh inputs, with poisoned outputs. Skipped where there is none."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,23 @@ pytestmark = [
     pytest.mark.skipif(not cuda.devices() or not torch.cuda.is_available(), reason=f"CUDA: {cuda.status()}"),
 ]
 
-SHAPES = [(1, 1), (7, 33), (64, 130), (5000, 100), (3, 70001), (600, 4096), (9, 1 << 20)]
+# Short rows, which a block holds; longer ones, which a team of blocks holds; and few or very long ones, read twice. Odd
+# lengths start rows at any place within 16 bytes.
+SHAPES = [
+    (1, 1),
+    (7, 33),
+    (64, 130),
+    (5000, 100),
+    (100_001, 3),
+    (20_000, 1001),
+    (600, 4096),
+    (700, 16_385),
+    (300, 100_003),
+    (3, 70_001),
+    (9, 1 << 20),
+    (40, 1_000_003),
+    (5, 5_000_001),
+]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -52,6 +69,109 @@ def test_examples_that_are_not_finite_add_nothing():
     expected, expected_norms = dp.clipped_sum(host, 1.0)
     np.testing.assert_array_equal(norms.cpu(), expected_norms)
     np.testing.assert_allclose(total.cpu(), expected, rtol=1e-6)
+
+
+def test_arrays_of_many_lengths():
+    lengths = [10, 4096 * 33, 1, 77_001, 300, 64, 7] * 12  # more than one launch carries the table of
+    host = [torch.randn(37, n) for n in lengths]
+    total, norms = dp.clipped_sum([x.cuda() for x in host], 2.0)
+    expected, expected_norms = dp.clipped_sum(host, 2.0)
+    np.testing.assert_allclose(norms.cpu(), expected_norms, rtol=1e-12)
+    for a, b in zip(total, expected, strict=True):
+        np.testing.assert_allclose(a.cpu(), b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5000, 100), (300, 100_003), (5, 5_000_001)])
+def test_the_same_bits_every_time_and_rows_with_gaps(shape):
+    memory = torch.randn(shape[0], shape[1] + 5, device="cuda")
+    rows = memory[:, 3:-2]
+    first, _ = dp.clipped_sum(rows, 1.0)
+    for _ in range(20):
+        assert torch.equal(dp.clipped_sum(rows, 1.0)[0], first)
+    expected, _ = dp.clipped_sum(rows.cpu().contiguous(), 1.0)
+    np.testing.assert_allclose(first.cpu(), expected, rtol=1e-6, atol=1e-6 * shape[0])
+
+
+@pytest.mark.parametrize("shape", [(5000, 100), (300, 100_003), (5, 5_000_001)])
+def test_the_host_does_not_wait(shape):
+    """A call that waited, or copied from memory that could make it wait, could not be captured."""
+    rows, out = torch.randn(shape, device="cuda"), torch.full((shape[1],), torch.nan, device="cuda")
+    dp.clipped_sum(rows, 1.0, out=out)  # loads the kernels
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        dp.clipped_sum(rows, 1.0, out=out)
+    rows.normal_()
+    graph.replay()
+    expected, _ = dp.clipped_sum(rows.cpu(), 1.0)
+    np.testing.assert_allclose(out.cpu(), expected, rtol=1e-6, atol=1e-6 * shape[0])
+
+
+def test_noise_is_not_captured():
+    rows, out = torch.randn(100, 64, device="cuda"), torch.zeros(64, device="cuda")
+    dp.clip_and_noise(rows, 1.0, 1.0, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), pytest.raises(RuntimeError, match="same at every replay"):
+        dp.clip_and_noise(rows, 1.0, 1.0, out=out)
+
+
+def test_arrays_of_other_libraries():
+    cupy = pytest.importorskip("cupy")
+    host = np.random.default_rng().standard_normal((50, 301)).astype(np.float32)
+    expected, _ = dp.clipped_sum(host, 1.0)
+    rows = cupy.asarray(host)
+
+    class CapsuleOnly:
+        def __dlpack_device__(self):
+            return rows.__dlpack_device__()
+
+        def __dlpack__(self, **options):
+            return rows.__dlpack__(stream=options["stream"])
+
+    for x in (rows, CapsuleOnly()):
+        for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
+            with stream:
+                total, _ = dp.clipped_sum(x, 1.0)
+                assert isinstance(total, cupy.ndarray)
+                np.testing.assert_allclose(cupy.asnumpy(total), expected, rtol=1e-6, atol=1e-5)
+
+
+LAWS = [("gaussian", 0.7, 1.0), ("laplace", 0.7, 1.0), ("pure", 0.4, 1.0), ("sampled_remove", 0.8, 0.01)]
+
+
+@pytest.mark.parametrize("law", [*LAWS, ("sampled_add", 0.8, 0.01), ("sampled_remove", 20.0, 1e-9)], ids=str)
+def test_cells_of_privacy_losses(law):
+    run = (*law, 1, 0.0)
+    low, high, *_ = _core.prv_support(run, 1e-13)
+    h = (high - low) / 100_000
+    first, count = round(low / h) - 5, 100_010
+    out = torch.full((count,), torch.nan, dtype=torch.float64, device="cuda")
+    cuda.required().prv_cells(run, h, first, count, out.data_ptr(), 0, torch.cuda.current_stream().cuda_stream)
+    # The device's functions may differ from the host's by 2 u each, on tails that are subtracted.
+    expected = _core.emulate_prv_cells(run, h, first, count)
+    np.testing.assert_allclose(out.cpu(), expected, rtol=1e-9, atol=1e-15)
+
+
+def test_composition_agrees_with_the_cpu():
+    pytest.importorskip("cupy")
+    sampled = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+    for run in (sampled, dp.Gaussian(3.0) * 5 + dp.Laplace(2.0) * 20 + sampled, dp.ApproximateDP(0.1, 1e-7) * 50):
+        for delta in (1e-3, 1e-5, 1e-7):
+            found, here = cuda.epsilon(run, delta), run.epsilon(delta, engine="prv")
+            assert max(found.lower, here.lower) <= min(found.upper, here.upper)
+            assert found.width <= 1.01 * here.width + 1e-4
+        found, here = cuda.delta(run, 1.0), run.delta(1.0, engine="prv")
+        assert max(found.lower, here.lower) <= min(found.upper, here.upper)
+
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
+
+
+@pytest.mark.parametrize("v", [v for v in VECTORS if v["mechanism"] == "PoissonSampled(Gaussian)"], ids=str)
+def test_reference_values_are_inside(v):
+    pytest.importorskip("cupy")
+    run = dp.PoissonSampled(dp.Gaussian(v["noise_multiplier"]), v["sampling_probability"]) * v["steps"]
+    found = cuda.epsilon(run, float(v["delta"]), neighbors=v["direction"], eps_error=0.1)
+    assert found.lower <= float(v["epsilon"]) <= found.upper
 
 
 def known_answers(name):

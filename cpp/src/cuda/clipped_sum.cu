@@ -1,96 +1,44 @@
-// Two ways to the sums. Rows that fit a multiprocessor's shared memory are read from memory once: a block holds a few
-// rows between their norms and their sums. Longer rows go through in groups that fit half the second-level cache: the
-// second reading is from there. Formulas: tightdp/clipping/device.hpp.
+// Three ways to the sums. Short rows: a block holds some between their norms and their sums. Longer ones: a team of blocks
+// holds them, each block its columns. Both read a row from memory once (clip_kernels.cuh). What is too long for the shared
+// memory of all multiprocessors, or too little to be worth it, goes through in groups that fit half the second-level cache
+// where they can: the second reading is from there. Formulas: tightdp/clipping/device.hpp; the choice: clip_shape.hpp.
 #include "clipped_sum.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include "../cpu/device_clip.hpp"
+#include "clip_kernels.cuh"
 #include "scratch.hpp"
-#include "warp_team.cuh"
 
 namespace tightdp::cuda {
 namespace {
 
-using namespace clipping;
-
 constexpr int kThreads = 256;
 constexpr int kBlockWarps = kThreads / 32;
-// Rows a block holds at a time at most: each warp takes the norms of four.
-constexpr int kHeldRows = 4 * kBlockWarps;
 
-// Bytes of shared memory a block may take so that two are resident and the copies of one hide the sums of the other.
-struct Device {
-    int processors = 0, shared = 0, cache = 0;
-    Device() {
-        int device = 0;
-        check(cudaGetDevice(&device), "the current device");
-        check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device's size");
-        check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), "shared memory");
-        check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "the device's cache");
-        int optin = 0;
-        check(cudaDeviceGetAttribute(&optin, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory");
-        shared = std::min(shared / 2 - 2048, optin);
-    }
+Machine machine_here(long& cache) {
+    int device = 0;
+    check(cudaGetDevice(&device), "the current device");
+    const auto ask = [&](cudaDeviceAttr what) {
+        int value = 0;
+        check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
+        return static_cast<long>(value);
+    };
+    cache = ask(cudaDevAttrL2CacheSize);
+    const long alone = ask(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    // A block's own kilobyte, and a little for the runtime.
+    const long half = std::min(ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
+    return {ask(cudaDevAttrMultiProcessorCount), half, alone - 1024, ask(cudaDevAttrCooperativeLaunch) != 0};
+}
+
+// A few entries of a table, carried by a launch: a copy from the host's memory could make the host wait for the stream.
+struct TablePiece {
+    static constexpr int kMost = 64;  // 2.5 kB of the 4 that a launch may carry
+    DeviceSegment entries[kMost];
 };
-
-// Shared memory: sums (columns doubles), factors (kHeldRows doubles), held rows, each padded to 16 bytes.
-__host__ __device__ inline long held_pitch(long columns, long size) { return (columns * size + 15) / 16 * 16; }
-
-// One read. Block b takes groups of `held` rows b, b + blocks, ..; partial[b] receives its sums.
-template <class T>
-__global__ void __launch_bounds__(kThreads) held_rows_kernel(DeviceClip clip, int held, double* partial) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    double* const sums = reinterpret_cast<double*>(memory);
-    double* const factors = sums + clip.columns;
-    unsigned char* const rows = reinterpret_cast<unsigned char*>(factors + kHeldRows) + (clip.columns % 2 ? 8 : 0);
-    const long pitch = held_pitch(clip.columns, sizeof(T));
-    const WarpTeam team;
-    const int warp = threadIdx.x / 32;
-    for (long c = threadIdx.x; c < clip.columns; c += kThreads) sums[c] = 0;
-    for (long begin = static_cast<long>(blockIdx.x) * held; begin < clip.rows;
-         begin += static_cast<long>(gridDim.x) * held) {
-        const int count = static_cast<int>(begin + held < clip.rows ? held : clip.rows - begin);
-        __syncthreads();  // the last group's sums are taken
-        for (int s = 0; s < clip.segment_count; ++s) {
-            const DeviceSegment& segment = clip.segments[s];
-            for (int r = warp; r < count; r += kBlockWarps) {
-                const T* const from = row_of<T>(segment, begin + r);
-                T* const to = reinterpret_cast<T*>(rows + r * pitch) + segment.first;
-                // 16 bytes at a time where both ends allow it, several in flight.
-                const bool aligned = (reinterpret_cast<unsigned long long>(from) | reinterpret_cast<unsigned long long>(to)) % 16 == 0;
-                const long vectors = aligned ? segment.columns * static_cast<long>(sizeof(T)) / 16 : 0;
-                const uint4* const wide_from = reinterpret_cast<const uint4*>(from);
-                uint4* const wide_to = reinterpret_cast<uint4*>(to);
-#pragma unroll 8
-                for (long v = team.lane(); v < vectors; v += 32) wide_to[v] = __ldcs(wide_from + v);
-                for (long c = vectors * 16 / static_cast<long>(sizeof(T)) + team.lane(); c < segment.columns; c += 32)
-                    to[c] = from[c];
-            }
-        }
-        // A warp copied what it reads now: its own rows.
-        __syncwarp();
-        for (int r = warp; r < count; r += kBlockWarps) {
-            const DeviceSegment held_row{rows + r * pitch, 0, 0, clip.columns, nullptr};
-            DeviceClip local = clip;
-            local.segments = &held_row;
-            local.segment_count = 1;
-            double square = 0;
-            for (long c = 0; c < clip.columns; c += kDevicePiece) square += piece_squares<T>(local, team, 0, c);
-            if (team.lane() == 0) factors[r] = row_factor<T>(clip, begin + r, square);
-        }
-        __syncthreads();
-        for (long c = threadIdx.x; c < clip.columns; c += kThreads) {
-            double sum = sums[c];
-            for (int r = 0; r < count; ++r)
-                if (factors[r] > 0)
-                    sum += product(clip, transformed(clip, wide(reinterpret_cast<const T*>(rows + r * pitch)[c]), c),
-                                   factors[r]);
-            sums[c] = sum;
-        }
-    }
-    for (long c = threadIdx.x; c < clip.columns; c += kThreads) partial[blockIdx.x * clip.columns + c] = sums[c];
+__global__ void table_kernel(TablePiece piece, int count, DeviceSegment* table) {
+    if (static_cast<int>(threadIdx.x) < count) table[threadIdx.x] = piece.entries[threadIdx.x];
 }
 
 // sums[column] = the blocks' partial sums: 32 columns a block, every eighth part a warp, the warps in order.
@@ -154,50 +102,88 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(DeviceClip clip, Devic
         finish_lane<Real>(clip, finish, tile, static_cast<int>(i % random::kLanes));
 }
 
-long ceiling(long n, long d) { return (n + d - 1) / d; }
-
 class Launch {
   public:
-    Launch(const ClipRequest& r, cudaStream_t stream) : r_(r), stream_(stream) {
-        clip_ = device_clip(r, table_, 32);
+    Launch(const ClipRequest& r, cudaStream_t stream) : r_(r), stream_(stream), machine_(machine_here(cache_)) {
+        clip_ = device_clip(r, table_, kWarp);
     }
 
     template <class T>
     void run() {
         const Scratch table(table_.size() * sizeof(DeviceSegment), stream_);
-        // From pageable memory the copy is staged before the call returns, so the vector may go.
-        check(cudaMemcpyAsync(table.as<void>(), table_.data(), table_.size() * sizeof(DeviceSegment),
-                              cudaMemcpyHostToDevice, stream_), "the table of arrays");
+        for (std::size_t i = 0; i < table_.size(); i += TablePiece::kMost) {
+            TablePiece piece;
+            const std::size_t count = std::min<std::size_t>(table_.size() - i, TablePiece::kMost);
+            std::copy_n(table_.begin() + static_cast<std::ptrdiff_t>(i), count, piece.entries);
+            table_kernel<<<1, TablePiece::kMost, 0, stream_>>>(piece, static_cast<int>(count), table.as<DeviceSegment>() + i);
+        }
+        check(cudaGetLastError(), "the table of arrays");
+        const bool dense = table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<long>(sizeof(T));
         clip_.segments = table.as<DeviceSegment>();
-        const long fixed = clip_.columns * 8 + kHeldRows * 8 + 16, pitch = held_pitch(clip_.columns, sizeof(T));
-        const long held = std::min<long>((device_.shared - fixed) / pitch, kHeldRows);
-        // Under two rows a block, or too few rows to fill the device, blocks would wait or leave it idle.
-        const long blocks = std::min<long>(2L * device_.processors, ceiling(clip_.rows, std::max(1L, held)));
-        if (held >= 2 && clip_.rows > 0 && blocks * 16 >= device_.processors && clip_.rows >= 8 * blocks)
-            held_rows<T>(static_cast<int>(held), blocks, fixed + held * pitch);
-        else
-            grouped_rows<T>();
+        const Shape shape = choose_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
+            int resident = 0;
+            allow(held_kernel<T>, s.bytes());
+            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, held_kernel<T>, HeldShape::kThreads,
+                                                                static_cast<std::size_t>(s.bytes())), "occupancy");
+            return resident;
+        });
+        if (shape.way == Way::held) return held_rows<T>(shape.held);
+        if (shape.way == Way::sliced && sliced_rows<T>(shape.sliced)) return;
+        grouped_rows<T>();
     }
 
   private:
+    template <class Kernel>
+    static void allow(Kernel kernel, long bytes) {
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+              "shared memory");
+    }
+
     template <class T>
-    void held_rows(int held, long blocks, long bytes) {
-        check(cudaFuncSetAttribute(held_rows_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(bytes)), "shared memory");
-        const Scratch partial(static_cast<std::size_t>(blocks * clip_.columns) * 8, stream_);
-        held_rows_kernel<T><<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(bytes), stream_>>>(
-            clip_, held, partial.as<double>());
+    void held_rows(const HeldShape& s) {
+        const Scratch partial(static_cast<std::size_t>(s.blocks * clip_.columns) * 8, stream_);
+        held_kernel<T><<<static_cast<unsigned>(s.blocks), HeldShape::kThreads, static_cast<std::size_t>(s.bytes()), stream_>>>(
+            clip_, s, partial.as<double>());
         check(cudaGetLastError(), "the launch of the clipped sum");
+        finish_partial(partial, s.blocks);
+    }
+
+    // False where the device cannot hold all blocks at once (it is shared with others, say): nothing was queued then.
+    template <class T>
+    bool sliced_rows(const SliceShape& s) {
+        allow(sliced_kernel<T>, s.bytes());
+        const Scratch exchange(static_cast<std::size_t>(s.exchange()) * 8, stream_);
+        const Scratch arrived(static_cast<std::size_t>(s.counters()) * 8, stream_);
+        const Scratch partial(static_cast<std::size_t>(s.teams * clip_.columns) * 8, stream_);
+        check(cudaMemsetAsync(arrived.as<void>(), 0, static_cast<std::size_t>(s.counters()) * 8, stream_), "counters");
+        double *squares = exchange.as<double>(), *sums = partial.as<double>();
+        auto* counters = arrived.as<unsigned long long>();
+        SliceShape shape = s;
+        void* arguments[] = {&clip_, &shape, &squares, &counters, &sums};
+        const cudaError_t status = cudaLaunchCooperativeKernel(
+            reinterpret_cast<const void*>(sliced_kernel<T>), dim3(static_cast<unsigned>(s.teams * s.blocks)),
+            dim3(static_cast<unsigned>(s.threads)), arguments, static_cast<std::size_t>(s.bytes()), stream_);
+        if (status == cudaErrorCooperativeLaunchTooLarge) {
+            cudaGetLastError();
+            return false;
+        }
+        check(status, "the launch of the clipped sum");
+        finish_partial(partial, s.teams);
+        return true;
+    }
+
+    void finish_partial(const Scratch& partial, long parts) {
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
         add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, 32)), kThreads, 0, stream_>>>(
-            partial.as<double>(), blocks, clip_.columns, sums.as<double>());
+            partial.as<double>(), parts, clip_.columns, sums.as<double>());
+        check(cudaGetLastError(), "the launch of the partial sums");
         finish(sums.as<double>());
     }
 
     template <class T>
     void grouped_rows() {
         const long pieces = ceiling(clip_.columns, kDevicePiece);
-        const long fitting = device_.cache / 2 / std::max<long>(1, clip_.columns * static_cast<long>(sizeof(T)));
+        const long fitting = cache_ / 2 / std::max<long>(1, clip_.columns * static_cast<long>(sizeof(T)));
         // Rows too long for the cache are read twice; 64 at a time keep the traffic of the sums small.
         const long group = std::max<long>(fitting, 64);
         const Scratch squares(static_cast<std::size_t>(group * pieces) * 8, stream_);
@@ -205,7 +191,7 @@ class Launch {
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
         for (long begin = 0; begin < clip_.rows; begin += group) {
             const long count = std::min(group, clip_.rows - begin);
-            const long warps = std::min<long>(ceiling(count * pieces, kBlockWarps), 16L * device_.processors);
+            const long warps = std::min<long>(ceiling(count * pieces, kBlockWarps), 16 * machine_.processors);
             squares_kernel<T><<<static_cast<unsigned>(warps), kThreads, 0, stream_>>>(clip_, begin, count, pieces,
                                                                                      squares.as<double>());
             factors_kernel<T><<<static_cast<unsigned>(ceiling(count, 128)), 128, 0, stream_>>>(
@@ -229,7 +215,8 @@ class Launch {
 
     const ClipRequest& r_;
     cudaStream_t stream_;
-    const Device device_;
+    long cache_ = 0;
+    const Machine machine_;
     std::vector<DeviceSegment> table_;
     DeviceClip clip_{};
 };
@@ -237,6 +224,12 @@ class Launch {
 }  // namespace
 
 void clipped_sum(const ClipRequest& request, cudaStream_t stream) {
+    if (request.stream) {
+        cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+        check(cudaStreamIsCapturing(stream, &capture), "the state of the stream");
+        if (capture != cudaStreamCaptureStatusNone)
+            throw Error("noise in a captured graph would be the same at every replay: capture clipped_sum alone");
+    }
     Launch launch(request, stream);
     switch (request.dtype) {
         case Dtype::float16: return launch.run<Float16>();

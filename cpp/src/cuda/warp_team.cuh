@@ -1,37 +1,44 @@
-// The 32 lanes of a warp as a team of the batched contour engine (tightdp/contour/batch_team.hpp).
+// Lanes of a warp as a team (tightdp/contour/batch_team.hpp): all 32, or as many as share a short row.
 #pragma once
 
 #include <cstdint>
 
 namespace tightdp::cuda {
 
-struct WarpTeam {
+template <int lanes>
+struct LaneTeam {
     static constexpr unsigned kAll = 0xffffffffu;
 
-    __device__ int lane() const noexcept { return static_cast<int>(threadIdx.x) & 31; }
-    __device__ int size() const noexcept { return 32; }
+    __device__ int lane() const noexcept { return static_cast<int>(threadIdx.x) & (lanes - 1); }
+    __device__ int size() const noexcept { return lanes; }
     __device__ void sync() const noexcept { __syncwarp(); }
 
-    // Butterflies: in each round two lanes combine the same pair of numbers, so all end with the same bits.
+    // Butterflies: in each round two lanes combine the same pair of numbers, so all end with the same bits. Every lane of
+    // the warp takes part.
     __device__ double sum(double x) const noexcept {
-        for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(kAll, x, d);
+        for (int d = lanes / 2; d > 0; d /= 2) x += __shfl_xor_sync(kAll, x, d);
         return x;
     }
     __device__ double largest(double x) const noexcept {
-        for (int d = 16; d > 0; d /= 2) {
+        for (int d = lanes / 2; d > 0; d /= 2) {
             const double y = __shfl_xor_sync(kAll, x, d);
             x = x < y ? y : x;
         }
         return x;
     }
     __device__ double smallest(double x) const noexcept {
-        for (int d = 16; d > 0; d /= 2) {
+        for (int d = lanes / 2; d > 0; d /= 2) {
             const double y = __shfl_xor_sync(kAll, x, d);
             x = y < x ? y : x;
         }
         return x;
     }
-    __device__ std::uint32_t votes(bool yes) const noexcept { return __ballot_sync(kAll, yes); }
+    __device__ std::uint32_t votes(bool yes) const noexcept {
+        static_assert(lanes == 32 || lanes == 8);
+        return __ballot_sync(kAll, yes);
+    }
 };
+
+using WarpTeam = LaneTeam<32>;
 
 }  // namespace tightdp::cuda

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -14,12 +15,18 @@ def _module() -> ModuleType | None:
     return _cuda  # type: ignore[no-any-return, unused-ignore]
 
 
-def devices() -> list[str]:
-    """Names and compute capabilities of the devices that this build can use; empty where there is none."""
+@cache
+def _found() -> tuple[str, ...]:
+    """Asked once: a driver's description of a device takes a millisecond."""
     module = _module()
     if module is None:
-        return []
-    return ["{} (compute capability {}.{})".format(*module.describe(i)[:3]) for i in range(module.device_count())]
+        return ()
+    return tuple("{} (compute capability {}.{})".format(*module.describe(i)[:3]) for i in range(module.device_count()))
+
+
+def devices() -> list[str]:
+    """Names and compute capabilities of the devices that this build can use; empty where there is none."""
+    return list(_found())
 
 
 def status() -> str:
@@ -31,7 +38,7 @@ def status() -> str:
 
 def required(device: int = 0) -> Any:
     """The compiled module, for a caller that asked for a device. RuntimeError where there is none of that number."""
-    found = devices()
+    found = _found()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")
     if not 0 <= device < len(found):

@@ -1,5 +1,5 @@
-// What the threads of a device do to clip, add up and add noise; loops and launches: src/cuda/clipped_sum.cu, and on the
-// host, for tests, src/cpu/clip_emulation.cpp. docs/theory/clipping.md, sections 1 to 3; compile without contraction.
+// What the threads of a device do to clip, add up and add noise; loops: src/cuda/clip_kernels.cuh, launches:
+// src/cuda/clipped_sum.cu, and on the host, for tests, src/cpu/clip_emulation.cpp and kernel_emulation.cpp. docs/theory/clipping.md, sections 1 to 3; compile without contraction.
 //
 // Teams are those of contour/batch_team.hpp. A row is clipped as on the CPU: squares in double, the factor of
 // clip_factor, products rounded to float32 where rows are float32 or narrower and not transformed, sums in double.
@@ -68,6 +68,18 @@ TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, long colu
 TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor) noexcept {
     if (clip.rounding.to_single) return static_cast<float>(x) * static_cast<float>(factor);
     return x * factor;
+}
+
+// The sum of squares of columns [begin, end) of a row whose column c is row[c - origin], as the team's lanes share it.
+template <class T, class Team>
+TIGHTDP_HD inline double run_squares(const DeviceClip& clip, const Team& team, const T* row, long origin, long begin,
+                                     long end) noexcept {
+    double sum = 0;
+    for (long c = begin + team.lane(); c < end; c += team.size()) {
+        const double x = transformed(clip, wide(row[c - origin]), c);
+        sum += x * x;
+    }
+    return team.sum(sum);
 }
 
 // The sum of squares of columns [begin, begin + kDevicePiece) of a row.

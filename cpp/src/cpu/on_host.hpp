@@ -1,0 +1,225 @@
+// Kernels of a device run by the host, for tests: each thread of each block is a fiber of one thread of the host, and barriers,
+// shuffles and asynchronous copies do what they do there. Copies arrive no sooner than a thread waits for them, shared memory
+// starts as nonsense and has a fence behind it, and threads that wait for each other for ever are found.
+//
+// Include before a .cuh; one launch at a time.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tightdp::on_host {
+
+struct Index {
+    unsigned x = 0;
+};
+
+struct Barrier {
+    int members = 0, waiting = 0;
+    long generation = 0;
+};
+
+struct Copy {
+    void* to;
+    const void* from;
+    int bytes;
+};
+
+struct Block {
+    std::vector<unsigned char> memory;
+    unsigned char* shared = nullptr;
+    Barrier all;
+    std::vector<Barrier> warps;
+};
+
+struct Fiber {
+    ucontext_t context{};
+    std::unique_ptr<char[]> stack;
+    Block* block = nullptr;
+    Index thread, block_index;
+    double given = 0;  // to a shuffle
+    std::deque<std::vector<Copy>> batches;
+    std::vector<Copy> open;
+    bool done = false;
+};
+
+class Launch {
+  public:
+    static constexpr std::size_t kStack = 64 << 10, kFence = 256;
+    static constexpr int kPatience = 200;  // rounds, longer than a block rests
+    static constexpr unsigned char kNonsense = 0xff;  // a NaN in every type
+
+    Launch(unsigned blocks, unsigned threads, long shared, std::function<void()> kernel)
+        : grid{blocks}, threads{threads}, kernel_(std::move(kernel)), blocks_(blocks), fibers_(blocks * threads) {
+        for (unsigned b = 0; b < blocks; ++b) {
+            Block& block = blocks_[b];
+            block.memory.assign(static_cast<std::size_t>(shared) + 2 * kFence, kNonsense);
+            block.shared = block.memory.data() + (16 - reinterpret_cast<std::uintptr_t>(block.memory.data()) % 16);
+            block.all.members = static_cast<int>(threads);
+            block.warps.assign(threads / 32, Barrier{32, 0, 0});
+            for (unsigned t = 0; t < threads; ++t) {
+                Fiber& f = fibers_[b * threads + t];
+                f.block = &block;
+                f.thread.x = t;
+                f.block_index.x = b;
+                f.stack.reset(new char[kStack]);
+                getcontext(&f.context);
+                f.context.uc_stack.ss_sp = f.stack.get();
+                f.context.uc_stack.ss_size = kStack;
+                f.context.uc_link = &main_;
+                makecontext(&f.context, &Launch::enter, 0);
+            }
+        }
+        shared_ = shared;
+    }
+
+    void run() {
+        current() = this;
+        std::size_t left = fibers_.size();
+        std::vector<unsigned> order(fibers_.size());
+        std::iota(order.begin(), order.end(), 0u);
+        std::mt19937 random(left);
+        // Threads take turns in an order that changes, warps sit rounds out and blocks rest for a while: they drift apart.
+        for (int still = 0; left > 0; still = moved_ ? 0 : still + 1) {
+            if (still > kPatience) throw std::logic_error("threads wait for each other for ever");
+            moved_ = false;
+            std::shuffle(order.begin(), order.end(), random);
+            if (random() % 16 == 0) resting_ = static_cast<unsigned>(random() % (2 * blocks_.size()));
+            const std::uint64_t out = random() | static_cast<std::uint64_t>(random()) << 32;
+            for (const unsigned at : order) {
+                Fiber& f = fibers_[at];
+                if (f.done || f.block_index.x == resting_ || out >> (f.thread.x / 32 + 8 * f.block_index.x) % 64 & 1u)
+                    continue;
+                fiber = &f;
+                swapcontext(&main_, &f.context);
+                if (!error.empty()) throw std::logic_error(error);
+                if (f.done) {
+                    --left;
+                    moved_ = true;
+                }
+            }
+        }
+        current() = nullptr;
+        for (const Block& block : blocks_)
+            for (const unsigned char* p = block.shared + shared_; p != block.memory.data() + block.memory.size(); ++p)
+                if (*p != kNonsense) throw std::logic_error("a write beyond shared memory");
+    }
+
+    void yield() { swapcontext(&fiber->context, &main_); }
+    void moved() { moved_ = true; }
+    void wait(Barrier& barrier) {
+        const long before = barrier.generation;
+        if (++barrier.waiting == barrier.members) {
+            barrier.waiting = 0;
+            ++barrier.generation;
+            moved_ = true;
+        }
+        while (barrier.generation == before) yield();
+    }
+    Barrier& warp() { return fiber->block->warps[fiber->thread.x / 32]; }
+    Fiber& lane_mate(unsigned distance) { return fibers_[index(distance)]; }
+
+    static Launch*& current() {
+        static Launch* launch = nullptr;
+        return launch;
+    }
+
+    Index grid, threads;
+    Fiber* fiber = nullptr;
+    std::string error;
+
+  private:
+    static void enter() {
+        Launch& l = *current();
+        l.kernel_();
+        l.fiber->done = true;
+    }
+    std::size_t index(unsigned distance) const {
+        return static_cast<std::size_t>(fiber->block_index.x) * threads.x + (fiber->thread.x ^ distance);
+    }
+
+    std::function<void()> kernel_;
+    std::vector<Block> blocks_;
+    std::vector<Fiber> fibers_;
+    ucontext_t main_{};
+    long shared_ = 0;
+    unsigned resting_ = ~0u;
+    bool moved_ = false;
+};
+
+inline Launch& here() { return *Launch::current(); }
+
+}  // namespace tightdp::on_host
+
+// The names that kernels use.
+#define __device__
+#define __global__
+#define __launch_bounds__(...)
+#define threadIdx (::tightdp::on_host::here().fiber->thread)
+#define blockIdx (::tightdp::on_host::here().fiber->block_index)
+#define blockDim (::tightdp::on_host::here().threads)
+#define gridDim (::tightdp::on_host::here().grid)
+#define TIGHTDP_SHARED_MEMORY(name) unsigned char* const name = ::tightdp::on_host::here().fiber->block->shared
+#define TIGHTDP_UNROLL_4
+
+namespace tightdp::cuda {
+
+inline void __syncthreads() { on_host::here().wait(on_host::here().fiber->block->all); }
+inline void __syncwarp() { on_host::here().wait(on_host::here().warp()); }
+inline void __threadfence() {}
+inline void idle() { on_host::here().yield(); }
+
+inline double __shfl_xor_sync(unsigned, double x, int distance) {
+    on_host::Launch& l = on_host::here();
+    l.fiber->given = x;
+    l.wait(l.warp());
+    const double y = l.lane_mate(static_cast<unsigned>(distance)).given;
+    l.wait(l.warp());
+    return y;
+}
+inline unsigned __ballot_sync(unsigned, bool) {
+    on_host::here().error = "no kernel under test votes";
+    return 0;
+}
+inline void atomicAdd(unsigned long long* p, unsigned long long x) {
+    *p += x;
+    on_host::here().moved();
+}
+inline unsigned long long arrivals(const unsigned long long* counter) { return *counter; }
+inline double from_other_block(const double* p) { return *p; }
+
+template <int bytes>
+inline void copy_async(void* shared, const void* global) {
+    on_host::Launch& l = on_host::here();
+    if ((reinterpret_cast<std::uintptr_t>(shared) | reinterpret_cast<std::uintptr_t>(global)) % bytes != 0) {
+        l.error = "an asynchronous copy of " + std::to_string(bytes) + " bytes at other addresses";
+        l.yield();
+    }
+    l.fiber->open.push_back({shared, global, bytes});
+}
+inline void close_batch() {
+    on_host::Fiber& f = *on_host::here().fiber;
+    f.batches.push_back(std::move(f.open));
+    f.open.clear();
+}
+template <int open>
+inline void wait_batches() {
+    on_host::Fiber& f = *on_host::here().fiber;
+    while (f.batches.size() > static_cast<std::size_t>(open)) {
+        for (const on_host::Copy& c : f.batches.front()) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
+        f.batches.pop_front();
+    }
+}
+
+}  // namespace tightdp::cuda

@@ -1,0 +1,33 @@
+// What the clipping kernels ask of the machine they run on. kernel_emulation.cpp gives the host's answers to the same names.
+#pragma once
+
+#if defined(__CUDACC__)
+
+#include <cuda_pipeline.h>
+
+#define TIGHTDP_SHARED_MEMORY(name) extern __shared__ __align__(16) unsigned char name[]
+#define TIGHTDP_UNROLL_4 _Pragma("unroll 4")
+
+namespace tightdp::cuda {
+
+// `bytes`, 4, 8 or 16, both addresses multiples of it; arrives by a wait for its batch.
+template <int bytes>
+__device__ inline void copy_async(void* shared, const void* global) {
+    __pipeline_memcpy_async(shared, global, bytes);
+}
+__device__ inline void close_batch() { __pipeline_commit(); }
+// All batches of this thread but the last `open` have arrived.
+template <int open>
+__device__ inline void wait_batches() {
+    __pipeline_wait_prior(open);
+}
+
+__device__ inline unsigned long long arrivals(const unsigned long long* counter) {
+    return *static_cast<const volatile unsigned long long*>(counter);
+}
+__device__ inline double from_other_block(const double* p) { return __ldcg(p); }
+__device__ inline void idle() {}
+
+}  // namespace tightdp::cuda
+
+#endif
