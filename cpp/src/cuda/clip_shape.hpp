@@ -27,7 +27,7 @@ inline constexpr int kWarp = 32;
 
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 32;   // each warp takes the norms of four or more
+    static constexpr int kMostRows = 64;   // short rows need many to be worth a group's four barriers
     static constexpr int kLeastRows = 8;   // fewer leave warps without a row
     static constexpr long kPiece = 1024;   // columns a team squares at a time
     static constexpr long kShort = 256;    // columns up to which eight lanes take a row's norm instead of 32
@@ -141,7 +141,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, long size, cons
     if (held.rows >= HeldShape::kLeastRows) {
         held.blocks = std::min(machine.processors * std::max(1L, static_cast<long>(resident(held))),
                                ceiling(clip.rows, held.rows));
-        // Else most of the device would have nothing to do, and the sums would be as long as the rows.
+        // Else much of the device would have nothing to do.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;

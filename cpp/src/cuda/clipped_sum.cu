@@ -41,18 +41,22 @@ __global__ void table_kernel(TablePiece piece, int count, DeviceSegment* table) 
     if (static_cast<int>(threadIdx.x) < count) table[threadIdx.x] = piece.entries[threadIdx.x];
 }
 
-// sums[column] = the blocks' partial sums: 32 columns a block, every eighth part a warp, the warps in order.
-__global__ void __launch_bounds__(kThreads)
+// sums[column] = the blocks' partial sums: 32 columns a block, every 32nd part a warp, the warps in order.
+constexpr int kAddThreads = 1024;
+__global__ void __launch_bounds__(kAddThreads)
     add_partial_kernel(const double* partial, long parts, long columns, double* sums) {
-    __shared__ double by_warp[kBlockWarps][32];
-    const long lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = blockIdx.x * 32L + lane;
+    constexpr int warps = kAddThreads / kWarp;
+    __shared__ double by_warp[warps][kWarp];
+    const long lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, c = blockIdx.x * 32L + lane;
     double sum = 0;
-    if (c < columns)
-        for (long i = warp; i < parts; i += kBlockWarps) sum += partial[i * columns + c];
+    if (c < columns) {
+#pragma unroll 8
+        for (long i = warp; i < parts; i += warps) sum += partial[i * columns + c];
+    }
     by_warp[warp][lane] = sum;
     __syncthreads();
     if (warp > 0 || c >= columns) return;
-    for (int w = 1; w < kBlockWarps; ++w) sum += by_warp[w][lane];
+    for (int w = 1; w < warps; ++w) sum += by_warp[w][lane];
     sums[c] = sum;
 }
 
@@ -174,7 +178,7 @@ class Launch {
 
     void finish_partial(const Scratch& partial, long parts) {
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
-        add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, 32)), kThreads, 0, stream_>>>(
+        add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, kWarp)), kAddThreads, 0, stream_>>>(
             partial.as<double>(), parts, clip_.columns, sums.as<double>());
         check(cudaGetLastError(), "the launch of the partial sums");
         finish(sums.as<double>());

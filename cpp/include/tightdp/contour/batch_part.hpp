@@ -119,6 +119,11 @@ class BatchPart {
         team_.sync();
         for (long base = 0; base < steps; base += static_cast<long>(team_.size()) * kBatchRow) {
             const long m0 = base + team_.lane() + 1;
+            // Rounds that some lane has an abscissa for: the same for all lanes.
+            const long left = steps - base;
+            const int rounds = left < static_cast<long>(team_.size()) * kBatchRow
+                                   ? static_cast<int>((left + team_.size() - 1) / team_.size())
+                                   : kBatchRow;
             const double s0 = static_cast<double>(m0) * step;
             double sum_re[kBatchRow] = {}, sum_im[kBatchRow] = {};
             for (long i = 0; i < n; ++i) {
@@ -126,6 +131,7 @@ class BatchPart {
                 double f_re, f_im;
                 turn_minus_one(s0 * (sign * y[i]), f_re, f_im);
                 for (int j = 0; j < kBatchRow; ++j) {
+                    if (j == rounds) break;
                     sum_re[j] += weight * f_re;
                     sum_im[j] += weight * f_im;
                     // f <- f + g (1 + f): the rounding is relative to |f|, not to 1.
