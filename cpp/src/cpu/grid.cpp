@@ -32,8 +32,6 @@ constexpr int kHalvings = 24;
 constexpr double kNothing = -700;
 // A delta of this or more is first compared with that of epsilon = 0.
 constexpr double kLarge = 0.02;
-// Each coarsening may multiply a 2-norm by sqrt 2, so that before so many the 1-norm is the better measure of an error.
-constexpr std::size_t kManyLevels = 4;
 // Indices of lattice points are exact as doubles, and so are their sums.
 constexpr double kMostIndex = 0x1p50;
 
@@ -119,6 +117,7 @@ Composed failed(Composed out, const Level& level) {
 Composed run(const std::vector<Part>& parts, const Plan& plan) {
     Composed out;
     double remaining = std::pow(4.0, static_cast<double>(plan.levels.size()) - 1);
+    const double last_norm = kernel_norm(plan.tilt, plan.levels.back().h, static_cast<double>(plan.levels.back().n));
     for (std::size_t l = 0; l < plan.levels.size(); ++l, remaining /= 4) {
         const Level& level = plan.levels[l];
         if (!level.possible) return failed(out, level);
@@ -129,9 +128,10 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             const Lattice lattice{out.anchor, level.h, plan.tilt};
             // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
             const double lean = std::exp(plan.tilt * level.h);
-            const bool many = plan.levels.size() - l > kManyLevels;
             const auto coarse = [&](Inexact& fine, bool high) {
-                if (many) {
+                // Each coarsening may multiply a 2-norm by sqrt 2: before many, the 1-norm is the better measure.
+                const double one = std::sqrt(fine.span) * std::exp(log_kernel(plan.tilt));
+                if (one < std::exp2(0.5 * static_cast<double>(plan.levels.size() - l)) * last_norm) {
                     fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);
                     fine.error2 = 0;
                 }

@@ -62,6 +62,20 @@ Circle wind(const Weights& weights, double scale, std::size_t n) {
     return c;
 }
 
+// |z^{k-1}|_2 / sqrt n over all frequencies, for the true or the computed spectrum z, whichever is larger at each.
+double spread_of_power(const RealFft& plan, const double* spectrum, double power) {
+    const double kappa = plan.rounding_bound(), exponent = 2 * (power - 1);
+    const auto term = [&](double re, double im) { return std::pow(std::sqrt(re * re + im * im) + kappa, exponent); };
+    double total = term(spectrum[0], 0) + term(spectrum[1], 0);
+    for (std::size_t m = plan.size(); m >= 4; m /= 2) {
+        double sum = 0;  // one of each conjugate pair
+        for (std::size_t i = m / 2; i < 3 * m / 4; ++i) sum += term(spectrum[i], spectrum[i + m / 4]);
+        total += 2 * sum;
+    }
+    const auto n = static_cast<double>(plan.size());
+    return std::sqrt(total / n) * (1 + u * n + 8 * u * power);
+}
+
 double sum_of(const std::vector<double>& w) {
     double blocks = 0;
     for (std::size_t from = 0; from < w.size(); from += 256) {
@@ -102,11 +116,14 @@ Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::si
         const double e2 = f.law->error2 * scale * (1 + 8 * u) * std::sqrt(folds);
         growth += f.power * (e1 + root_n * e2);
         out.error1 += f.power * e1;
-        out.error2 += f.power * (e2 + kappa * circle.norm2);
         relative += RealFft::power_bound(static_cast<std::uint64_t>(f.power)) + 4 * u;
 
         AlignedArray& spectrum = circle.x;
         plan->forward(spectrum.data(), spectrum.data());
+        // What the transform errs goes through the k - 1 other factors (docs/theory/fft.md, Corollary).
+        double passed = circle.norm2;
+        if (f.power > 1) passed = std::min(passed, spread_of_power(*plan, spectrum.data(), f.power));
+        out.error2 += f.power * (e2 + kappa * passed);
         if (f.power > 1) plan->power(spectrum.data(), static_cast<std::uint64_t>(f.power), spectrum.data());
         if (!product.size())
             product = std::move(spectrum);

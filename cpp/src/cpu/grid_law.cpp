@@ -104,8 +104,14 @@ Sketch sketch_of(const Law& law) {
             for (std::size_t i = 0; i < count; ++i) {
                 const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
                 if (!(log_mass > kLeastLog)) continue;
+                // Two halves about the mean loss, with the variance of an even density: what a lump is off by adds up
+                // over the steps. The mean follows from that of e^{-y}, by comparison with an even density.
                 const double w = edges[from + i + 1] - edges[from + i];
-                lumps.push_back({edges[from + i] + std::min(w, std::log1p(block.t[i] / block.s[i])), log_mass});
+                const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);
+                const double mean = std::clamp(0.5 * w + skew, 0.0, w);
+                const double apart = std::min({mean, w - mean, w / std::sqrt(12.0)});
+                for (const double offset : {mean - apart, mean + apart})
+                    lumps.push_back({edges[from + i] + offset, log_mass - std::log(2.0)});
             }
         }
     }

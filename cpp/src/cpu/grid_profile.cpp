@@ -10,14 +10,14 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 
-// |e^{-tilt t} (1 - e^{-t})|_2 over t = h, 2h, ...: unimodal, so the sum is at most integral / h + maximum.
+}  // namespace
+
+// Unimodal, so the sum is at most integral / h + maximum.
 double kernel_norm(double tilt, double h, double points) {
     const double peak = std::exp(2 * log_kernel(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
     return std::sqrt(std::min(sum, points * peak)) * (1 + 1e-9);
 }
-
-}  // namespace
 
 Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, double spacing, double tilted)
     : anchor(anchor_at), h(spacing), tilt(tilted), log_scale(law.w.log_scale), first(law.w.first),

@@ -18,6 +18,9 @@ struct Outside {
     double last = HUGE_VAL;                           // index of the largest loss
 };
 
+// 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over so many points t = h, 2h, ..., rounded up.
+double kernel_norm(double tilt, double h, double points);
+
 // Curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity is value[j] up to a
 // relative error, an absolute one, and what Outside says.
 struct Profile {
