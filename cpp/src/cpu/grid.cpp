@@ -97,12 +97,6 @@ double outside_mass(const Outside& o, const Inexact& law, const Level& level, bo
     return upper ? right : right + left;
 }
 
-double last_of(const Weights& weights) {
-    std::size_t i = weights.w.size();
-    while (i > 1 && weights.w[i - 1] == 0) --i;
-    return static_cast<double>(weights.first) + static_cast<double>(i - 1);
-}
-
 // Curves that bound nothing.
 Composed failed(Composed out, const Level& level) {
     out.upper = out.lower = Inexact{};
@@ -156,7 +150,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             discretise(*part.law, lattice, plan.scales[j], first, cells, d);
             upper[j].w = std::move(d.upper);
             lower[j].w = std::move(d.lower);
-            for (Inexact* side : {&upper[j], &lower[j]}) side->last = last_of(side->w);
+            for (Inexact* side : {&upper[j], &lower[j]}) side->last = d.last;
             uppers.push_back({&upper[j], count});
             lowers.push_back({&lower[j], count});
             out.anchor += count * lattice.anchor;
@@ -184,6 +178,13 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
 }
 
 bool nothing_finite(const std::vector<Part>& parts) {
+    for (const Part& part : parts)
+        if (!part.law->density && part.law->atoms.empty()) return true;
+    return false;
+}
+
+// Whether some law is so extreme that no estimates, and so no plan, can be made of it.
+bool no_sketch(const std::vector<Part>& parts) {
     for (const Part& part : parts)
         if (part.law->sketch().size == 0) return true;
     return false;
@@ -237,6 +238,8 @@ struct Curves {
         a.rounding = (upper.absolute + lower.absolute) * unit + (upper.relative + lower.relative + 2 * slack * slope_) * delta;
         a.wrapping = upper.wrapping(epsilon, true) + lower.wrapping(epsilon, false);
         a.truncation = infinity_upper - infinity_lower;
+        for (double* term : {&a.rounding, &a.wrapping})
+            if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
         a.points = points;
         a.levels = levels;
         a.work = work;
@@ -393,7 +396,8 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
 }  // namespace
 
 Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
-    if (nothing_finite(parts)) return {HUGE_VAL, HUGE_VAL};
+    if (nothing_finite(parts)) return {infinity_of(parts).lower > delta ? HUGE_VAL : 0, HUGE_VAL};
+    if (no_sketch(parts)) return {0, HUGE_VAL};
     // A large delta is often that of epsilon = 0 already, where ln delta says little.
     if (delta > kLarge && grid::delta(parts, 0, kRough, most_points).upper <= delta) return {0, 0};
     double log_finite = 0;
@@ -433,7 +437,8 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
 }
 
 Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
-    if (nothing_finite(parts)) return {1, 1};
+    const double least = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+    if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
     if (epsilon >= top_of(parts)) {
         const Infinity mass = infinity_of(parts);
         return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), mass.upper};

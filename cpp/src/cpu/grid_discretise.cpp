@@ -53,6 +53,8 @@ class Builder {
         if (law.density) {
             add_density(*law.density, lattice, log_scale, first, cells_, slack_);
             add_tails();
+            const double end = (law.density->top() + slack_ - lattice.anchor) / lattice.h - static_cast<double>(first);
+            reaches(std::ceil(end + 1e-6));
         }
         for (const Atom& atom : law.atoms) add(atom);
     }
@@ -60,6 +62,7 @@ class Builder {
     void finish(Discretised& out) const {
         out.slack = slack_;
         out.infinity_upper = std::min(1.0, (law_.infinity * (1 + law_.mass_rel) + beyond_) * (1 + 8 * u));
+        out.last = static_cast<double>(first_) + last_point_;
         out.infinity_lower = law_.infinity * std::max(0.0, 1 - law_.mass_rel) * (1 - 8 * u);
         out.lower = {first_, optimistic(cells_, lattice_, slack_), log_scale_};
         out.upper = {first_, pessimistic(cells_, lattice_, slack_), log_scale_};
@@ -98,6 +101,11 @@ class Builder {
                    std::exp(stays.log) * 4 * slack_;
     }
 
+    // Weights too small for a double are zero and count all the same.
+    void reaches(double point) {
+        last_point_ = std::max(last_point_, std::min(point, static_cast<double>(cells_.mass.size())));
+    }
+
     static double finite(double x) { return std::isfinite(x) ? x : 0; }
 
     void add(const Atom& atom) {
@@ -112,6 +120,7 @@ class Builder {
             const double at = x(i);
             if (std::abs(y - at) <= snap_) {
                 slack_ = std::max(slack_, std::abs(y - at) + law_.loss_slack + 4 * u * std::abs(y));
+                reaches(nearest);
                 cells_.point[i] += tilted(atom.log_mass, at, lattice_, log_scale_);
                 cells_.point_error[i] = std::max(cells_.point_error[i], error_at(at)) + 2 * u;
                 return;
@@ -120,12 +129,14 @@ class Builder {
         if (r < 0) {
             before_ += tilted(atom.log_mass, x(0), lattice_, log_scale_) * (1 + error_at(x(0)));
         } else if (r >= last) {
+            reaches(last);
             const double right = x(cells_.mass.size()), share = -std::expm1(right - y);
             last_ += (1 - share) * tilted(atom.log_mass, right, lattice_, log_scale_) * (1 + error_at(right));
             beyond_ += (share + 4 * slack_ + 4 * u) * std::exp(atom.log_mass) *
                        (1 + atom.rel + (8 + 2 * std::abs(atom.log_mass)) * u);
         } else {
             const auto i = static_cast<std::size_t>(r);
+            reaches(static_cast<double>(i + 1));
             const double mass = tilted(atom.log_mass, x(i), lattice_, log_scale_);
             cells_.mass[i] += mass;
             cells_.spread[i] += mass * std::min(-std::expm1(x(i) - y), -std::expm1(-lattice_.h));
@@ -141,6 +152,7 @@ class Builder {
     Cells cells_;
     double slack_ = 0, snap_ = 0;
     double before_ = 0, last_ = 0;  // upper weights of the first and last point from outside
+    double last_point_ = 0;
     double beyond_ = 0;             // upper mass at infinity from the right of the lattice
 };
 

@@ -108,7 +108,7 @@ Sketch sketch_of(const Law& law) {
                 // over the steps. The mean follows from that of e^{-y}, by comparison with an even density.
                 const double w = edges[from + i + 1] - edges[from + i];
                 const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);
-                const double mean = std::clamp(0.5 * w + skew, 0.0, w);
+                const double mean = std::isfinite(skew) ? std::clamp(0.5 * w + skew, 0.0, w) : 0.5 * w;
                 const double apart = std::min({mean, w - mean, w / std::sqrt(12.0)});
                 for (const double offset : {mean - apart, mean + apart})
                     lumps.push_back({edges[from + i] + offset, log_mass - std::log(2.0)});
