@@ -12,6 +12,7 @@ from .exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_rele
 from .ghost import ghost_clipped_sum, ghost_norms
 from .gradients import add_noise, clip_and_noise, clipped_sum
 from .headers import get_cmake_dir, get_include
+from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
     ApproximateDP,
@@ -49,6 +50,7 @@ __all__ = [
     "Philox",
     "PoissonSampled",
     "PrivacyFilter",
+    "PrivacyLoss",
     "PureDP",
     "RandomAllocation",
     "RandomSource",

@@ -41,12 +41,15 @@ struct Composed {
     double anchor = 0, slack = 0;  // sums over all steps
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
     double h = 0;
+    double terms = 0;  // of those sums
+    double work = 0;   // points and evaluations, of all levels
 
     // P-mass at infinity.
     double infinity(bool high) const {
+        const double rel = (16 + 4 * terms) * u;
         const double log = high ? log_finite_upper : log_finite_lower;
         const double mass = -std::expm1(log);
-        return high ? std::min(1.0, mass * (1 + 16 * u)) : mass * (1 - 16 * u);
+        return high ? std::min(1.0, mass * (1 + rel)) : mass * (1 - rel);
     }
 };
 
@@ -65,7 +68,9 @@ bool place(const Range& range, const Lattice& lattice, std::size_t most, std::in
 Outside outside(const std::vector<Factor>& factors, const Level& level, double tilt) {
     Outside out;
     out.last = 0;
-    for (const Factor& f : factors) out.last += f.power * f.law->last;
+    double reach = 0;
+    for (const Factor& f : factors) out.last += f.power * f.law->last, reach += std::abs(f.power * f.law->last);
+    if (!(reach < kMostIndex)) out.last = HUGE_VAL;  // as good as unknown
     const Extent e = extent(factors);
     const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
     const Window& w = level.window;
@@ -90,11 +95,12 @@ Outside outside(const std::vector<Factor>& factors, const Level& level, double t
 }
 
 // Tilted mass that is missing from the window, and mass that is in it though it belongs elsewhere, in units of the law.
-double outside_mass(const Outside& o, const Inexact& law, const Level& level, bool upper) {
+double outside_mass(const Outside& o, const Inexact& law, const Level& level) {
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
-    const double right = std::exp(o.log_right - o.further_right * to - law.w.log_scale + law.log_error + 1e-9);
-    const double left = std::exp(o.log_left - o.further_left * from - law.w.log_scale + law.log_error + 1e-9);
-    return upper ? right : right + left;
+    const double error = law.log_error + 4 * u * std::abs(law.w.log_scale);
+    const double right = std::exp(up(o.log_right, -o.further_right * to) - law.w.log_scale + error);
+    const double left = std::exp(up(o.log_left, -o.further_left * from) - law.w.log_scale + error);
+    return right + left;
 }
 
 // Curves that bound nothing.
@@ -148,6 +154,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             std::size_t cells;
             if (!place(plan.ranges[j], lattice, plan.most_cells, first, cells)) return failed(out, level);
             discretise(*part.law, lattice, plan.scales[j], first, cells, d);
+            out.work += 0.5 * d.work;
             upper[j].w = std::move(d.upper);
             lower[j].w = std::move(d.lower);
             for (Inexact* side : {&upper[j], &lower[j]}) side->last = d.last;
@@ -155,10 +162,12 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             lowers.push_back({&lower[j], count});
             out.anchor += count * lattice.anchor;
             const double steps = count * remaining;
-            out.slack += steps * (d.slack + 4 * u * std::abs(lattice.anchor));
+            out.slack += steps * (d.slack + 4 * u * std::abs(lattice.anchor)) + 2 * u * remaining * std::abs(out.anchor);
+            out.terms += 1;
             out.log_finite_upper += steps * log_without(d.infinity_upper);
             out.log_finite_lower += steps * log_without(d.infinity_lower);
         }
+        out.work += static_cast<double>(level.n);
         out.upper = convolve(uppers, level.first, level.n);
         out.lower = convolve(lowers, level.first, level.n);
         out.h = level.h;
@@ -168,8 +177,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         if (l + 1 < plan.levels.size()) {
             trim(out.upper);
             trim(out.lower);
-            out.upper.error1 += outside_mass(above, out.upper, level, true);
-            out.lower.error1 += outside_mass(below, out.lower, level, false);
+            out.upper.error1 += outside_mass(above, out.upper, level);
+            out.lower.error1 += outside_mass(below, out.lower, level);
         }
         out.outside_upper = above;
         out.outside_lower = below;
@@ -200,8 +209,8 @@ struct Curves {
 
     Curves(const Composed& c, const Plan& plan)
         : upper(c.upper, c.outside_upper, c.anchor, c.h, plan.tilt),
-          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt), slack(c.slack), infinity_upper(c.infinity(true)),
-          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())), work(plan.work()) {}
+          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt), slack(c.slack * (1 + 0x1p-30)), infinity_upper(c.infinity(true)),
+          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())), work(c.work) {}
 
     void epsilon(double delta, Answer& a) const {
         const double least = delta - infinity_upper, most = delta - infinity_lower;
@@ -340,10 +349,10 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
             mass += d.lower.w[i];
             half += d.lower.w[i] * std::exp(-0.5 * lattice.h * static_cast<double>(i));
         }
-        mass *= 1 - 2048 * u;
+        mass *= 1 - 4096 * u;
         if (!(mass > 0)) return 0;
         log_mass += part.count * std::log(mass);
-        log_half += part.count * (std::log(half * (1 + 2048 * u)) - 0.5 * from);
+        log_half += part.count * (std::log(half * (1 + 4096 * u) + 1e-290) - 0.5 * from);
         size += part.count * (std::abs(std::log(mass)) + std::abs(std::log(half)) + std::abs(from));
     }
     const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
@@ -354,6 +363,7 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon) {
     constexpr double kCells = 4096;
     double log = log_kernel(tilt) - tilt * epsilon, size = std::abs(tilt * epsilon) + 1;
+    double log_finite = 0;
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Part& part = parts[j];
         const Sketch& sketch = part.law->sketch();
@@ -370,9 +380,11 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
         for (const double w : d.upper.w) sum += w;
         const double shift = tilt * lattice.anchor;
         log += part.count * (std::log(sum * (1 + 0x1p-38) + 0x1p-960) + scale + shift + tilt * d.slack);
+        log_finite += part.count * log_without(d.infinity_upper);
         size += part.count * (std::abs(std::log(sum)) + std::abs(scale) + std::abs(shift));
     }
-    const double bound = std::exp(log + 16 * u * size) + infinity_of(parts).upper;
+    const double more = 16 * u * static_cast<double>(parts.size() + 1);
+    const double bound = std::exp(log + more * size) - std::expm1(log_finite * (1 + more)) * (1 + more);
     return bound <= 1 ? bound : 1;  // also if it is no number
 }
 
@@ -383,7 +395,7 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
         const double middle = i == 0 && a.lower == 0 ? 0 : a.lower + 0.5 * (a.upper - a.lower);
         const Answer here = grid::delta(parts, middle, kRough, most_points);
         work += here.work;
-        if (here.lower >= delta)
+        if (here.lower > delta)
             a.lower = std::max(a.lower, middle);
         else if (here.upper <= delta)
             a.upper = middle;

@@ -15,7 +15,7 @@ struct Answer {
     double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;
     std::size_t points = 0;  // of the largest level
     int levels = 0;
-    double work = 0;  // points of all levels
+    double work = 0;  // points and evaluations of densities, of all levels
 };
 
 // Bounds on inf{epsilon >= 0 : delta(epsilon) <= delta}; parts not empty, 0 < delta < 1, counts up to 2^53. The relative

@@ -12,28 +12,6 @@ namespace {
 constexpr double u = kUnitRoundoff;
 // e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
 constexpr double kUnseen = 1e-300;
-constexpr std::size_t kBlock = 64;
-
-// ln sum w_i e^{further h (i - first)}, rounded up.
-double log_moment(const Weights& weights, double further, double h) {
-    // Blocks by Horner's rule, short enough for their powers of the ratio to be doubles.
-    const std::size_t block = std::abs(further) * h < 5 ? kBlock : 1;
-    const double ratio = std::exp(std::clamp(further * h, -700.0, 700.0));
-    double log_sum = -HUGE_VAL;
-    for (std::size_t from = 0; from < weights.w.size(); from += block) {
-        const std::size_t to = std::min(from + block, weights.w.size());
-        double sum = 0;
-        for (std::size_t i = to; i-- > from;) sum = sum * ratio + weights.w[i];
-        if (!(sum > 0)) continue;
-        const double term = std::log(sum) + further * h * static_cast<double>(from);
-        const double top = std::max(log_sum, term);
-        log_sum = top + std::log1p(std::exp(std::min(log_sum, term) - top));
-    }
-    // Horner's 64 steps, the ratio to the 64th power, and one addition a block.
-    const double blocks = static_cast<double>(weights.w.size() / block + 1);
-    const double size = std::abs(further) * h * static_cast<double>(weights.w.size());
-    return log_sum + (300 + 130 * std::abs(further) * h + 4 * blocks + 4 * size + 4 * std::abs(log_sum)) * u;
-}
 
 struct Circle {
     AlignedArray x;
@@ -107,12 +85,13 @@ Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::si
         const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
         Circle circle = wind(w, scale, n);
         out.w.log_scale += f.power * (w.log_scale - std::log(scale));
-        out.log_error += f.power * (f.law->log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale))));
+        out.log_error += f.power * (f.law->log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)))) +
+                         2 * u * std::abs(out.w.log_scale);
         // Scaling and winding round each point; so does what was too small to be seen.
         const double span = std::max(f.law->span, static_cast<double>(w.w.size()));
         const double folds = std::ceil(span / static_cast<double>(n));
         const double e1 = f.law->error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
-                          kUnseen * static_cast<double>(w.w.size());
+                          kUnseen * scale * static_cast<double>(w.w.size());
         const double e2 = f.law->error2 * scale * (1 + 8 * u) * std::sqrt(folds);
         growth += f.power * (e1 + root_n * e2);
         out.error1 += f.power * e1;

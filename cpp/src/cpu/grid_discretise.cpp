@@ -11,7 +11,7 @@ namespace {
 constexpr double u = kUnitRoundoff;
 
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
-                 double& slack) {
+                 double& slack, double& work) {
     alignas(64) double x[CellBlock::kCells + 8], mass[CellBlock::kCells], spread[CellBlock::kCells],
         error[CellBlock::kCells];
     CellBlock block;
@@ -30,7 +30,8 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
         std::copy_n(error, count, cells.error.data() + from);
         std::copy_n(block.bend, count, cells.bend.data() + from);
     }
-    slack = std::max(slack, block.slack);
+    slack = worst(slack, block.slack);
+    work += block.work;
 }
 
 // A mass of logarithm `log_mass`, tilted at x.
@@ -51,7 +52,7 @@ class Builder {
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {
-            add_density(*law.density, lattice, log_scale, first, cells_, slack_);
+            add_density(*law.density, lattice, log_scale, first, cells_, slack_, work_);
             add_tails();
             const double end = (law.density->top() + slack_ - lattice.anchor) / lattice.h - static_cast<double>(first);
             reaches(std::ceil(end + 1e-6));
@@ -61,6 +62,7 @@ class Builder {
 
     void finish(Discretised& out) const {
         out.slack = slack_;
+        out.work = work_ + static_cast<double>(cells_.mass.size());
         out.infinity_upper = std::min(1.0, (law_.infinity * (1 + law_.mass_rel) + beyond_) * (1 + 8 * u));
         out.last = static_cast<double>(first_) + last_point_;
         out.infinity_lower = law_.infinity * std::max(0.0, 1 - law_.mass_rel) * (1 - 8 * u);
@@ -68,9 +70,29 @@ class Builder {
         out.upper = {first_, pessimistic(cells_, lattice_, slack_), log_scale_};
         out.upper.w.front() += before_ * (1 + 8 * u);
         out.upper.w.back() += last_ * (1 + 8 * u);
+        if (!plausible(out)) out.slack = HUGE_VAL;
     }
 
   private:
+    // Independently of how the masses were found: what moved up has all of P's mass and no more than Q's, what moved
+    // down no more than P's, up to what a user may be off by and the rounding of this sum (masses were rounded outward,
+    // so that they may miss the total on one side alone). False would be a mistake; then nothing is claimed.
+    bool plausible(const Discretised& out) const {
+        constexpr double kSum = 1e-12, kBothSides = 1e-6;
+        const double shift = lattice_.h * static_cast<double>(first_), size = static_cast<double>(cells_.mass.size()) + 1;
+        const auto total = [&](const Weights& w, double further) {
+            return log_moment(w, further, lattice_.h) + further * shift + log_scale_;
+        };
+        const double tilt = lattice_.tilt;
+        const double p_mass = total(out.upper, -tilt), q_mass = total(out.upper, -tilt - 1) - lattice_.anchor;
+        const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // of weights that underflow
+        const double rounding = 64 * u * (std::abs(tilt * shift) + std::abs(log_scale_) + std::abs(lattice_.anchor));
+        const double allowed = kSum + rounding + law_.total_rel;
+        const double all = std::exp(p_mass) + out.infinity_upper;
+        const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
+        return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) && total(out.lower, -tilt) <= allowed;
+    }
+
     double x(std::size_t i) const { return lattice_.at(first_ + static_cast<std::int64_t>(i)); }
 
     // Whether every point is a double: no anchor, and a spacing of few bits.
@@ -119,10 +141,10 @@ class Builder {
             const auto i = static_cast<std::size_t>(nearest);
             const double at = x(i);
             if (std::abs(y - at) <= snap_) {
-                slack_ = std::max(slack_, std::abs(y - at) + law_.loss_slack + 4 * u * std::abs(y));
+                slack_ = worst(slack_, std::abs(y - at) + law_.loss_slack + 4 * u * std::abs(y));
                 reaches(nearest);
                 cells_.point[i] += tilted(atom.log_mass, at, lattice_, log_scale_);
-                cells_.point_error[i] = std::max(cells_.point_error[i], error_at(at)) + 2 * u;
+                cells_.point_error[i] = worst(cells_.point_error[i], error_at(at)) + 2 * u;
                 return;
             }
         }
@@ -140,7 +162,7 @@ class Builder {
             const double mass = tilted(atom.log_mass, x(i), lattice_, log_scale_);
             cells_.mass[i] += mass;
             cells_.spread[i] += mass * std::min(-std::expm1(x(i) - y), -std::expm1(-lattice_.h));
-            cells_.error[i] = std::max(cells_.error[i], error_at(x(i))) + 4 * u;
+            cells_.error[i] = worst(cells_.error[i], error_at(x(i))) + 4 * u;
             cells_.bend[i] = HUGE_VAL;
         }
     }
@@ -150,7 +172,7 @@ class Builder {
     double log_scale_;
     std::int64_t first_;
     Cells cells_;
-    double slack_ = 0, snap_ = 0;
+    double slack_ = 0, snap_ = 0, work_ = 0;
     double before_ = 0, last_ = 0;  // upper weights of the first and last point from outside
     double last_point_ = 0;
     double beyond_ = 0;             // upper mass at infinity from the right of the lattice

@@ -62,8 +62,6 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         const double left = sketch.loss[0] - gap(0);
         const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
         cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right});
-        least_ += part.count * left;
-        most_ += part.count * right;
     }
 }
 
@@ -92,12 +90,25 @@ Cumulant Sketches::cumulant(double tilt, double share) const {
     Cumulant total;
     for (std::size_t j = 0; j < cuts_.size(); ++j) {
         const Cumulant one = cumulant(j, tilt);
-        const double count = cuts_[j].count * share;
+        const double count = std::floor(cuts_[j].count * share);
+        if (!(count > 0)) continue;
         total.value += count * one.value;
         total.mean += count * one.mean;
         total.variance += count * one.variance;
     }
     return total;
+}
+
+double Sketches::least(double share) const {
+    double sum = 0;
+    for (const Cut& cut : cuts_) sum += std::floor(cut.count * share) * cut.left;
+    return sum;
+}
+
+double Sketches::most(double share) const {
+    double sum = 0;
+    for (const Cut& cut : cuts_) sum += std::floor(cut.count * share) * cut.right;
+    return sum;
 }
 
 Range Sketches::range(std::size_t part, double tilt, double log_left) const {
@@ -149,8 +160,8 @@ Window window(const Sketches& sketches, double tilt, double log_tail, double sha
         const double left = (centre.value - sketches.cumulant(tilt - step, share).value - log_tail) / step;
         if (left > w.left) w.left = left, w.further_left = -step;
     }
-    w.right = std::min(w.right, share * sketches.most());
-    w.left = std::max(w.left, share * sketches.least());
+    w.right = std::min(w.right, sketches.most(share));
+    w.left = std::max(w.left, sketches.least(share));
     if (!(w.left <= w.right)) w.left = std::min(w.left, centre.mean), w.right = std::max(w.right, centre.mean);
     return w;
 }

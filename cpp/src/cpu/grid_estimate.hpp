@@ -23,14 +23,14 @@ class Sketches {
     Sketches(const std::vector<Part>& parts, double log_beyond);
 
     Cumulant cumulant(std::size_t part, double tilt) const;
-    // All parts together, each to `share` of its count.
+    // All parts together, each to `share` of its count, rounded down as the levels of a plan do.
     Cumulant cumulant(double tilt, double share = 1) const;
 
     // Left of the range e^{tilt left} P(Y < left) is below e^{-log_left} of the tilted mass.
     Range range(std::size_t part, double tilt, double log_left) const;
 
-    double least() const { return least_; }  // of the sum of losses
-    double most() const { return most_; }
+    double least(double share = 1) const;  // of the sum of losses
+    double most(double share = 1) const;
 
   private:
     struct Cut {
@@ -40,7 +40,6 @@ class Sketches {
         double left, right;  // where the sketch, uncut on the left, begins and ends
     };
     std::vector<Cut> cuts_;
-    double least_ = 0, most_ = 0;
 };
 
 // ln sup over y of e^{-tilt y} (1 - e^{-y})_+: delta(eps) <= M(tilt) e^{-tilt eps} times its exponential.

@@ -14,8 +14,8 @@ constexpr double kHalfLog2Pi = 0.91893853320467274178;
 constexpr double kInfinity = HUGE_VAL;
 // Nothing below e^-745 is a double: where sketches end.
 constexpr double kFar = 39;
-// Pieces of one cell: a tenth of a second.
-constexpr long kMostPieces = 1 << 20;
+// Pieces of one cell: some milliseconds.
+constexpr long kMostPieces = 1 << 17;
 
 // ln of P(Z < z).
 LogMass log_below(double z) {
@@ -43,7 +43,7 @@ class Gaussian final : public Density {
                 if (reach[i] > kGaussianReach5) wide(z[i], z[i + 1], i, out);
         // edges/mu, mu/2 and mu itself are each rounded; in the loss that is this much (dy = mu dz).
         const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
-        out.slack = std::max(out.slack, 6 * u * (largest + mu_ * mu_));
+        out.slack = worst(out.slack, 6 * u * (largest + mu_ * mu_));
     }
 
     Left left_of(double y) const override {
@@ -87,9 +87,10 @@ class Gaussian final : public Density {
             return;
         }
         const long pieces = std::max(1L, static_cast<long>(wanted));
+        out.work += static_cast<double>(pieces);
         const double step = (last - first) / pieces;
         const double scale = -0.5 * nearest(first - mu_, last - mu_);
-        double s = 0, t = 0, worst = 0;
+        double s = 0, t = 0, s_error = 0, t_error = 0;
         alignas(64) double z[64 + 8], ps[64], pt[64], pl[64], rel[64], bend[64], reach[64];
         for (long p = 0; p < pieces; p += 64) {
             const long here = std::min<long>(64, pieces - p);
@@ -97,15 +98,18 @@ class Gaussian final : public Density {
             TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu_, z, 64, ps, pt, pl, rel, bend, reach);
             for (long i = 0; i < here; ++i) {
                 const double w = mu_ * (z[i] - z0), e = std::exp(-w), weight = std::exp(pl[i] - scale);
-                s += weight * e * ps[i];
-                t += weight * (-std::expm1(-w) * (ps[i] + pt[i]) + e * pt[i]);
-                if (weight > 1e-20) worst = std::max(worst, rel[i] + 3 * u * w);
+                const double more_s = weight * e * ps[i];
+                const double more_t = weight * (-std::expm1(-w) * (ps[i] + pt[i]) + e * pt[i]);
+                s += more_s;
+                t += more_t;
+                s_error += more_s * (rel[i] + 3 * u * w);
+                t_error += more_t * (rel[i] + 3 * u * w);
             }
         }
         out.s[at] = s;
         out.t[at] = t;
         out.log_scale[at] = scale;
-        out.rel[at] = worst + (pieces + 64) * u;
+        out.rel[at] = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (pieces + 64) * u;
     }
 
     // Least square over an interval.

@@ -82,7 +82,8 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = load(z + i + 1) - left;
         // Bounds every derivative of the logarithm of the integrand that enters the quadrature error.
-        const Vec a = d * (abs(zeta) + mu + d + 3.2);
+        const Vec sum = d * (abs(zeta) + mu + d + 3.2);
+        const Vec a = select((Mask)(sum < 1e300), sum, splat(1e300));  // also if it is no number
         store(reach + i, a);
         widest = max(widest, a);
     }

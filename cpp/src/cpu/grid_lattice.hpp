@@ -27,6 +27,7 @@ struct Discretised {
     double slack = 0;      // ... once all losses are moved up, or down, by this
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
     double last = 0;  // index of the last point on which the upper law may have mass, however little
+    double work = 0;  // evaluations of densities
 };
 
 // Precondition: log_scale is about the cumulant of the law at the tilt, less tilt * anchor, so that the weights add up to about 1; the
@@ -37,6 +38,9 @@ void discretise(const Law& law, const Lattice& lattice, double log_scale, std::i
 // The same for weights that sit on the lattice of half the spacing, through the same anchor. The Weights keep their
 // log_scale. `upper` or else lower.
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
+
+// ln sum w_i e^{further h (i - first)}, rounded up.
+double log_moment(const Weights& weights, double further, double h);
 
 // Masses of cells and points on their way to weights; all tilted at the left end of the cell.
 struct Cells {

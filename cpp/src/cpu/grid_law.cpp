@@ -11,6 +11,10 @@ constexpr double u = kUnitRoundoff;
 constexpr double kInfinity = HUGE_VAL;
 // Lumps lighter than any double are of no use to an estimate.
 constexpr double kLeastLog = -744;
+// Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
+constexpr double kUserTotal = 1e-8;
+// Groups of atoms: enough for any estimate, few enough for some hundred cumulants in some milliseconds.
+constexpr std::size_t kMostLumps = 2048;
 
 // dP = kappa e^{y/2} dy on [low, high]: Laplace noise between its atoms, and the exponential mechanism
 // (grid.md, section 6.4). With m = 1 - e^{-w/2} a cell of width w has the masses 2 m (1 - m) and 2 m^2 times
@@ -28,7 +32,7 @@ class Exponential final : public Density {
             out.rel[i] = p.rel;
             out.bend[i] = p.bend;
         }
-        out.slack = std::max(out.slack, snap());
+        out.slack = worst(out.slack, snap());
     }
 
     Left left_of(double y) const override {
@@ -72,7 +76,7 @@ class Exponential final : public Density {
         if (!(w > 0)) return {0, 0, 0, 0, 0};
         const bool before = low_ - a > snap(), beyond = b - high_ > snap();
         const double m = -std::expm1(-0.5 * w);
-        double s = 2 * m * (1 - m), t = 2 * m * m;
+        double s = 2 * m * std::exp(-0.5 * w), t = 2 * m * m;
         if (before) {
             const double e = std::exp(a - left);
             t = -std::expm1(a - left) * 2 * m + e * t;
@@ -115,8 +119,23 @@ Sketch sketch_of(const Law& law) {
             }
         }
     }
-    for (const Atom& a : law.atoms)
-        if (a.log_mass > kLeastLog) lumps.push_back({a.loss, a.log_mass});
+    // Many atoms are seen in groups, each as its first and its last with the group's mass and mean.
+    const std::size_t group = law.atoms.size() / kMostLumps + 1;
+    for (std::size_t from = 0; from < law.atoms.size(); from += group) {
+        const std::size_t to = std::min(from + group, law.atoms.size());
+        const double left = law.atoms[from].loss, right = law.atoms[to - 1].loss;
+        double top = -kInfinity, mass = 0, sum = 0;
+        for (std::size_t i = from; i < to; ++i) top = std::max(top, law.atoms[i].log_mass);
+        if (!(top > kLeastLog)) continue;
+        for (std::size_t i = from; i < to; ++i) {
+            const double m = std::exp(law.atoms[i].log_mass - top);
+            mass += m;
+            sum += m * (law.atoms[i].loss - left);
+        }
+        const double share = right > left ? std::clamp(sum / (mass * (right - left)), 0.0, 1.0) : 1;
+        if (share < 1) lumps.push_back({left, top + std::log(mass * (1 - share))});
+        if (share > 0) lumps.push_back({right, top + std::log(mass * share)});
+    }
     std::sort(lumps.begin(), lumps.end(), [](const Lump& a, const Lump& b) { return a.loss < b.loss; });
     Sketch s;
     s.size = lumps.size();
@@ -174,6 +193,7 @@ LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, do
     law->infinity = infinity;
     law->minus_infinity = minus_infinity;
     law->mass_rel = mass_rel;
+    law->total_rel = kUserTotal;
     law->loss_slack = loss_slack;
     law->anchor = anchor;
     law->step = step;

@@ -22,7 +22,11 @@ struct CellBlock {
     static constexpr std::size_t kCells = 512;
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
     double slack = 0;
+    double work = 0;  // cells that took more than one evaluation count for so many
 };
+
+// The larger of two errors; what is no number is the largest.
+inline double worst(double a, double b) { return a >= b || a != a ? a : b; }
 
 // ln of a mass, and the relative error of the mass.
 struct LogMass {
@@ -75,6 +79,7 @@ struct Law {
     double infinity = 0;      // P-mass where Q vanishes
     double minus_infinity = 0;
     double mass_rel = 0;      // relative error of the two
+    double total_rel = 0;     // how far all masses together may be from 1, where a user gave them
     double loss_slack = 0;
     double anchor = 0;        // a loss that belongs on the lattice, as close to it as doubles are
     double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...

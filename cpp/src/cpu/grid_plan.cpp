@@ -8,6 +8,8 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
+// Work of all levels over the points that the largest may have.
+constexpr double kMostCost = 3;
 // Largest tilt times spacing where the lattice is the law's own, over ln count: then all steps at their largest loss
 // outweigh one that is not by e^3. More only magnifies roundings further left.
 constexpr double kMostLean = 3;
@@ -82,7 +84,7 @@ struct Shape {
     std::vector<double> spacing, width;
     std::vector<Window> windows;
     double cost = HUGE_VAL;
-    double most = 0;  // points of the largest level
+    double most = 0;  // points of the largest level, or what all levels count for
 };
 
 }  // namespace
@@ -121,7 +123,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     Plan plan;
     const double log_tail = aim.log_tail;
     plan.tilt = choose_tilt(sketches, aim, log_tail);
-    plan.most_cells = 8 * aim.most_points;
+    plan.most_cells = 2 * aim.most_points;
     // The lattice is that of one law; of the others not even atoms lie on it.
     const Law* law = leader(parts, sketches, plan.tilt);
     double rough = 0;
@@ -152,6 +154,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
         const double pieces = rough * first_share + 6.0 * levels + 3 * (levels > 0);
         Shape shape;
         shape.cost = 0;
+        double cells = 0;
         const double last = std::sqrt(unit / std::max(pieces, 1e-30));
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
@@ -165,7 +168,10 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             shape.windows.push_back(w);
             shape.most = std::max(shape.most, points);
             shape.cost += points * (1 + 0.5 * (l > 0));
+            for (const Range& range : plan.ranges) cells += (range.right - range.left) / h;
         }
+        shape.cost += 0.5 * cells;
+        shape.most = std::max(shape.most, shape.cost / kMostCost);
         if (shape.cost < 0.6 * best.cost || best.most > aim.most_points) {
             if (best.most <= aim.most_points || shape.most < best.most) best = std::move(shape);
         }
@@ -216,12 +222,6 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
 std::size_t Plan::points() const {
     std::size_t n = 0;
     for (const Level& level : levels) n = std::max(n, level.n);
-    return n;
-}
-
-double Plan::work() const {
-    double n = 0;
-    for (const Level& level : levels) n += static_cast<double>(level.n);
     return n;
 }
 

@@ -29,7 +29,6 @@ struct Plan {
     std::size_t most_cells = 0;  // of one part on one level
 
     std::size_t points() const;  // of the largest level
-    double work() const;         // points of all levels
 };
 
 // About where on the curve the answer is. The first guess comes from the saddle, the next from a rough answer.

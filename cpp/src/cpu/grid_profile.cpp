@@ -34,29 +34,35 @@ Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, do
     }
     absolute = (std::exp(log_kernel(tilt)) * law.error1 + kernel_norm(tilt, h, static_cast<double>(n)) * law.error2) *
                (1 + 1e-9);
-    relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + law.log_error * (1 + law.log_error) +
+    relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + std::expm1(law.log_error) * (1 + 4 * u) +
                8 * u * std::abs(log_scale);
 }
 
 double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
-    const double at = epsilon - anchor, slack = 1e-9;
-    if (upper) return std::exp(outside.log_right - (tilt + outside.further_right) * (from + length) + slack);
+    const double at = epsilon - anchor;
+    if (upper) return std::exp(up(outside.log_right, -(tilt + outside.further_right) * (from + length)));
     // The moment bounds P(x < from) if its exponent falls, else that is at most 1.
     const double exponent = tilt + outside.further_left;
-    const double left = (exponent < 0 ? std::min(0.0, outside.log_left - exponent * from) : 0) - tilt * length;
-    const double far = outside.log_far - (tilt + outside.further_far) * at - outside.further_far * length;
-    return (outside.log_left > -HUGE_VAL ? std::exp(left + slack) : 0) + std::exp(far + slack);
+    const double left = exponent < 0 ? std::min(0.0, up(outside.log_left, -exponent * from)) : 0;
+    const double far = up(outside.log_far, -(tilt + outside.further_far) * at);
+    return (outside.log_left > -HUGE_VAL ? std::exp(up(left, -tilt * length)) : 0) +
+           std::exp(up(far, -outside.further_far * length));
 }
 
 double Profile::bound(std::size_t j, bool upper) const {
     const double x = at(j), lean = tilt * (x - anchor);
     const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
-    const double unit = std::exp(log_scale - lean), lost = wrapping(x, upper);
+    const double lost = wrapping(x, upper);
+    // In logarithms: the unit may be beyond doubles where what it multiplies is not.
+    const auto absolute_of = [&](double v) { return v > 0 ? std::exp(std::log(v) + (log_scale - lean)) : 0; };
     if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // nothing is larger
-    if (upper) return ((value[j] + absolute) * unit + lost) * (1 + 2 * rel);
+    if (upper) {
+        const double v = value[j] + absolute;
+        return v >= 0 ? (absolute_of(v) + lost) * (1 + 2 * rel) : HUGE_VAL;
+    }
     const double v = value[j] * (1 - std::min(1.0, 2 * rel)) - absolute;
-    return v * unit * (v > 0 ? 1 - std::min(1.0, rel) : 1 + rel) - lost;
+    return v > 0 ? std::min(1.0, absolute_of(v)) * (1 - std::min(1.0, rel)) - lost : -1;
 }
 
 double Profile::bound_at(double epsilon, bool upper) const {
@@ -67,7 +73,9 @@ double Profile::bound_at(double epsilon, bool upper) const {
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;
     const double a = bound(j, upper), b = bound(j + 1, upper);
-    const double share = std::clamp(std::expm1(epsilon - at(j)) / std::expm1(at(j + 1) - at(j)), 0.0, 1.0);
+    // (e^d - 1) / (e^w - 1), for any width.
+    const double d = epsilon - at(j), w = at(j + 1) - at(j);
+    const double share = std::clamp(std::exp(d - w) * std::expm1(-d) / std::expm1(-w), 0.0, 1.0);
     const double mixed = a + (b - a) * share;
     return upper ? mixed + 8 * u * (std::abs(a) + std::abs(b)) : mixed - 8 * u * (std::abs(a) + std::abs(b));
 }
@@ -106,8 +114,12 @@ double Profile::invert(double target, bool upper) const {
         (above(mid) ? low : high) = mid;
     }
     const double a = bound(low, upper), b = bound(high, upper), width = at(high) - at(low);
-    const double share = std::clamp((a - target) / (a - b), 0.0, 1.0);
-    const double inside = std::log1p(share * std::expm1(width)), rounding_ = 8 * u * (std::abs(at(low)) + width);
+    const double at_chord = (a - target) / (a - b);  // no number where a is infinite
+    const double share = at_chord >= 0 && at_chord <= 1 ? at_chord : upper ? 1 : 0;
+    // ln(1 + share (e^width - 1)), for any width.
+    const double inside = width < 1 ? std::log1p(share * std::expm1(width))
+                                    : std::max(0.0, width + std::log(share + (1 - share) * std::exp(-width)));
+    const double rounding_ = 8 * u * (std::abs(at(low)) + width);
     return upper ? std::min(at(low) + inside * (1 + 8 * u) + rounding_, at(high) + rounding_)
                  : std::max(at(low) + inside * (1 - 8 * u) - rounding_, at(low) - rounding_);
 }

@@ -18,6 +18,11 @@ struct Outside {
     double last = HUGE_VAL;                           // index of the largest loss
 };
 
+// a + b, which nearly cancel, of two logarithms: rounded up. Also where one is -infinity.
+inline double up(double a, double b) {
+    return a == -HUGE_VAL ? a : a + b + 1e-9 + 8 * kUnitRoundoff * (std::abs(a) + std::abs(b));
+}
+
 // 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over so many points t = h, 2h, ..., rounded up.
 double kernel_norm(double tilt, double h, double points);
 

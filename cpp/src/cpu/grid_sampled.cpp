@@ -20,6 +20,19 @@ double log_add(double a, double b) {
     return top == -kInfinity ? top : top + std::log1p(std::exp(std::min(a, b) - top));
 }
 
+// The y of one edge x and e^y (sign = 1) or e^{-y} (sign = -1), to the last bit as cells() has it: what lies between two
+// versions of one edge would be lost.
+struct Edge {
+    double y, ratio;
+};
+
+Edge base_edge(double x, double q, double sign) {
+    alignas(64) double at[8], y[8], ratio[8], slack[8];
+    std::fill_n(at, 8, x);
+    TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q, sign, at, 8, y, ratio, slack);
+    return {y[0], ratio[0]};
+}
+
 // (1-q) Q + q P against Q. A loss y becomes x = log(1 - q + q e^y): dQ and t / q stay what they are.
 class Remove final : public Density {
   public:
@@ -47,7 +60,8 @@ class Remove final : public Density {
                 out.rel[i] = inner.rel[j] + (6 + 2 * std::abs(y[i])) * u;
                 out.bend[i] = inner.bend[j];
             }
-            out.slack = std::max(out.slack, inner.slack);
+            out.slack = worst(out.slack, inner.slack);
+            out.work += inner.work;
         }
         if (below > 0) {  // the cell that begins under log(1 - q) and ends at y[below]
             const Left left = base_->left_of(y[below]);
@@ -59,13 +73,13 @@ class Remove final : public Density {
             out.rel[first] = std::max(left.p.rel, left.q.rel) + 16 * u;
             out.bend[first] = kInfinity;
             // 1 - q - e^x is off by this much of Q, as if the edge were.
-            out.slack = std::max(out.slack, 4 * u);
+            out.slack = worst(out.slack, 4 * u);
         }
-        for (std::size_t i = first; i <= count; ++i) out.slack = std::max(out.slack, slack[i]);
+        for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, slack[i]);
     }
 
     Left left_of(double x) const override {
-        const double y = std::log1p(std::expm1(x) / q_);
+        const double y = base_edge(x, q_, 1).y;
         if (!(y > -kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Left left = base_->left_of(y);
         const double p = log_add(std::log1p(-q_) + left.q.log, std::log(q_) + left.p.log);
@@ -73,10 +87,10 @@ class Remove final : public Density {
     }
 
     Right right_of(double x) const override {
-        const double y = std::log1p(std::expm1(x) / q_);
+        const auto [y, ratio] = base_edge(x, q_, 1);
         if (!(y > -kInfinity)) return {{0, 0}, {0, 0}};
         const Right right = base_->right_of(y);
-        const double s = right.s.log + std::log(q_ + (1 - q_) * std::exp(-y)), t = right.t.log + std::log(q_);
+        const double s = right.s.log + std::log(q_ + (1 - q_) / ratio), t = right.t.log + std::log(q_);
         return {{s, right.s.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
@@ -120,45 +134,46 @@ class Add final : public Density {
             CellBlock inner;
             base_->cells(y, inside - 1, inner);
             for (std::size_t i = 0; i + 1 < inside; ++i) {
-                const double total = 1 - q_ + q_ * ratio[i];
-                out.t[i] = inner.t[i] * (q_ * ratio[i] / total);
-                out.s[i] = inner.s[i] + inner.t[i] * ((1 - q_) / total);
+                const double left = (1 - q_) / (1 - q_ + q_ * ratio[i]);
+                out.t[i] = inner.t[i] * kept(ratio[i]);
+                out.s[i] = inner.s[i] + inner.t[i] * left;
                 out.log_scale[i] = inner.log_scale[i];
                 out.rel[i] = inner.rel[i] + (8 + 2 * std::abs(y[i])) * u;
                 out.bend[i] = inner.bend[i] + 3 * (y[i + 1] - y[i]) + 3 * (x[i + 1] - x[i]);
             }
-            out.slack = std::max(out.slack, inner.slack);
+            out.slack = worst(out.slack, inner.slack);
+            out.work += inner.work;
         }
         if (inside > 0 && inside <= count) {  // the cell that ends beyond -log(1 - q)
             const std::size_t last = inside - 1;
             const Right right = base_->right_of(y[last]);
             const double scale = std::max({right.s.log, right.t.log, -1e300});
             const double s = std::exp(right.s.log - scale), t = std::exp(right.t.log - scale);
-            const double total = 1 - q_ + q_ * ratio[last];
-            out.t[last] = t * (q_ * ratio[last] / total);
-            out.s[last] = s + t * ((1 - q_) / total);
+            out.t[last] = t * kept(ratio[last]);
+            out.s[last] = s + t * ((1 - q_) / (1 - q_ + q_ * ratio[last]));
             out.log_scale[last] = scale;
             out.rel[last] = std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u;
             out.bend[last] = kInfinity;
         }
         for (std::size_t i = inside; i < count; ++i)
             out.s[i] = out.t[i] = out.log_scale[i] = out.rel[i] = out.bend[i] = 0;
-        for (std::size_t i = 0; i < std::min(inside, count + 1); ++i) out.slack = std::max(out.slack, slack[i]);
+        for (std::size_t i = 0; i < std::min(inside, count + 1); ++i) out.slack = worst(out.slack, slack[i]);
     }
 
     Left left_of(double x) const override {
-        const double y = -std::log1p(std::expm1(-x) / q_);
+        const double y = base_edge(x, q_, -1).y;
+        if (!(y < kInfinity)) return {{0, 0}, {0, 0}};  // all there is
         const Left left = base_->left_of(y);
         const double q = log_add(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
         return {left.p, {q, std::max(left.p.rel, left.q.rel) + rounding(q)}};
     }
 
     Right right_of(double x) const override {
-        const double v = std::expm1(-x) / q_;
-        if (!(v > -1)) return {{-kInfinity, 0}, {-kInfinity, 0}};
-        const Right right = base_->right_of(-std::log1p(v));
-        const double total = 1 + q_ * v, kept = q_ * (1 + v) / total;
-        const double t = right.t.log + std::log(kept), s = log_add(right.s.log, right.t.log + std::log1p(-kept));
+        const auto [y, ratio] = base_edge(x, q_, -1);
+        if (!(y < kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        const Right right = base_->right_of(y);
+        const double share = kept(ratio);
+        const double t = right.t.log + std::log(share), s = log_add(right.s.log, right.t.log + std::log1p(-share));
         return {{s, right.s.rel + right.t.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
@@ -175,6 +190,9 @@ class Add final : public Density {
     }
 
   private:
+    // q ratio / (1 - q + q ratio), for a ratio that may be beyond doubles.
+    double kept(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
+
     std::shared_ptr<const Density> base_;
     double q_;
 };
@@ -203,7 +221,8 @@ class Mirrored final : public Density {
                 out.rel[i] = inner.rel[j] + 4 * u + (out.t[i] > 0 ? lost / out.t[i] : 1) + 2 * u * std::abs(edges[i + 1]);
                 out.bend[i] = inner.bend[j] + 3 * w;
             }
-            out.slack = std::max(out.slack, inner.slack);
+            out.slack = worst(out.slack, inner.slack);
+            out.work += inner.work;
         }
         if (left == count) return;
         CellBlock inner;
@@ -215,7 +234,8 @@ class Mirrored final : public Density {
             out.rel[i] = inner.rel[i - left];
             out.bend[i] = inner.bend[i - left];
         }
-        out.slack = std::max(out.slack, inner.slack);
+        out.slack = worst(out.slack, inner.slack);
+        out.work += inner.work;
     }
 
     Left left_of(double y) const override {
@@ -246,7 +266,11 @@ class Mirrored final : public Density {
     std::shared_ptr<const Density> side_;
 };
 
-double sampled_loss(double y, double q) { return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y)); }
+// ln(1 - q + q e^y), to 16 u relatively or 4 u q |y|.
+double sampled_loss(double y, double q) {
+    if (q > 0.5 && y < -0.5) return std::log((1 - q) + q * std::exp(y));  // 1 - q is exact
+    return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y));
+}
 
 // One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
@@ -271,6 +295,7 @@ void fit_lattice(Law& law) {
 
 LawPtr poisson(const LawPtr& base, double q, bool add) {
     auto law = std::make_shared<Law>();
+    law->total_rel = base->total_rel;
     law->mass_rel = base->mass_rel + 4 * u;
     if (base->density) {
         if (add)
@@ -292,7 +317,7 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
         law->infinity = q * base->infinity;
     }
     // The map y -> x has slope at most 1; log1p and expm1 add their own roundings.
-    law->loss_slack = base->loss_slack + 8 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
+    law->loss_slack = base->loss_slack + 16 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
     fit_lattice(*law);
     return law;
 }
@@ -310,6 +335,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
             distance -= std::exp(a.log_mass) * std::expm1(-a.loss);
         }
     }
+    law->total_rel = base->total_rel;
     law->mass_rel = base->mass_rel + 4 * u;
     if (base->density) {
         const Density::Right half = base->density->right_of(0);
@@ -325,7 +351,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
     if (middle > 0) law->atoms.push_back({0, std::log(middle), error + 8 * u * std::abs(std::log(middle))});
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
-    law->loss_slack = base->loss_slack + 8 * u * largest_loss(law->atoms);
+    law->loss_slack = base->loss_slack + 16 * u * largest_loss(law->atoms);
     // Through zero always (Mirrored relies on it) and, if there is one more pair of atoms, through that.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
@@ -339,6 +365,7 @@ LawPtr reversed(const LawPtr& base) {
                               a->rel + 4 * u * (1 + std::abs(a->loss)) + base->loss_slack * (1 + base->loss_slack)});
     law->infinity = base->minus_infinity;
     law->minus_infinity = base->infinity;
+    law->total_rel = base->total_rel;
     law->mass_rel = base->mass_rel;
     law->loss_slack = base->loss_slack;
     law->anchor = -base->anchor;

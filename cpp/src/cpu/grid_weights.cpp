@@ -8,6 +8,8 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double u = kUnitRoundoff;
+// From this spacing on products with e^h may be beyond doubles.
+constexpr double kWide = 300;
 
 // Constants of one lattice. Quantities of a cell or point are kept tilted at its own (left) point, so what passes to
 // the next point is multiplied by `lean`.
@@ -103,7 +105,7 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
         const double needed = (g.left - drop[i] * (g.left / g.most - 1)) * k.lean;
         if (needed <= 0.5 * curve[i + 1])
             drop[i + 1] = std::max(drop[i + 1], needed);
-        else if (drop[i + 1] < needed)
+        else if (!(drop[i + 1] >= needed))  // also if it is no number
             drop[i] = std::max(drop[i], by_right(i));
     }
     for (double& d : drop) d *= 1 + k.tiny;
@@ -129,8 +131,23 @@ std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, doub
     return w;
 }
 
+namespace {
+
+// What is within a cell moved down to its left point, without regard to the mean: for cells wider than formulas reach.
+std::vector<double> moved_down(const Cells& cells) {
+    std::vector<double> w(cells.point.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+        w[i] = cells.point[i] * std::max(0.0, 1 - cells.point_error[i]) * (1 - 4 * u);
+        if (i < cells.mass.size()) w[i] += cells.mass[i] * std::max(0.0, 1 - cells.error[i]) * (1 - 4 * u);
+    }
+    return w;
+}
+
+}  // namespace
+
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
     const Steps k(lattice);
+    if (!(k.h < kWide)) return moved_down(cells);
     // Up to the last cell with mass and the last point with some: what lies beyond must stay exactly zero.
     std::size_t n = cells.mass.size();
     while (n > 1 && !(cells.mass[n - 1] > 0) && !(cells.point[n] > 0)) --n;
@@ -174,9 +191,33 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
     const double beyond_spread = std::max(0.0, drop[n - 1] - gaps[n - 1].right * (1 + k.tiny));
     w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u) -
            beyond_spread * k.lean / k.fall * (1 + k.tiny);
+    for (const double x : w)
+        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // beyond doubles: nothing is claimed
     make_convex(w, k);
     w.resize(cells.mass.size() + 1);
     return w;
+}
+
+double log_moment(const Weights& weights, double further, double h) {
+    // Blocks by Horner's rule, short enough for their powers of the ratio to be doubles.
+    constexpr std::size_t kBlock = 64;
+    const std::size_t block = std::abs(further) * h < 5 ? kBlock : 1;
+    const double ratio = std::exp(std::clamp(further * h, -700.0, 700.0));
+    double log_sum = -HUGE_VAL;
+    for (std::size_t from = 0; from < weights.w.size(); from += block) {
+        const std::size_t to = std::min(from + block, weights.w.size());
+        double sum = 0;
+        for (std::size_t i = to; i-- > from;) sum = sum * ratio + weights.w[i];
+        if (!(sum > 0)) continue;
+        const double term = std::log(sum) + further * h * static_cast<double>(from);
+        const double top = std::max(log_sum, term);
+        log_sum = top + std::log1p(std::exp(std::min(log_sum, term) - top));
+    }
+    if (!(log_sum > -HUGE_VAL)) return -HUGE_VAL;
+    // Horner's 64 steps, the ratio to the 64th power, and one addition a block.
+    const double blocks = static_cast<double>(weights.w.size() / block + 1);
+    const double size = std::abs(further) * h * static_cast<double>(weights.w.size());
+    return log_sum + (300 + 130 * std::abs(further) * h + 4 * blocks + 4 * size + 4 * std::abs(log_sum)) * u;
 }
 
 }  // namespace tightdp::grid

@@ -26,11 +26,14 @@ def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
                 f"neighbors must be 'replace' for {mechanism!r}: adding or removing a record changes the size of "
                 f"the data set that the sample is drawn from"
             )
-        if isinstance(mechanism, (m.PoissonSampled, m.RandomAllocation)) and neighbors == "replace":
+        if isinstance(mechanism, m.RandomAllocation) and neighbors == "replace":
             return (
                 f"neighbors must be 'add_or_remove', 'add' or 'remove' for {mechanism!r}: no dominating pair is proved "
-                f"here for replacing a record that is sampled independently"
+                f"here for replacing a record that is allocated"
             )
+        relation = getattr(getattr(mechanism, "mechanism", mechanism), "relation", "any")
+        if relation not in ("any", "replace" if neighbors == "replace" else "add_or_remove"):
+            return f"neighbors must be those of the given pair, {relation!r}, for {mechanism!r}"
     return None
 
 
@@ -55,7 +58,7 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
             return m.DiscreteLaplace(scale, 2 * sensitivity)
         case m.RandomizedResponse():
             return mechanism
-    return None
+    return mechanism if hasattr(mechanism, "relation") else None
 
 
 def translate(parts: Parts) -> Parts | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..attained import attained
 from ..outward import INF, expm1
-from . import allocation, closed_form, contour, fallback, gdp, prv, renyi
+from . import allocation, closed_form, contour, fallback, gdp, grid, prv, renyi
 from .base import Direction, Engine, Interval, Parts, Request
 
 ENGINES: dict[str, Engine] = {
@@ -21,6 +21,7 @@ ENGINES: dict[str, Engine] = {
         closed_form.ENGINE,
         contour.ENGINE,
         allocation.ENGINE,
+        grid.ENGINE,
         renyi.ENGINE,
         gdp.ENGINE,
         prv.ENGINE,
@@ -32,6 +33,7 @@ _AUTO: tuple[Engine, ...] = (
     closed_form.ENGINE,
     contour.ENGINE,
     allocation.ENGINE,
+    grid.ENGINE,
     renyi.ENGINE,
     fallback.ENGINE,
 )

@@ -17,8 +17,8 @@ from .base import DEFAULT, Direction, Interval, Parts, Request
 
 BYTES_PER_POINT = 256
 """Two sides of masses, weights, spectra and curves, and the transform's own tables."""
-MOST_POINTS = 1 << 21
-"""Half a second or so a run, of which there are at most six."""
+MOST_POINTS = 1 << 20
+"""Of the largest lattice. All lattices of all attempts together have about five times as many: half a second."""
 MOST_STEPS = float(2**53)
 
 _Laws = list[tuple[_core.GridLaw, float]]
