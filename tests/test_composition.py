@@ -120,7 +120,16 @@ def test_unsound_pairs_of_sampler_and_relation_are_refused_with_the_reason():
     with pytest.raises(ValueError, match=r"neighbors must be 'replace' for FixedSizeSampled.*size"):
         dp.FixedSizeSampled(G, 1, 10).epsilon(1e-5)
     with pytest.raises(ValueError, match=r"no dominating pair"):
-        S.epsilon(1e-5, neighbors="replace")
+        dp.RandomAllocation(G, 10, 1).epsilon(1e-5, neighbors="replace")
+    given = dp.PrivacyLoss.from_distributions([0.75, 0.25], [0.25, 0.75], relation="any")
+    with pytest.raises(ValueError, match=r"no dominating pair"):
+        dp.PoissonSampled(given, 0.1).epsilon(1e-5, neighbors="replace")
+
+
+def test_replacing_a_record_that_is_sampled_costs_more_than_removing_it_and_less_than_without_sampling():
+    found = S.epsilon(1e-5, neighbors="replace")
+    assert S.epsilon(1e-5).lower <= found.upper
+    assert found.upper < S.mechanism.epsilon(1e-5, neighbors="replace").lower
 
 
 def test_replacing_a_record_doubles_the_sensitivity():

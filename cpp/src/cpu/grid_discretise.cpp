@@ -87,7 +87,7 @@ class Builder {
         const double p_mass = total(out.upper, -tilt), q_mass = total(out.upper, -tilt - 1) - lattice_.anchor;
         const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // of weights that underflow
         const double rounding = 64 * u * (std::abs(tilt * shift) + std::abs(log_scale_) + std::abs(lattice_.anchor));
-        const double allowed = kSum + rounding + law_.total_rel;
+        const double allowed = kSum + size * u + rounding + law_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
         const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
         return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) && total(out.lower, -tilt) <= allowed;

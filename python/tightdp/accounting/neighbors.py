@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .. import _check
 from .. import mechanisms as m
+from ..losses import PrivacyLoss
 
 if TYPE_CHECKING:
     from .engines.base import Parts
@@ -30,6 +31,12 @@ def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
             return (
                 f"neighbors must be 'add_or_remove', 'add' or 'remove' for {mechanism!r}: no dominating pair is proved "
                 f"here for replacing a record that is allocated"
+            )
+        given = isinstance(getattr(mechanism, "mechanism", None), PrivacyLoss)
+        if neighbors == "replace" and isinstance(mechanism, m.PoissonSampled) and given:
+            return (
+                f"neighbors must be 'add_or_remove', 'add' or 'remove' for {mechanism!r}: no dominating pair is proved "
+                f"here for replacing a record of a user-defined loss that is sampled"
             )
         relation = getattr(getattr(mechanism, "mechanism", mechanism), "relation", "any")
         if relation not in ("any", "replace" if neighbors == "replace" else "add_or_remove"):
