@@ -66,6 +66,7 @@ void bind_grid(py::module_& m) {
         .def("replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
     m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
+    m.def("grid_crossings", &crossings);
     m.def("grid_epsilon",
           [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
               return ask(parts, delta, width, most_points, epsilon);

@@ -158,6 +158,7 @@ class GridLaw:
 
 _GridParts = list[tuple[GridLaw, float]]
 
+def grid_crossings() -> int: ...
 def grid_epsilon(
     parts: _GridParts, delta: float, width: float, most_points: int
 ) -> tuple[float, float, dict[str, float], int, int]: ...

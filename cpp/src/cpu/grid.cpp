@@ -1,6 +1,7 @@
 #include "grid.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cfloat>
 #include <cmath>
 
@@ -32,6 +33,9 @@ constexpr int kHalvings = 24;
 constexpr double kNothing = -700;
 // A delta of this or more is first compared with that of epsilon = 0.
 constexpr double kLarge = 0.02;
+// More than all probabilities too small for a double can add up to, 2^53 steps and 5e-324 each, and than the roundings of
+// such deltas: in every upper end that is not zero by support.
+constexpr double kLeast = 1e-307;
 // Indices of lattice points are exact as doubles, and so are their sums.
 constexpr double kMostIndex = 0x1p50;
 
@@ -83,6 +87,7 @@ Outside outside(const std::vector<Factor>& factors, const Level& level, double t
     }
     if (e.least < first) {
         // Where the support ends near the window the lattice may reach beyond it, by little mass: steeper tilts show it.
+        out.log_left = HUGE_VAL;  // unknown until a bound is found
         double best = HUGE_VAL, exponent = tilt + w.further_left;
         for (int i = 0; i < 5; ++i, exponent *= 4) {
             const double log = log_moment(factors, exponent - tilt, level.h), bound = log - exponent * first * level.h;
@@ -199,6 +204,17 @@ bool no_sketch(const std::vector<Part>& parts) {
     return false;
 }
 
+std::atomic<std::size_t> crossed{0};
+
+// A lower end above the upper one would be a mistake: it is counted, for the tests, and what either may be right about
+// is kept.
+void uncross(Answer& a) {
+    if (!(a.lower > a.upper)) return;
+    ++crossed;
+    std::swap(a.lower, a.upper);
+    a.rounding = HUGE_VAL;
+}
+
 // The two curves of one run.
 struct Curves {
     Profile upper, lower;
@@ -213,21 +229,22 @@ struct Curves {
           infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())), work(c.work) {}
 
     void epsilon(double delta, Answer& a) const {
-        const double least = delta - infinity_upper, most = delta - infinity_lower;
+        const double least = delta - infinity_upper - kLeast, most = delta - infinity_lower;
         double high = least > 0 ? upper.invert(least * (1 - 4 * u), true) + slack : HUGE_VAL;
         double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
         a.upper = high >= 0 || high < 0 ? std::max(0.0, high) : HUGE_VAL;  // also if it is no number
-        a.lower = low > 0 ? std::min(low, a.upper) : 0;
+        a.lower = low > 0 ? low : 0;
+        uncross(a);
     }
 
     void delta(double epsilon, Answer& a) const {
         const double shift = slack + 4 * u * std::abs(epsilon);
-        const double high = upper.bound_at(epsilon - shift, true) + infinity_upper;
+        const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double low = lower.bound_at(epsilon + shift, false) + infinity_lower;
         a.upper = high <= 1 ? high : 1;  // also if it is no number
         a.lower = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
         if (low > a.lower) a.lower = low;
-        a.lower = std::min(a.lower, a.upper);
+        uncross(a);
     }
 
     // -d ln delta / d epsilon between two points some steps apart.
@@ -274,6 +291,7 @@ Answer refine(Once once, double width, std::size_t most_points) {
         Answer a = once(next, informed);
         a.lower = std::max(a.lower, best.lower);
         a.upper = std::min(a.upper, best.upper);
+        uncross(a);
         best = a;
         const double had = got, size = std::min(a.upper, DBL_MAX);
         got = (a.upper - a.lower) / a.upper;
@@ -384,7 +402,7 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
         size += part.count * (std::abs(std::log(sum)) + std::abs(scale) + std::abs(shift));
     }
     const double more = 16 * u * static_cast<double>(parts.size() + 1);
-    const double bound = std::exp(log + more * size) - std::expm1(log_finite * (1 + more)) * (1 + more);
+    const double bound = std::exp(log + more * size) - std::expm1(log_finite * (1 + more)) * (1 + more) + kLeast;
     return bound <= 1 ? bound : 1;  // also if it is no number
 }
 
@@ -406,6 +424,8 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
 }
 
 }  // namespace
+
+std::size_t crossings() { return crossed; }
 
 Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
     if (nothing_finite(parts)) return {infinity_of(parts).lower > delta ? HUGE_VAL : 0, HUGE_VAL};
@@ -443,7 +463,8 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
     };
     Answer a = refine(once, width, most_points);
     // Beyond the largest sum of losses there is infinity alone.
-    if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, std::max(a.lower, top_of(parts)));
+    if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, top_of(parts));
+    uncross(a);
     if (a.upper - a.lower > kLost * a.upper) bisect(parts, delta, width, most_points, a);
     return a;
 }
@@ -491,8 +512,9 @@ Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::
         return a;
     };
     Answer a = refine(once, width, most_points);
-    if (a.upper - a.lower > width * a.upper) a.lower = std::max(a.lower, std::min(a.upper, nearly_one(parts, epsilon)));
-    a.lower = std::max(a.lower, std::min(a.upper, -std::expm1(epsilon) * (1 - 4 * u)));
+    if (a.upper - a.lower > width * a.upper) a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+    a.lower = std::max(a.lower, -std::expm1(epsilon) * (1 - 4 * u));
+    uncross(a);
     return a;
 }
 

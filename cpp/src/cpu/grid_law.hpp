@@ -41,13 +41,13 @@ class Density {
     // Precondition: edges[0] < ... < edges[count] finite, count <= CellBlock::kCells.
     virtual void cells(const double* edges, std::size_t count, CellBlock& out) const = 0;
 
-    // P- and Q-mass of (-inf, y), or upper bounds on both.
+    // P- and Q-mass of (-inf, y), or upper bounds on both with a relative error of 1.
     struct Left {
         LogMass p, q;
     };
     virtual Left left_of(double y) const = 0;
 
-    // Over [y, inf): integral e^{y - Y} dP and integral (1 - e^{y - Y}) dP, or upper bounds on both.
+    // Over [y, inf): integral e^{y - Y} dP and integral (1 - e^{y - Y}) dP, or upper bounds on both with a relative error of 1.
     struct Right {
         LogMass s, t;
     };

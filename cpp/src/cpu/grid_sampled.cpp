@@ -88,7 +88,7 @@ class Remove final : public Density {
 
     Right right_of(double x) const override {
         const auto [y, ratio] = base_edge(x, q_, 1);
-        if (!(y > -kInfinity)) return {{0, 0}, {0, 0}};
+        if (!(y > -kInfinity)) return {{0, 1}, {0, 1}};
         const Right right = base_->right_of(y);
         const double s = right.s.log + std::log(q_ + (1 - q_) / ratio), t = right.t.log + std::log(q_);
         return {{s, right.s.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
@@ -162,7 +162,7 @@ class Add final : public Density {
 
     Left left_of(double x) const override {
         const double y = base_edge(x, q_, -1).y;
-        if (!(y < kInfinity)) return {{0, 0}, {0, 0}};  // all there is
+        if (!(y < kInfinity)) return {{0, 1}, {0, 1}};  // all there is
         const Left left = base_->left_of(y);
         const double q = log_add(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
         return {left.p, {q, std::max(left.p.rel, left.q.rel) + rounding(q)}};
@@ -239,7 +239,7 @@ class Mirrored final : public Density {
     }
 
     Left left_of(double y) const override {
-        if (y > 0) return {{0, 0}, {0, 0}};  // at most everything
+        if (y > 0) return {{0, 1}, {0, 1}};  // at most everything
         const Right right = side_->right_of(-y);
         // The Q-mass over [-y, inf) of the side is s e^{y}; its P-mass is s + t.
         return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
@@ -247,7 +247,7 @@ class Mirrored final : public Density {
     }
 
     Right right_of(double y) const override {
-        if (y < 0) return {{0, 0}, {0, 0}};
+        if (y < 0) return {{0, 1}, {0, 1}};
         return side_->right_of(y);
     }
 
