@@ -1,8 +1,9 @@
 """Clip, sum and add noise: tightdp beside Opacus, flat torch, NumPy and one plain read, interleaved, answers compared.
 
-    python bench/kernels.py [--rounds 21] [--threads 2] [--out bench/results]
+    python bench/kernels.py [--rounds 21] [--threads 2] [--shapes 0 1 2 3]
 
-Opacus and tightdp get the same per-parameter arrays; the flat versions get one (batch, parameters) array of them.
+Opacus and tightdp get the same per-parameter arrays; the flat versions get one (batch, parameters) array of them. Calls
+come in hot loops, as in training. Writes the table and the figure to bench/results.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,14 +19,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from timing import interleaved
 
 import tightdp as dp
 from tightdp import _core
 
 MAX_NORM, NOISE_MULTIPLIER = 1.0, 1.0
 
-# Before each call, in seconds: OpenMP's idle threads spin for some 15 ms and would take a processor from the next.
-PAUSE = 0.03
+# Before each turn, in seconds: OpenMP's threads spin for some 15 ms after their last call and would take a processor
+# from the next contender, and a thread that slept wants waking.
+WARM = 0.03
+RESULTS = Path(__file__).parent / "results"
 
 # Batch and parameter shapes: logistic regression, two small networks, one large layer.
 SHAPES: list[tuple[int, list[tuple[int, ...]]]] = [
@@ -138,22 +140,6 @@ def assert_answers(case: Case, opacus: Opacus, rng: np.random.Generator) -> None
         assert abs(deviation - 1) < 6 / math.sqrt(2 * y.size), (name, deviation)
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call, the calls taking turns."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    names = list(calls)
-    for r in range(-2, rounds):
-        for i in range(len(names)):
-            name = names[(i + r) % len(names)]
-            time.sleep(PAUSE)
-            start = time.perf_counter()
-            calls[name]()
-            elapsed = time.perf_counter() - start
-            if r >= 0:
-                times[name].append(elapsed)
-    return times
-
-
 def run(case: Case, rounds: int) -> dict[str, float]:
     """Median milliseconds of each."""
     rng = np.random.default_rng(0)
@@ -168,7 +154,7 @@ def run(case: Case, rounds: int) -> dict[str, float]:
         "torch, flat": lambda: flat_torch(case.flat),
         "NumPy": lambda: flat_numpy(case.numpy, rng),
     }
-    return {name: 1e3 * statistics.median(t) for name, t in interleaved(calls, rounds).items()}
+    return dict(zip(calls, (1e3 * t for t in interleaved(list(calls.values()), rounds, WARM)), strict=True))
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
@@ -196,28 +182,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--shapes", type=int, nargs="*", default=list(range(len(SHAPES))), help="which of them")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     _core.set_max_threads(options.threads)
-    print(f"{_core.isa()}, {options.threads} threads, torch {torch.__version__}, median of {options.rounds} rounds, ms")
+    print(f"{_core.isa()}, {options.threads} threads, torch {torch.__version__}, median of {options.rounds} turns, ms")
     rows: list[dict[str, Any]] = []
-    for batch, shapes in SHAPES:
+    for batch, shapes in (SHAPES[i] for i in options.shapes):
         case = Case(batch, shapes)
         ms = run(case, options.rounds)
+        if not rows:
+            print(f"{'':>16}" + "".join(f"{n:>15}" for n in ms) + f"{'sum/read':>10}{'Opacus/ours':>13}")
         rows.append({"batch": batch, "columns": case.columns, "ms": ms})
-        if len(rows) == 1:
-            print(
-                f"{'batch x parameters':>20}" + "".join(f"{n:>16}" for n in ms) + f"{'sum/read':>10}{'Opacus/ours':>13}"
-            )
         print(
-            f"{f'{batch} x {case.columns}':>20}"
-            + "".join(f"{t:>16.3f}" for t in ms.values())
-            + f"{ms['clipped_sum'] / ms['one read']:>10.2f}{ms['Opacus'] / ms['clip_and_noise']:>13.2f}"
+            f"{f'{batch} x {case.columns}':>16}"
+            + "".join(f"{t:>15.3f}" for t in ms.values())
+            + f"{ms['clipped_sum'] / ms['one read']:>10.2f}{ms['Opacus'] / ms['clip_and_noise']:>13.2f}",
+            flush=True,
         )
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "kernels.json").write_text(json.dumps(rows, indent=1))
-    plot(rows, options.out / "kernels.png")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "kernels.json").write_text(json.dumps(rows, indent=1))
+    plot(rows, RESULTS / "kernels.png")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,11 @@ LEAST_SECONDS = 0.01
 """A turn repeats its call for this long, so that microseconds are not timed on the caches of the call before."""
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Seconds a call, over the calls of one turn."""
+def timed(call: Callable[[], object], warm: float = 0.0) -> float:
+    """Seconds a call, over the calls of one turn. Calls in the first ``warm`` seconds do not count."""
+    until = time.perf_counter() + warm
+    while time.perf_counter() < until:
+        call()
     calls, start = 0, time.perf_counter()
     while True:
         call()
@@ -21,11 +24,11 @@ def timed(call: Callable[[], object]) -> float:
             return elapsed / calls
 
 
-def interleaved(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+def interleaved(calls: Sequence[Callable[[], object]], rounds: int, warm: float = 0.0) -> list[float]:
     """Median seconds of each call. Every round runs all of them, each time from another one on."""
     times: list[list[float]] = [[] for _ in calls]
     for r in range(rounds):
         for i in range(len(calls)):
             slot = (i + r) % len(calls)
-            times[slot].append(timed(calls[slot]))
+            times[slot].append(timed(calls[slot], warm))
     return [statistics.median(t) for t in times]

@@ -1,5 +1,8 @@
 """Ghost clipping against per-example gradients that are formed."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,3 +100,55 @@ def test_examples_that_are_not_finite_add_nothing():
 def test_bad_arguments(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+def exact_square(total):
+    return sum(Fraction(float(x)) ** 2 for part in total for x in np.asarray(part).reshape(-1))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("positions", [(), (3,)])
+@pytest.mark.parametrize(
+    ("dtype", "activation", "signal", "bound"),
+    [
+        (np.float64, 1e-170, 1e170, 0.1),  # the square of one vanishes, the gradient does not
+        (np.float64, 1e170, 1e-170, 0.1),
+        (np.float64, 2.0**-1074, 2.0**1023, 1e-60),
+        (np.float64, 1e150, 1e150, 1e-100),  # the quotient bound / norm vanishes
+        (np.float64, 1e120, 1e104, 1e-100),
+        (np.float32, 2.0**127, 2.0**-149, 2.0**-23),  # the weighted signal is subnormal, the activation huge
+        (np.float32, 1e38, 1e38, 1e-25),
+        (np.float32, 1e-38, 1e-38, 1.0),
+    ],
+)
+def test_extreme_sizes_stay_within_the_bound(dtype, activation, signal, bound, positions, bias):
+    a = np.full((1, *positions, 3), activation, dtype)
+    b = np.full((1, *positions, 2), signal, dtype)
+    total, norms = dp.ghost_clipped_sum(a, b, bound, bias=bias)
+    gradient = math.prod(positions) * Fraction(float(b.flat[0]))
+    square = 2 * gradient**2 * (3 * Fraction(float(a.flat[0])) ** 2 + bias)
+    clipped = exact_square(total if bias else (total,))
+    assert clipped <= Fraction(bound) ** 2
+    if math.isinf(norms[0]) or bound / norms[0] < 2.0**-1022:
+        assert clipped == 0
+    else:
+        assert Fraction(float(norms[0])) ** 2 * (1 + Fraction(1, 10**9)) >= square
+        if square > Fraction(10) ** -60:  # below, float32 has no such numbers
+            assert clipped >= min(square, Fraction(bound) ** 2) * Fraction(99, 100)
+
+
+@settings(max_examples=200)
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.integers(-300, 300), st.booleans(), st.integers(0, 999))
+def test_no_size_exceeds_the_bound(ea, eb, ec, bias, seed):
+    rng = np.random.default_rng(seed)
+    a = np.ldexp(rng.standard_normal((1, 3)), ea)
+    b = np.ldexp(rng.standard_normal((1, 2)), eb)
+    bound = math.ldexp(1.0, ec)
+    weight = math.ldexp(1.0, int(rng.integers(-200, 20)))
+    total, _ = dp.ghost_clipped_sum(a, b, bound, bias=bias, weights=[weight])
+    assert exact_square(total if bias else (total,)) <= Fraction(bound * weight) ** 2
+    with np.errstate(over="ignore"):
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    if 1e-25 <= bound <= 1e25 and np.isfinite(a).all() and np.isfinite(b).all():
+        total, _ = dp.ghost_clipped_sum(a, b, bound, bias=bias, weights=[min(weight, 1.0)])
+        assert exact_square(total if bias else (total,)) <= Fraction(bound * min(weight, 1.0)) ** 2

@@ -8,6 +8,7 @@ docs/theory/clipping.md, section 5.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,7 @@ def ghost_norms(activations: npt.ArrayLike, signals: npt.ArrayLike, *, bias: boo
 
     Add squares over layers for the norm of a whole model, and pass the result to ``ghost_clipped_sum``.
     """
-    a, b, finite = _checked(activations, signals)
-    return _norms(a, b, finite, bias)
+    return _norms(_checked(activations, signals, bias))
 
 
 def ghost_clipped_sum(
@@ -48,7 +48,7 @@ def ghost_clipped_sum(
         What the layer was given.
     signals : (batch, outputs) or (batch, positions, outputs)
         The gradient of each example's loss by what the layer returned.
-    max_norm : L2 bound of one example's gradient
+    max_norm : L2 bound of one example's gradient, in [1e-100, 1e100] for float64, else in [1e-25, 1e25]
     weights : (batch,), optional, finite and >= 0
     bias : whether the layer has the bias c; its gradient then counts in the norm
     norms : (batch,), optional
@@ -68,30 +68,56 @@ def ghost_clipped_sum(
     ([[0.6, 0.0], [0.8, 0.0]], [5.0])
     """
     bound = _check.positive("max_norm", max_norm)
-    a, b, finite = _checked(activations, signals)
+    pair = _checked(activations, signals, bias)
+    a, b = pair.a, pair.b
+    single = b.dtype == np.float32
+    low, high = (1e-25, 1e25) if single else (1e-100, 1e100)
+    if not low <= bound <= high:
+        raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
     if norms is None:
-        n = _norms(a, b, finite, bias)
+        n = _norms(pair)
     else:
         n = np.asarray(norms, np.float64)
-        if n.shape != finite.shape or not (n >= 0).all():
-            raise ValueError(f"norms must have shape {finite.shape} and lie in [0, inf], got shape {n.shape}")
-        n = np.where(finite, n, np.inf)
+        if n.shape != pair.finite.shape or not (n >= 0).all():
+            raise ValueError(f"norms must have shape {pair.finite.shape} and lie in [0, inf], got shape {n.shape}")
+        n = np.where(pair.finite, n, np.inf)
     w = _arrays.weights_vector(weights, len(n))
     # What the products F b and a (F b) can add to one example's norm.
     safe = bound * (1 - 4 * float(np.finfo(b.dtype).eps))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         factors = np.minimum(1.0, safe / n)
+    # A subnormal quotient may have been rounded up by any factor: what is that small is nothing (clipping/factor.hpp).
+    factors[factors < 2.0**-1022] = 0.0
     if w is not None:
         factors *= w
+        factors[(w * bound < (2.0**-90 if single else 2.0**-900)) | (factors < 2.0**-1022)] = 0.0
+    factors = np.ldexp(factors, pair.exponents)
     weighted = (b * factors.reshape(-1, *(1,) * (b.ndim - 1))).astype(b.dtype, copy=False)
     total = a.reshape(-1, a.shape[-1]).T @ weighted.reshape(-1, b.shape[-1])
     if not bias:
         return total, n
-    return (total, weighted.reshape(-1, b.shape[-1]).sum(axis=0)), n
+    ones = pair.ones.astype(b.dtype)
+    by_example = weighted if b.ndim == 2 else weighted.sum(axis=1)
+    return (total, ones @ by_example), n
 
 
-def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-    """Both as float32 or float64, examples that are not finite zeroed, and which ones are finite."""
+@dataclass(slots=True)
+class _Pair:
+    """Activations and signals, float32 or float64, of a batch of examples whose gradients are 2^exponents a b^T.
+
+    Examples of extreme size are scaled by powers of two, so that no square and no product below under- or overflows in
+    a way that matters: docs/theory/clipping.md, section 5. ``ones`` is what stands for the 1 of the bias, 0 without.
+    """
+
+    a: Array
+    b: Array
+    finite: npt.NDArray[np.bool_]
+    exponents: npt.NDArray[np.int_]
+    ones: Norms
+
+
+def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _Pair:
+    """Both checked, and examples that are not finite zeroed."""
     pair: list[Array] = []
     for name, value in (("activations", activations), ("signals", signals)):
         x = np.asarray(value)
@@ -110,11 +136,38 @@ def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike) -> tuple[Array,
     if not finite.all():
         keep = finite.reshape(-1, *(1,) * (a.ndim - 1))
         a, b = np.where(keep, a, dtype.type(0)), np.where(keep, b, dtype.type(0))
-    return a, b, finite
+    return _scaled(a, b, finite, bias)
 
 
-def _norms(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> Norms:
-    extra = 1.0 if bias else 0.0
+def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _Pair:
+    batch = len(a)
+    exponents = np.zeros(batch, np.int_)
+    ones = np.full(batch, 1.0 if bias else 0.0)
+    with np.errstate(over="ignore", under="ignore"):
+        sizes = [_squares(x.reshape(batch, -1)) for x in (a, b)]
+    # Where F b is subnormal, a (F b) loses |a| 2^-150, or 2^-1075.
+    if a.dtype == np.float32:  # its squares are normal in float64
+        ordinary = sizes[0] <= 2.0**40
+    else:
+        ordinary = np.logical_and.reduce([(s >= 2.0**-400) & (s <= 2.0**80) for s in sizes])
+    (odd,) = np.nonzero(~ordinary)
+    if not len(odd):
+        return _Pair(a, b, finite, exponents, ones)
+    scaled: list[Array] = []
+    for x, least in ((a, 1.0 if bias else 0.0), (b, 0.0)):
+        largest = np.maximum(np.abs(x[odd]).reshape(len(odd), -1).max(axis=1, initial=0.0), least)
+        shift = np.frexp(largest)[1].astype(np.int_)
+        x = x.copy()
+        x[odd] = np.ldexp(x[odd], -shift.reshape(-1, *(1,) * (x.ndim - 1)))
+        exponents[odd] += shift
+        if x.shape == a.shape and not scaled:
+            ones[odd] = np.ldexp(ones[odd], -shift)
+        scaled.append(x)
+    return _Pair(scaled[0], scaled[1], finite, exponents, ones)
+
+
+def _norms(pair: _Pair) -> Norms:
+    a, b, extra = pair.a, pair.b, pair.ones**2
     with np.errstate(over="ignore", invalid="ignore"):
         if a.ndim == 2:
             squares = _squares(a) + extra
@@ -123,20 +176,21 @@ def _norms(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> Nor
             norms = np.sqrt(squares) * (1 + lost)
         else:
             norms = _sequence_norms(a, b, extra)
+        norms = np.ldexp(norms, pair.exponents)
     # An overflow says nothing of the norm but that it is large: the example adds nothing.
-    return np.where(finite & ~np.isnan(norms), norms, np.inf)
+    return np.where(pair.finite & ~np.isnan(norms), norms, np.inf)
 
 
 def _squares(x: Array) -> Norms:
     return np.asarray(np.einsum("...j,...j->...", x, x, dtype=np.float64))
 
 
-def _sequence_norms(a: Array, b: Array, extra: float) -> Norms:
+def _sequence_norms(a: Array, b: Array, extra: Norms) -> Norms:
     """|sum_t a_t b_t^T|^2 = sum_st (a_s . a_t)(b_s . b_t), or from the sum itself where that is smaller."""
     batch, positions, inputs = a.shape
     outputs = b.shape[2]
     # |b_t| |a_t| bounds every term, so the sum of them squared bounds the rounding of a sum that may cancel.
-    lengths = np.sqrt((_squares(a) + extra) * _squares(b)).sum(axis=1)
+    lengths = np.sqrt((_squares(a) + extra[:, None]) * _squares(b)).sum(axis=1)
     lost = (inputs + outputs + positions * positions + 8) * 2.0**-53
     squares = np.empty(batch)
     gram = 2 * positions * positions <= (inputs + 1) * outputs
@@ -144,11 +198,10 @@ def _sequence_norms(a: Array, b: Array, extra: float) -> Norms:
     for i in range(0, batch, step):
         x, y = a[i : i + step].astype(np.float64), b[i : i + step].astype(np.float64)
         if gram:
-            inner = (x @ x.transpose(0, 2, 1) + extra) * (y @ y.transpose(0, 2, 1))
+            inner = (x @ x.transpose(0, 2, 1) + extra[i : i + step, None, None]) * (y @ y.transpose(0, 2, 1))
             squares[i : i + step] = inner.sum(axis=(1, 2))
         else:
             squares[i : i + step] = _squares((x.transpose(0, 2, 1) @ y).reshape(len(x), -1))
-            if extra:
-                squares[i : i + step] += _squares(y.sum(axis=1))
+            squares[i : i + step] += extra[i : i + step] * _squares(y.sum(axis=1))
     norms: Norms = np.sqrt(np.maximum(squares, 0.0) + lost * lengths**2)
     return norms
