@@ -113,10 +113,11 @@ def exact_square(total):
     [
         (np.float64, 1e-170, 1e170, 0.1),  # the square of one vanishes, the gradient does not
         (np.float64, 1e170, 1e-170, 0.1),
+        (np.float64, 1e-165, 1e150, 1e-20),
         (np.float64, 2.0**-1074, 2.0**1023, 1e-60),
         (np.float64, 1e150, 1e150, 1e-100),  # the quotient bound / norm vanishes
         (np.float64, 1e120, 1e104, 1e-100),
-        (np.float32, 2.0**127, 2.0**-149, 2.0**-23),  # the weighted signal is subnormal, the activation huge
+        (np.float32, 2.0**127, 2.0**-149, 1.5 * 2.0**-22),  # the weighted signal is subnormal, the activation huge
         (np.float32, 1e38, 1e38, 1e-25),
         (np.float32, 1e-38, 1e-38, 1.0),
     ],
