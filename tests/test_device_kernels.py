@@ -1,5 +1,7 @@
 """The clipping kernels of a device, thread by thread on the host: barriers, shuffles, copies that arrive late."""
 
+import platform
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from tightdp import _core
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="kernels are emulated with the GNU C library")
 
 HELD = (2, 60_000, 2, 256)
 """Multiprocessors, shared memory of each in bytes, blocks that one takes at once, threads of a block of a slice."""

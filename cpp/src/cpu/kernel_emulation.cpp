@@ -1,5 +1,10 @@
 #include "kernel_emulation.hpp"
 
+#include <stdexcept>
+
+// Fibers are the GNU C library's here; a build for another lacks this one test.
+#if defined(__GLIBC__)
+
 #include "device_clip.hpp"
 #include "on_host.hpp"
 // After the host's answers to the names of a device.
@@ -66,3 +71,15 @@ std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& 
 }
 
 }  // namespace tightdp
+
+#else
+
+namespace tightdp {
+
+std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+}  // namespace tightdp
+
+#endif

@@ -74,11 +74,7 @@ class Launch {
                 f.thread.x = t;
                 f.block_index.x = b;
                 f.stack.reset(new char[kStack]);
-                getcontext(&f.context);
-                f.context.uc_stack.ss_sp = f.stack.get();
-                f.context.uc_stack.ss_size = kStack;
-                f.context.uc_link = &main_;
-                makecontext(&f.context, &Launch::enter, 0);
+                prepare(f);
             }
         }
         shared_ = shared;
@@ -140,6 +136,14 @@ class Launch {
     std::string error;
 
   private:
+    // Of its own: getcontext may return twice as far as a compiler knows.
+    void prepare(Fiber& f) {
+        getcontext(&f.context);
+        f.context.uc_stack.ss_sp = f.stack.get();
+        f.context.uc_stack.ss_size = kStack;
+        f.context.uc_link = &main_;
+        makecontext(&f.context, &Launch::enter, 0);
+    }
     static void enter() {
         Launch& l = *current();
         l.kernel_();
