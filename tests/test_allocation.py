@@ -12,7 +12,7 @@ from reference import allocation as reference
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines import allocation, allocation_laws, grid_laws
+from tightdp.accounting.engines import allocation, allocation_laws, allocation_sums, grid_laws
 from tightdp.losses import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
@@ -208,6 +208,38 @@ def test_several_selected_against_all_outcomes(steps, selected):
                     weight = mp.binomial(steps, j) * (1 / (1 + e)) ** j * (e / (1 + e)) ** (steps - j)
                     truth += weight * max(1 - x * ratio if direction == "add" else ratio - x, 0)
                 assert holds(dp.RandomAllocation(dp.PureDP(1.0), steps, selected).delta(at, neighbors=direction), truth)
+
+
+@pytest.mark.parametrize(("sigma", "steps", "selected"), [(1.0, 1000, 10), (0.6, 60, 3), (2.0, 4000, 40)])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_several_selected_from_below_and_above(sigma, steps, selected, direction):
+    run = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected)
+    bound = run.epsilon(1e-5, neighbors=direction)
+    assert 0.8 * bound.upper < bound.lower
+    back = run.delta(0.9 * bound.lower, neighbors=direction)
+    assert back.upper > 1e-5 * (1 - 1e-9) and back.lower <= back.upper
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_sums_of_one_step_selected_stay_below_the_law_of_the_mean(direction):
+    for sigma, steps in ((1.0, 300), (0.4, 20), (3.0, 5000)):
+        laws = allocation_laws.allocation(dp.Gaussian(sigma), steps, 8, 1e-20)
+        sums = allocation_sums.sums(sigma, steps, 1, direction)
+        for at in (0.0, 0.05, 0.3, 1.0, 2.5):
+            assert sums.delta(at) <= laws.upper.delta(at, direction)
+        assert sums.delta(0.05) >= 0.8 * laws.lower.delta(0.05, direction)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_sums_of_all_steps_selected_are_a_gaussian(direction):
+    """The score is then the loss itself."""
+    for steps in (2, 30):
+        sums = allocation_sums.sums(5.0, steps, steps - 1, direction)
+        exact = dp.Gaussian(5.0) * steps
+        fewer = dp.Gaussian(5.0) * (steps - 1)
+        for at in (0.0, 0.5, 1.5):
+            assert sums.delta(at) <= exact.delta(at).upper
+            assert sums.delta(at) <= fewer.delta(at).upper * (1 + 1e-9)
 
 
 def test_blocks_make_up_all_steps():

@@ -2,7 +2,7 @@
 
 One allocation with one step selected is answered from its own law, put on a lattice from above and from below. Several
 of them, or one beside other mechanisms, are composed by the grid engine's transforms. Where more than one step is
-selected the upper bound is that of as many independent allocations of fewer steps, and the lower one that of a part.
+selected the upper bound is that of as many independent allocations of fewer steps, and the lower one that of a test.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ... import _core
 from ... import mechanisms as m
 from ..outward import INF, Range, expm1, log
-from . import allocation_laws, closed_form, grid_laws
+from . import allocation_laws, allocation_sums, closed_form, grid_laws
 from .allocation_laws import COARSEST, FINEST, Allocation, Atoms
 from .base import DEFAULT, Direction, Interval, Parts, Request
 from .grid import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
@@ -55,6 +55,8 @@ class RandomAllocations:
         for one, steps in _largest(parts, direction):
             alone = closed_form.ENGINE.epsilon(one, direction, delta).lower
             lower = max(lower, (Range(alone) - log(steps)).lo if alone < INF else INF)
+        for sums in _sums(parts, direction):
+            lower = max(lower, sums.epsilon(delta))
         single = _single(parts)
         if single is None:
 
@@ -78,6 +80,8 @@ class RandomAllocations:
         for one, steps in _largest(parts, direction):
             at = Range(epsilon) + log(steps)
             lower = max(lower, closed_form.ENGINE.delta(one, direction, at.hi).lower)
+        for sums in _sums(parts, direction):
+            lower = max(lower, sums.delta(epsilon))
         single = _single(parts)
         if single is None:
 
@@ -110,10 +114,10 @@ ENGINE = RandomAllocations()
 def _combined(found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float) -> Interval:
     if found is None:
         return Interval(lower, upper, {"part": upper - lower})
-    tighter = found[1] < upper
-    lower, upper = max(lower, found[0]), min(upper, found[1])
-    budget = found[2] if tighter else {"part": upper - lower}
-    return Interval(min(lower, upper), upper, budget)
+    budget = found[2] if found[1] < upper else {"part": upper - lower}
+    low, high = max(lower, found[0]), min(upper, found[1])
+    assert low <= high, f"bounds contradict each other: {found[:2]} and {(lower, upper)}"
+    return Interval(low, high, budget)
 
 
 def _single(parts: Parts) -> m.RandomAllocation | None:
@@ -207,7 +211,7 @@ def _composed(
     width = max(request.width, COMPOSED_WIDTH)
     _, upper, budget, _, _ = ask(above, width, points)
     lower = ask(below, width, points)[0] if below else 0.0
-    return min(lower, upper), upper, {**budget, "discretisation": max(upper - lower, 0.0)}
+    return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
 
 
 def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
@@ -251,6 +255,19 @@ def _largest(parts: Parts, direction: Direction) -> list[tuple[Parts, float]]:
     for mechanism, _ in parts:
         if isinstance(mechanism, m.RandomAllocation):
             found += [(one, float(mechanism.steps)) for one in _with_formula(((mechanism.mechanism, 1),), direction)]
+    return found
+
+
+def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
+    """Sums of scores over the steps of each Gaussian allocation that selects several."""
+    found = []
+    for mechanism, count in parts:
+        if not (isinstance(mechanism, m.RandomAllocation) and isinstance(mechanism.mechanism, m.Gaussian)):
+            continue
+        sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps * count
+        usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
+        if mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS:
+            found.append(allocation_sums.sums(sigma, steps, mechanism.selected * count, direction))
     return found
 
 
