@@ -1,0 +1,67 @@
+"""Random allocation beside PLD_accounting (Feldman and Shenfeld): width of the interval, and time.
+
+    python bench/allocation.py [--rounds 3] [--all]
+
+Both bound the same epsilon from both sides, so the intervals must meet; that is asserted. Laws that are kept between
+calls are dropped before each. ``--all`` adds settings that take the peer minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+
+import PLD_accounting as peer
+
+import tightdp as dp
+from tightdp.accounting.engines import allocation_laws, allocation_sums
+
+# (noise multiplier, steps, selected, delta)
+QUICK = [(1.0, 10, 1, 1e-5), (0.5, 100, 1, 1e-5), (0.8, 50, 1, 1e-6)]
+SLOW = [(1.0, 1000, 1, 1e-9), (1.0, 1000, 1, 1e-5), (2.0, 1000, 1, 1e-6)]
+
+
+def ours(sigma: float, steps: int, selected: int, delta: float) -> tuple[float, float]:
+    allocation_laws.allocation.cache_clear()
+    allocation_sums.sums.cache_clear()
+    bound = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected).epsilon(delta)
+    return bound.lower, bound.upper
+
+
+def theirs(sigma: float, steps: int, selected: int, delta: float) -> tuple[float, float]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        high, low = peer.gaussian_allocation_epsilon_range(
+            delta=delta, sigma=sigma, num_steps=steps, num_selected=selected
+        )
+    return low, high
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--all", action="store_true")
+    given = parser.parse_args()
+    print(f"{'sigma, steps, selected, delta':32} {'relative width':>24} {'seconds':>18} {'ratio':>7}")
+    for case in QUICK + (SLOW if given.all else []):
+        seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+        for _ in range(given.rounds):
+            for name, call in (("ours", ours), ("theirs", theirs)):
+                start = time.perf_counter()
+                low, high = call(*case)
+                seconds[name].append(time.perf_counter() - start)
+                if name == "ours":
+                    mine = low, high
+        assert mine[0] <= high and low <= mine[1], (case, mine, (low, high))
+        times = {name: statistics.median(values) for name, values in seconds.items()}
+        widths = (mine[1] - mine[0]) / mine[1], (high - low) / high
+        print(
+            f"{case!s:32} {widths[0]:11.1e} {widths[1]:11.1e} {times['ours']:9.3f} {times['theirs']:9.3f}"
+            f" {times['theirs'] / times['ours']:7.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
