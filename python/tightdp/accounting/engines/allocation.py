@@ -199,10 +199,10 @@ def _composed(
                 above.append((grid_laws.law(mechanism.mechanism, direction).upper, float(times * count)))
                 continue
             found = allocation_laws.finest(mechanism.mechanism, steps, floor, COMPOSED_LEVEL, work)
-            if found is None:
+            if found is None or not found.upper.proper:
                 return None
             above.append((found.upper.law(direction), float(times * count)))
-            if mechanism.selected == 1:
+            if mechanism.selected == 1 and found.lower.proper:
                 below.append((found.lower.law(direction), float(count)))
         if mechanism.selected > 1:
             share = (Range(mechanism.selected) / mechanism.steps).lo

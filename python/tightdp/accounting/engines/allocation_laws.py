@@ -60,6 +60,17 @@ class Atoms:
         return end * (1 + self.relative) if self.upper else end / (1 + self.relative)
 
     @property
+    def proper(self) -> bool:
+        """Whether it is about the law of a pair, most of it finite, and worth composing: at both ends of the range of
+        parameters all that is known may be that nothing is."""
+        return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._totals)
+
+    @property
+    def _totals(self) -> tuple[float, float]:
+        """Total masses of P and Q: 1 but for roundings and what was lost at the ends."""
+        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(self._reversed.sum())
+
+    @property
     def _reversed(self) -> NDArray[np.float64]:
         """Q's masses."""
         found = self.__dict__.get("_q")
@@ -80,8 +91,9 @@ class Atoms:
                 self.losses[keep], merged, self.infinity, self.minus_infinity, self.slack,
                 self.relative + len(logs) * U, self.upper,
             ).law(direction)  # fmt: skip
-        found = _core.GridLaw.atoms(
-            self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0
+        total = 1e-8 + 2 * max(abs(end - 1) for end in self._totals)
+        found = _core.allocation_law(
+            self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, total
         )
         return found.reversed() if direction == "add" else found
 
