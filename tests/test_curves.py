@@ -106,6 +106,7 @@ def test_bayes_risk_and_tradeoff_agree(alpha):
         (ValueError, "steps", lambda: dp.epsilon_batch(1.0, 0.1, 1.5, 1e-5)),
         (ValueError, "delta", lambda: dp.epsilon_batch(1.0, 0.1, 1, [0.0])),
         (ValueError, "threads", lambda: dp.epsilon_batch(1.0, 0.1, 1, 1e-5, threads=0)),
+        (ValueError, "width", lambda: dp.epsilon_batch(1.0, 0.1, 1, 1e-5, width=0.0)),
         (ValueError, "steps", lambda: dp.epsilon_batch([1.0, 2.0], [0.1, 0.2, 0.3], 1, 1e-5)),
     ],
 )
