@@ -161,6 +161,7 @@ def _dp_accelerator() -> Call:
 
 CONTENDERS = [
     Contender("tightdp auto", _tightdp("auto"), ours=True),
+    Contender("tightdp grid", _tightdp("grid"), ours=True),
     Contender("tightdp prv", _tightdp("prv"), ours=True, equal=True),
     Contender("prv-accountant", _prv_accountant, equal=True),
     Contender("opacus PRV", _opacus, equal=True),

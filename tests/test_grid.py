@@ -220,6 +220,34 @@ def test_known_failures_of_others():
     assert 0 < found.lower <= found.upper <= found.lower * 1.0002
 
 
+def bounded_range_member(eta, t):
+    """Losses t + eta and t with P's probabilities, such that Q's add up to 1."""
+    low, high = mp.exp(-t), mp.exp(-t - eta)
+    p = (low - 1) / (low - high)
+    return [(t + eta, p), (t, 1 - p)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.floats(0.05, 4),
+    st.floats(0.02, 0.98),
+    st.lists(st.floats(0.02, 0.98), min_size=2, max_size=2),
+    st.floats(-0.9, 0.95),
+)
+def test_bounded_range_composed_adaptively(eta, first, second, place):
+    """The second step's worst member depends on what the first one released."""
+    with mp.workdps(40):
+        e, eps = mp.mpf(eta), place * 2 * eta
+        one = bounded_range_member(e, -first * e)
+        both = [
+            (y + z, p * r) for (y, p), u in zip(one, second, strict=True) for z, r in bounded_range_member(e, -u * e)
+        ]
+        assert atoms_delta(both, mp.mpf(eps)) <= delta(dp.BoundedRange(eta) * 2, eps).upper
+        best = max(atoms_delta(bounded_range_member(e, -e * i / 200), mp.mpf(eps / 2)) for i in range(1, 200))
+        alone = delta(dp.BoundedRange(eta), eps / 2)
+        assert best <= alone.upper and alone.lower <= best * (1 + 1e-3) + 1e-4
+
+
 RUNS = [
     dp.PoissonSampled(dp.Laplace(1.0), 0.1) * 20,
     dp.PoissonSampled(dp.Gaussian(0.7), 0.05) * 7 + dp.Laplace(2.0) * 3,

@@ -136,10 +136,12 @@ def sound(found, truth):
 
 def check(parts, direction, target, epsilons, request):
     here = parts, direction, target, epsilons, request
+    crossings = _core.grid_crossings()
     start = time.perf_counter()
     inverse = ENGINE.epsilon(parts, direction, target, request)
     curve = {epsilon: ENGINE.delta(parts, direction, epsilon, request) for epsilon in sorted(epsilons)}
     assert time.perf_counter() - start < MOST_SECONDS * (1 + len(curve)), here
+    assert _core.grid_crossings() == crossings, here
     assert 0 <= inverse.lower <= inverse.upper, (here, inverse)
     for epsilon, found in curve.items():
         assert -math.expm1(min(epsilon, 0.0)) * (1 - 1e-15) <= found.lower <= found.upper <= 1, (here, found)
@@ -177,7 +179,6 @@ def test_a_fresh_sample_of_the_box():
         if ENGINE.refuse(parts, direction) is None:
             request = Request(width=draw.random.choice([1e-3, 1e-6]), max_bytes=draw.random.choice([1 << 23, 1 << 30]))
             check(parts, direction, draw.delta(), (draw.epsilon(), draw.epsilon()), request)
-    assert _core.grid_crossings() == 0
 
 
 GAUSSIAN = dp.PoissonSampled(dp.Gaussian(0.6824534212089961), 0.015330536804905714)
@@ -203,4 +204,3 @@ def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
     parts = run._composition().parts
     for width in (1e-2, 1e-6):
         check(parts, direction, target, (epsilon, epsilon / 3), Request(width=width))
-    assert _core.grid_crossings() == 0

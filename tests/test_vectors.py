@@ -50,8 +50,7 @@ def test_auto(v):
     with mp.workdps(40):
         exact, b = mp.mpf(v["delta"]), bound(v)
         assert b.lower <= exact <= b.upper
-        if v["steps"] == 1 or v["steps"] >= 100:
-            assert b.width <= 1e-5 * exact, "the certificate says little"
+        assert b.width <= 1e-5 * exact, "the certificate says little"
 
 
 @pytest.mark.parametrize("v", VECTORS, ids=named)

@@ -176,6 +176,14 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             if (best.most <= aim.most_points || shape.most < best.most) best = std::move(shape);
         }
     }
+    if (best.spacing.empty() || !(best.most < kMostIndex)) {  // beyond all that a coarser lattice could mend
+        Level none{};
+        none.h = 1;
+        none.n = static_cast<std::size_t>(kLeastPoints);
+        none.possible = false;
+        plan.levels.push_back(std::move(none));
+        return plan;
+    }
     const auto levels = static_cast<int>(best.spacing.size()) - 1;
     // Too many points: coarser, until the largest level fits.
     double coarser = 1;
