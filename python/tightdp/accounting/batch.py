@@ -20,7 +20,7 @@ _TOLERANCE = 1e-11
 _LEAST, _MOST = 1e-6, 1e12
 """Noise multipliers that go to the contour engine."""
 WIDTH = 1e-4
-"""Of the settings that the contour engine declines, a few percent at most: a tenth of the lattice points that 1e-6 takes."""
+"""Of the few settings that the contour engine declines: a tenth of the lattice points that 1e-6 takes."""
 
 
 def epsilon_batch(
