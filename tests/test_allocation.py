@@ -297,3 +297,25 @@ def test_epochs_of_a_billion_steps_are_bounded_closely(direction):
     """Masses are off by 1e-4 in all there, which the grid engine is told."""
     bound = (dp.RandomAllocation(dp.Gaussian(1.0), 10**9) * 5).epsilon(1e-5, neighbors=direction)
     assert 0 < bound.lower <= bound.upper <= 1.1 * bound.lower
+
+
+def test_nothing_is_claimed_where_the_exponential_is_no_double():
+    sums = allocation_sums.sums(0.29, 42448, 330, "remove")
+    assert sums.delta(701.0) == 0.0 and sums.epsilon(1e-9) <= 700.0
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        dp.RandomAllocation(dp.DiscreteGaussian(9.0), 1000),
+        dp.RandomAllocation(dp.DiscreteGaussian(0.4), 40_000, 5),
+        dp.RandomAllocation(dp.Gaussian(1.8653325669576755), 133_405_507),
+        dp.RandomAllocation(dp.ApproximateDP(0.0035, 1e-4), 889_455_909, 5),
+        dp.RandomAllocation(dp.Gaussian(0.29), 21_224, 165) * 2,
+    ],
+    ids=repr,
+)
+def test_atoms_and_means_at_the_edge_of_the_lattice(run):
+    for delta in (1e-2, 1e-9):
+        bound = run.epsilon(delta)
+        assert 0 <= bound.lower <= bound.upper

@@ -187,7 +187,11 @@ class Builder {
                 x.infinity += mass * std::max(y - at(top), 0.0);
             }
         } else if (!upper_) {
-            throw std::logic_error("points of a lower law are gathered before they are put down");
+            // Left of the lattice is less than the floor, and dropped; a mean of gathered points is on it but for rounding.
+            if (y >= low * (1 - 1e-12)) {
+                x.q.front() += m * low;
+                x.p.front() += m * y;
+            }
         } else if (y >= 0) {
             x.q.front() += m * y;
             x.p.front() += m * y;

@@ -211,6 +211,7 @@ def _composed(
     width = max(request.width, COMPOSED_WIDTH)
     _, upper, budget, _, _ = ask(above, width, points)
     lower = ask(below, width, points)[0] if below else 0.0
+    lower, upper = max(lower, 0.0), max(upper, 0.0)
     return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
 
 

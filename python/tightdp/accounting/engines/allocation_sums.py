@@ -23,6 +23,8 @@ MOST_STEPS = 10**7
 """Rounding grows with the steps; beyond, it is all that is left."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
 """Where the errors of ``_masses`` cover those of 1/sigma."""
+MOST_EPSILON = 700.0
+"""Nothing is claimed beyond, where e^epsilon is no double."""
 _MOST_SCORES = 4 * POINTS
 _FAR = 37.0
 """Standard deviations with a score of their own; further outputs get the last one."""
@@ -42,7 +44,9 @@ class Sums(NamedTuple):
 
     def delta(self, epsilon: float) -> float:
         """A lower bound of the hockey-stick divergence of first from second."""
-        x = math.exp(min(epsilon, 700.0)) * (1 + 4 * U)
+        if epsilon > MOST_EPSILON:
+            return 0.0
+        x = math.exp(epsilon) * (1 + 4 * U)
         # Points that gain less than the error of one are left out.
         with np.errstate(over="ignore", invalid="ignore"):
             gain = self.first - x * (self.weight * self.tilted)
@@ -62,7 +66,7 @@ class Sums(NamedTuple):
         low, high = 0.0, 1.0
         if not self.delta(low) > delta:
             return 0.0
-        while self.delta(high) > delta and high < 600:
+        while high <= MOST_EPSILON and self.delta(high) > delta:
             low, high = high, 2 * high
         for _ in range(45):
             middle = 0.5 * (low + high)
