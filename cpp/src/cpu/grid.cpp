@@ -212,7 +212,7 @@ void uncross(Answer& a) {
     if (!(a.lower > a.upper)) return;
     ++crossed;
     std::swap(a.lower, a.upper);
-    a.rounding = HUGE_VAL;
+    a.rounding = HUGE_VAL;  // nothing is known of it
 }
 
 // The two curves of one run.
@@ -240,7 +240,8 @@ struct Curves {
     void delta(double epsilon, Answer& a) const {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
-        const double low = lower.bound_at(epsilon + shift, false) + infinity_lower;
+        const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
+        const double low = found > 1 ? 1 : found;  // a law that was given with a little more mass than 1; or no number
         a.upper = high <= 1 ? high : 1;  // also if it is no number
         a.lower = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
         if (low > a.lower) a.lower = low;
