@@ -1,5 +1,6 @@
 import pickle
 
+import mpmath as mp
 import pytest
 
 import tightdp as dp
@@ -130,6 +131,28 @@ def test_replacing_a_record_that_is_sampled_costs_more_than_removing_it_and_less
     found = S.epsilon(1e-5, neighbors="replace")
     assert S.epsilon(1e-5).lower <= found.upper
     assert found.upper < S.mechanism.epsilon(1e-5, neighbors="replace").lower
+    with pytest.raises(ValueError, match="replacing a record"):  # its moments are those of a removal
+        S.epsilon(1e-5, neighbors="replace", engine="renyi")
+    with pytest.raises(ValueError, match="replacing a record"):
+        (dp.FixedSizeSampled(G, 1, 10) + G).epsilon(1e-5, neighbors="replace", engine="renyi")
+
+
+def test_two_records_at_opposite_ends_of_a_poisson_sample():
+    """(1 - q) N(0, 1) + q N(1, 1) against (1 - q) N(0, 1) + q N(-1, 1): the loss rises with the output."""
+    q = 0.1
+
+    def at(z, ahead):
+        return (1 - q) * mp.npdf(z) + q * mp.npdf(z - ahead)
+
+    def above(z, ahead):
+        return (1 - q) * mp.ncdf(-z) + q * mp.ncdf(ahead - z)
+
+    with mp.workdps(30):
+        for eps in (0.05, 0.3, 1.0):
+            z = mp.findroot(lambda z: mp.log(at(z, 1) / at(z, -1)) - eps, (-1, 8), solver="anderson")  # noqa: B023
+            true = above(z, 1) - mp.exp(eps) * above(z, -1)
+            found = dp.PoissonSampled(dp.Gaussian(1.0), q).delta(eps, neighbors="replace")
+            assert 0 < true <= found.upper
 
 
 def test_replacing_a_record_doubles_the_sensitivity():

@@ -16,6 +16,9 @@ class Renyi:
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
+            # Its moments are those of a removal, but for samples of fixed size.
+            if direction == "replace" and not isinstance(mechanism, m.FixedSizeSampled):
+                return f"no bound of the Renyi divergence for replacing a record of {mechanism!r} is known here"
             if log_moment(without_failure(mechanism)[0], 0.01) == INF:
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
