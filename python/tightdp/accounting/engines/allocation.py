@@ -279,4 +279,6 @@ def _merged(parts: Parts) -> Parts:
 
 
 def _with_formula(parts: Parts, direction: Direction) -> list[Parts]:
+    if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
+        return []  # Gaussians beside selections: a sum over cells, too slow for an aside
     return [parts] if closed_form.ENGINE.refuse(parts, direction) is None else []
