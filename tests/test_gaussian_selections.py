@@ -96,9 +96,9 @@ def test_without_gaussians_it_is_the_curve_of_the_selections(eta, count, node, s
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e-4, 2.0), st.integers(1, 60))
 def test_masses_are_a_law_and_the_factor_is_rounding(eta, count):
-    losses, weights, factor = masses(eta, count)
+    losses, weights, factor, floor = masses(eta, count)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1, abs=1e-3)
-    assert 1 <= factor < 1 + 1e-8
+    assert 1 <= factor < 1 + 1e-8 and floor < 1e-280
     if eta * count < 5:  # beyond, e^-L magnifies the rounding of masses that carry nothing
         assert (weights * np.exp(-losses)).sum() == pytest.approx(1, abs=1e-3)  # Q is a law as well
 
@@ -109,6 +109,16 @@ def test_inversion_is_certified():
         eps = law.epsilon(delta).hi
         assert law.delta(eps).hi <= delta < law.delta(eps * (1 - 1e-9)).hi
     assert law.epsilon(0.9).hi == 0.0
+
+
+def test_a_curve_that_underflows_is_no_number_nowhere():
+    """Far out 224 selections reveal less than a double holds: a constant stands for it, and the inversion ends."""
+    law = GaussianSelections(Range(32.4**-2), 0.413, 224)
+    for delta in (1e-3, 8.6e-213, 1e-280):
+        eps = law.epsilon(delta).hi
+        assert law.delta(eps).hi <= delta < law.delta(eps * (1 - 1e-9)).hi
+    assert law.epsilon(1e-300).hi == math.inf
+    assert (dp.Gaussian(32.4) + dp.BoundedRange(0.413) * 224).epsilon(8.6e-213).upper < 100
 
 
 @settings(max_examples=20, deadline=None)
@@ -124,6 +134,6 @@ def test_what_it_does_not_serve_goes_to_others():
     assert not servable(Range(0.01), 0.1, 10_000)
     assert not servable(Range(0.01), 10.0, 100)
     long = dp.Gaussian(10.0) + dp.BoundedRange(0.001) * 10_000
-    assert "renyi" in long.epsilon(1e-6).engine
+    assert long.epsilon(1e-6).engine == "grid"
     mixed = (dp.BoundedRange(0.1), 1), (dp.BoundedRange(0.2), 1), (dp.Gaussian(2.0), 1)
     assert closed_form.law(mixed, "remove") is None

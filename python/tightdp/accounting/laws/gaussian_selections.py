@@ -23,9 +23,13 @@ _CELLS = 8
 """Nodes to a range: the variance of the selections comes out 1/(3 8^2) = .5 % too large, epsilon by half of that."""
 _MOST_NODES = 20_000
 """Value iteration takes the square of it: a tenth of a second."""
-SECANTS = 12
+SECANTS = 40
 CLOSE = 1e-11
 """The inversion stops where log delta is this close, and rises by this part of epsilon until it is certified."""
+FAR = 1e20
+"""No epsilon beyond is looked for: that of the largest Gaussian served is about half of 1e18."""
+_LEAST = 1e-290
+"""Curves below this have lost digits, or all of them, to underflow: they are bounded by a constant instead."""
 _SHIFT = 2.0**-50
 """What eps - L and L may lose in rounding, relative to the largest of them and to 1 (for L enters as e^L)."""
 
@@ -52,39 +56,48 @@ class GaussianSelections(Law):
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
         self.mu = up(mu_squared.hi**0.5, 4e-16)
-        self.losses, self.masses, self.factor = masses(eta, count)
+        self.losses, self.masses, self.factor, self.floor = masses(eta, count)
         self.guess = Gaussian(mu_squared + count * eta * eta / 4)
 
     def at(self, epsilon: float) -> Range:
         lowered = epsilon - _SHIFT * (1 + abs(epsilon) + float(self.losses[-1]))
         upper = _core.gaussian_mixture(self.mu, self.losses, self.masses, lowered)
-        return Range(0.0, up(upper * self.factor))
+        return Range(0.0, up(upper * self.factor + self.floor))
 
     def inverse(self, delta: float) -> Range:
-        """The upper end alone: secants from near a Gaussian that counts selections as zCDP does, then certified."""
+        """The upper end alone: secants from near a Gaussian that counts selections as zCDP does, halvings where they
+        leave the bracket, then certified."""
         if delta == 0:
             return Range(0.0, INF)
         target = math.log(delta)
 
         def gap(epsilon: float) -> float:
-            return math.log(max(self.delta(epsilon).hi, 1e-300)) - target
+            found = self.delta(epsilon).hi
+            wide = math.log(max(found, 1e-300)) - target
+            return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
+        low, high = 0.0, INF  # delta is above the target at the one and not above it at the other
         gap_left, gap_right = gap(left), gap(right)
         for _ in range(SECANTS):
-            if gap_left == gap_right or abs(gap_right) < CLOSE:
+            for at, found in ((left, gap_left), (right, gap_right)):
+                low, high = (max(low, at), high) if found > 0 else (low, min(high, at))
+            if abs(gap_right) < CLOSE or high - low <= CLOSE * high or low > FAR:
                 break
-            left, right = right, max(right - gap_right * (right - left) / (gap_right - gap_left), 0.0)
-            gap_left, gap_right = gap_right, gap(right)
-        step = CLOSE * right
-        while self.delta(right).hi > delta:  # delta falls to 0, so this ends
+            slope = (gap_right - gap_left) / (right - left) if right != left else 0.0
+            guess = right - gap_right / slope if slope < 0 else INF
+            if not low < guess < high:
+                guess = 0.5 * (low + high) if high < INF else 2 * low + 1
+            left, right, gap_left, gap_right = right, guess, gap_right, gap(guess)
+        step = CLOSE * max(right, left)
+        while right < high and self.delta(right).hi > delta:
             right, step = right + step, 4 * step
-        return Range(0.0, right)
+        return Range(0.0, min(right, high))
 
 
 @lru_cache(maxsize=32)
-def masses(eta: float, count: int) -> tuple[Array, Array, float]:
-    """Nodes, masses on them, and the factor by which their curve times it is above the adversary's everywhere.
+def masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
+    """Nodes, masses on them, a factor and a floor: their curve times the one, plus the other, is above the adversary's.
 
     The masses are slopes' differences and suffer from rounding, so the factor is found afterwards: at each node both
     curves are sums of positive terms, and between nodes both are linear in x; at x = 0, below all nodes, both are 1.
@@ -98,6 +111,7 @@ def masses(eta: float, count: int) -> tuple[Array, Array, float]:
     steps = np.diff(x, prepend=0.0)
     found = np.append(np.cumsum((steps * np.cumsum(weights[::-1])[::-1])[::-1])[::-1], 0.0)
     wanted = np.concatenate(([1.0], curve))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = float(np.nanmax(wanted / found)) * (1 + 8 * len(x) * ULP)
-    return losses, weights * x, factor
+    seen = found > _LEAST
+    factor = float(np.max(wanted[seen] / found[seen])) * (1 + 8 * len(x) * ULP)
+    floor = 2 * float(np.max(wanted[~seen], initial=0.0))
+    return losses, weights * x, factor, floor
