@@ -80,7 +80,7 @@ def _translated(level: Composition, neighbors: Neighbors) -> Parts:
         raise ValueError(reason)
     parts = level.parts if neighbors != "replace" else relations.translate(level.parts)
     if parts is None:
-        raise ValueError(f"neighbors must not be 'replace' for {level!r}")
+        raise ValueError(f"neighbors must be 'add_or_remove', 'add' or 'remove' for {level!r}")
     return parts
 
 
