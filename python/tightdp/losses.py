@@ -155,8 +155,10 @@ class PrivacyLoss(Mechanism):
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
             raise ValueError("cdf must return numbers in [0, 1]")
         # P[Y > y] from above and from below, each made non-increasing in the way that keeps it a bound.
-        above = np.maximum.accumulate(np.clip(1 - values + error, infinity, 1.0)[::-1])[::-1]
-        below = np.minimum.accumulate(np.clip(1 - values - error, infinity, 1.0))
+        # The subtraction from 1 and the sum round by a relative 2^-53 each.
+        tail, outward = 1 - values, 2.0**-51
+        above = np.maximum.accumulate(np.clip((tail + error) * (1 + outward), infinity, 1.0)[::-1])[::-1]
+        below = np.minimum.accumulate(np.clip((tail * (1 - outward) - error) * (1 - outward), infinity, 1.0))
         upper = cls.from_pmf(
             y,
             -np.diff(np.concatenate(([1.0], above))),
