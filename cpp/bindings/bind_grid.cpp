@@ -13,12 +13,13 @@ using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Handle = GridLawHandle;
 
 Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel, double infinity,
-                  double minus_infinity, double mass_rel, double loss_slack, double anchor, double step) {
+                  double minus_infinity, double mass_rel, double loss_slack, double anchor, double step,
+                  double total_rel) {
     if (log_masses.size() != losses.size() || rel.size() != losses.size())
         throw std::invalid_argument("expected arrays of one length");
     std::vector<Atom> list(static_cast<std::size_t>(losses.size()));
     for (std::size_t i = 0; i < list.size(); ++i) list[i] = {losses.data()[i], log_masses.data()[i], rel.data()[i]};
-    return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step)};
+    return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step, total_rel)};
 }
 
 py::array_t<double> array(const std::vector<double>& x) {
@@ -61,7 +62,7 @@ void bind_grid(py::module_& m) {
         .def_static("laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
         .def_static("bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
-                    "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a)
+                    "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a = kUserTotal)
         .def("poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; }, "q"_a, "add"_a)
         .def("replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });

@@ -151,6 +151,7 @@ class GridLaw:
         loss_slack: float,
         anchor: float,
         step: float,
+        total_rel: float = ...,
     ) -> GridLaw: ...
     def poisson(self, q: float, add: bool) -> GridLaw: ...
     def replace_one(self, q: float) -> GridLaw: ...
@@ -175,16 +176,6 @@ AllocationAtoms = tuple[NDArray[np.float64], NDArray[np.float64], float, float, 
 def allocation(
     law: GridLaw, steps: int, spacing: float, floor: float, most_cells: int
 ) -> tuple[AllocationAtoms, AllocationAtoms, float]: ...
-def allocation_law(
-    losses: NDArray[np.float64],
-    log_masses: NDArray[np.float64],
-    rel: NDArray[np.float64],
-    infinity: float,
-    minus_infinity: float,
-    mass_rel: float,
-    loss_slack: float,
-    total_rel: float,
-) -> GridLaw: ...
 
 # the vector functions, for tests
 class simd_math:

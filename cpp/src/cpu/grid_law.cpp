@@ -11,8 +11,6 @@ constexpr double u = kUnitRoundoff;
 constexpr double kInfinity = HUGE_VAL;
 // Lumps lighter than any double are of no use to an estimate.
 constexpr double kLeastLog = -744;
-// Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
-constexpr double kUserTotal = 1e-8;
 // Groups of atoms: enough for any estimate, few enough for some hundred cumulants in some milliseconds.
 constexpr std::size_t kMostLumps = 2048;
 
@@ -187,13 +185,13 @@ LawPtr bounded_range(double eta) {
 }
 
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
-             double anchor, double step) {
+             double anchor, double step, double total_rel) {
     auto law = std::make_shared<Law>();
     law->atoms = std::move(atoms);
     law->infinity = infinity;
     law->minus_infinity = minus_infinity;
     law->mass_rel = mass_rel;
-    law->total_rel = kUserTotal;
+    law->total_rel = total_rel;
     law->loss_slack = loss_slack;
     law->anchor = anchor;
     law->step = step;

@@ -105,9 +105,12 @@ LawPtr gaussian(double mu);
 LawPtr laplace(double mu);
 LawPtr bounded_range(double eta);
 
-// Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to mass_rel.
+// Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
+inline constexpr double kUserTotal = 1e-8;
+
+// Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
-             double anchor, double step);
+             double anchor, double step, double total_rel = kUserTotal);
 
 // (1-q) Q + q P against Q ("remove") or P against (1-q) P + q Q ("add"), grid.md section 6.1; q in (0, 1).
 LawPtr poisson(const LawPtr& base, double q, bool add);

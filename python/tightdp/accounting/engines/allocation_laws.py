@@ -92,8 +92,8 @@ class Atoms:
                 self.relative + len(logs) * U, self.upper,
             ).law(direction)  # fmt: skip
         total = 1e-8 + 2 * max(abs(end - 1) for end in self._totals)
-        found = _core.allocation_law(
-            self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, total
+        found = _core.GridLaw.atoms(
+            self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0, total
         )
         return found.reversed() if direction == "add" else found
 
