@@ -91,6 +91,17 @@ struct Tail {
     Transform transform() const { return {center, inverse}; }
 };
 
+// The total of squares over n columns, those from j on, less than kColumns, not yet taken.
+template <class T, bool transformed>
+TIGHTDP_CLIP_INLINE double total_with_tail(Squares<T, transformed>& sums, const T* p, long j, long n, Transform t) {
+    if (j < n) {
+        Tail<T, transformed> tail;
+        Tail<T, transformed>::fill(tail, p + j, n - j, at<transformed>(t, j));
+        Squares<T, transformed>::take(sums, tail.row, tail.transform());
+    }
+    return Squares<T, transformed>::total(sums);
+}
+
 // Bytes ahead of a row that is read from end to end. Between 4 KB and 16 KB there is no difference to
 // measure.
 constexpr long kAhead = 8192;
@@ -106,12 +117,7 @@ double squares(const void* row, long n, Transform t) {
         prefetch(reinterpret_cast<const char*>(p + j) + kAhead);
         Sums::take(sums, p + j, at<transformed>(t, j));
     }
-    if (j < n) {
-        Tail<T, transformed> tail;
-        Tail<T, transformed>::fill(tail, p + j, n - j, at<transformed>(t, j));
-        Sums::take(sums, tail.row, tail.transform());
-    }
-    return Sums::total(sums);
+    return total_with_tail<T, transformed>(sums, p, j, n, t);
 }
 
 // sum_r factors[r] * row_r over kWidth columns of one group.
@@ -194,12 +200,7 @@ TIGHTDP_CLIP_INLINE double add_loop(double* sums, const T* const* rows, const do
         for (long c = 0; c < kColumns; c += line) prefetch(soon + i + c);
         Sums::take(squares, p + i, at<transformed>(u, i));
     }
-    if (i < n) {
-        Tail<T, transformed> tail;
-        Tail<T, transformed>::fill(tail, p + i, n - i, at<transformed>(u, i));
-        Sums::take(squares, tail.row, tail.transform());
-    }
-    return Sums::total(squares);
+    return total_with_tail<T, transformed>(squares, p, i, n, u);
 }
 
 template <class T, bool transformed, int groups>
