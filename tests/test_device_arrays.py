@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from pretender import Pretender
 
 import tightdp as dp
 from tightdp import _core, cuda
@@ -137,30 +138,16 @@ def test_outputs_that_must_not_be_written_are_refused(host_is_device):
     with pytest.raises(ValueError, match="written"):
         clipping._outputs(OnDevice(torch.zeros(3), versioned=False), shapes, False, 0, lambda: 0)
     with pytest.raises(ValueError, match="written"):
-        clipping._outputs(Interface((3,), read_only=True), shapes, False, 0, lambda: 0)
-    assert clipping._outputs(Interface((3,)), shapes, False, 0, lambda: 0)
-
-
-class Interface:
-    """Has the CUDA array interface."""
-
-    def __init__(self, shape, typestr="<f4", read_only=False, stream=None):
-        self.__cuda_array_interface__ = {
-            "shape": shape,
-            "typestr": typestr,
-            "data": (4096, read_only),
-            "version": 3,
-            "strides": None,
-            "stream": stream,
-        }
+        clipping._outputs(Pretender((3,), read_only=True), shapes, False, 0, lambda: 0)
+    assert clipping._outputs(Pretender((3,)), shapes, False, 0, lambda: 0)
 
 
 def test_the_interface_says_its_stream_and_whether_it_may_be_written():
-    assert cuda.view("x", Interface((2, 2), stream=7)).stream == 7
-    assert cuda.view("x", Interface((2, 2))).stream is None
-    assert not cuda.view("x", Interface((2, 2), read_only=True)).writable
+    assert cuda.view("x", Pretender((2, 2), stream=7)).stream == 7
+    assert cuda.view("x", Pretender((2, 2))).stream is None
+    assert not cuda.view("x", Pretender((2, 2), read_only=True)).writable
     with pytest.raises(TypeError, match="byte order"):
-        cuda.view("x", Interface((2, 2), ">f4"))
+        cuda.view("x", Pretender((2, 2), ">f4"))
 
 
 def test_dlpack_serves_where_the_interface_has_no_word_for_the_dtype(host_is_device):
@@ -168,7 +155,7 @@ def test_dlpack_serves_where_the_interface_has_no_word_for_the_dtype(host_is_dev
     x.__cuda_array_interface__ = {"shape": (2, 2), "typestr": "<V2", "data": (1, False), "version": 3}
     assert cuda.view("x", x).dtype == "bfloat16"
     with pytest.raises(TypeError, match="dtype"):
-        cuda.view("x", Interface((2, 2), "<V2"))
+        cuda.view("x", Pretender((2, 2), "<V2"))
 
 
 def test_an_interface_that_raises_is_none():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pretender import Pretender
 
 import tightdp as dp
 from tightdp import _core, cuda
@@ -135,20 +136,6 @@ def test_without_a_device_the_package_says_so():
     with pytest.raises(ValueError, match="device"):
         dp.epsilon_batch(1.0, 0.01, 100, 1e-5, device="tpu")
     assert not cuda.on_device(np.ones(3)) and not cuda.on_device([]) and not cuda.on_device("text")
-
-
-class Pretender:
-    """Looks like an array on a device and has no memory there."""
-
-    def __init__(self, shape, typestr="<f4", strides=None):
-        self.shape = shape
-        self.__cuda_array_interface__ = {
-            "shape": shape,
-            "typestr": typestr,
-            "data": (4096, False),
-            "version": 3,
-            "strides": strides,
-        }
 
 
 def test_arrays_on_a_device_are_seen_through_the_array_interface():
