@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,9 +28,11 @@ from tightdp import _core
 
 MAX_NORM, NOISE_MULTIPLIER = 1.0, 1.0
 
-# Before each turn, in seconds: OpenMP's threads spin for some 15 ms after their last call and would take a processor
-# from the next contender, and a thread that slept wants waking.
-WARM = 0.03
+# Before each turn, in seconds: the threads of OpenMP and of NumPy's BLAS spin for up to a tenth of a second after their
+# last call and would take a processor from the next contender; then threads that slept want waking.
+REST, WARM = 0.15, 0.03
+# Columns of a row that no second-level cache holds: it must be read again, since its factor needs all of it.
+LONG = 1_000_000
 RESULTS = Path(__file__).parent / "results"
 
 # Batch and parameter shapes: logistic regression, two small networks, one large layer.
@@ -154,7 +158,20 @@ def run(case: Case, rounds: int) -> dict[str, float]:
         "torch, flat": lambda: flat_torch(case.flat),
         "NumPy": lambda: flat_numpy(case.numpy, rng),
     }
-    return dict(zip(calls, (1e3 * t for t in interleaved(list(calls.values()), rounds, WARM)), strict=True))
+    return dict(zip(calls, (1e3 * t for t in interleaved(list(calls.values()), rounds, WARM, REST)), strict=True))
+
+
+def again_over_first(case: Case, rounds: int) -> float:
+    """Time to read eight rows a second time, at once, over that of the first time: what a shared cache would save."""
+    times: tuple[list[float], list[float]] = [], []
+    for _ in range(rounds):
+        for rows in case.flat.split(8):
+            for reading in times:
+                start = time.perf_counter()
+                rows.sum()
+                reading.append(time.perf_counter() - start)
+    first, again = map(statistics.median, times)
+    return again / first
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
@@ -200,6 +217,8 @@ def main() -> None:
             + f"{ms['clipped_sum'] / ms['one read']:>10.2f}{ms['Opacus'] / ms['clip_and_noise']:>13.2f}",
             flush=True,
         )
+        if case.columns >= LONG:
+            print(f"{'':>16} eight rows read again: {again_over_first(case, rounds=3):.2f} of the first time")
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "kernels.json").write_text(json.dumps(rows, indent=1))
     plot(rows, RESULTS / "kernels.png")

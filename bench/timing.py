@@ -10,8 +10,9 @@ LEAST_SECONDS = 0.01
 """A turn repeats its call for this long, so that microseconds are not timed on the caches of the call before."""
 
 
-def timed(call: Callable[[], object], warm: float = 0.0) -> float:
-    """Seconds a call, over the calls of one turn. Calls in the first ``warm`` seconds do not count."""
+def timed(call: Callable[[], object], warm: float = 0.0, rest: float = 0.0) -> float:
+    """Seconds a call, over one turn after a ``rest``. Calls in the first ``warm`` seconds do not count."""
+    time.sleep(rest)
     until = time.perf_counter() + warm
     while time.perf_counter() < until:
         call()
@@ -24,11 +25,13 @@ def timed(call: Callable[[], object], warm: float = 0.0) -> float:
             return elapsed / calls
 
 
-def interleaved(calls: Sequence[Callable[[], object]], rounds: int, warm: float = 0.0) -> list[float]:
+def interleaved(
+    calls: Sequence[Callable[[], object]], rounds: int, warm: float = 0.0, rest: float = 0.0
+) -> list[float]:
     """Median seconds of each call. Every round runs all of them, each time from another one on."""
     times: list[list[float]] = [[] for _ in calls]
     for r in range(rounds):
         for i in range(len(calls)):
             slot = (i + r) % len(calls)
-            times[slot].append(timed(calls[slot], warm))
+            times[slot].append(timed(calls[slot], warm, rest))
     return [statistics.median(t) for t in times]

@@ -11,11 +11,9 @@ namespace {
 // Stripes are enough to share out evenly over 2, 4, 8, ... threads, and few: at each block every thread reads
 // the others'.
 constexpr std::size_t kMostStripes = 64;
-constexpr std::size_t kTilesPerStripe = 4;
+constexpr std::size_t kTilesPerStripe = 2;
 // Fewer columns than this are not worth splitting between threads: rows are.
 constexpr std::size_t kNarrowColumns = 8192;
-// Rows in a block that is added while the next is squared: as many as one sweep adds. More are no faster.
-constexpr std::size_t kPipelinedRows = kMostGroups * kGroup;
 // Elements in a chunk of rows: a thread's work of some 20 microseconds, and 64 or more rows, so that the
 // chunks' own sums are at most a thirtieth of the data.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
@@ -53,14 +51,24 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     row_bytes = columns * element_size(request.dtype);
     const std::size_t count =
         std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
-    for (std::size_t s = 0; s <= count; ++s) stripes.push_back(tiles.size() * s / count);
-    // 32 squares a sum of 16 in a tile, 4 levels to add the 16, the tiles of a stripe, the stripes.
-    longest_chain = static_cast<double>(kTileColumns / 16 + 4 + tiles.size() / count + 1 + count);
+    // Each stripe ends with the tile whose middle is the last before its share of the columns.
+    std::size_t most_tiles = 0;
+    stripes.push_back(0);
+    for (std::size_t s = 1; s <= count; ++s) {
+        std::size_t t = stripes.back();
+        while (t < tiles.size() &&
+               (2 * tiles[t].first + static_cast<std::size_t>(tiles[t].columns)) * count < 2 * columns * s)
+            ++t;
+        most_tiles = std::max(most_tiles, t - stripes.back());
+        stripes.push_back(t);
+    }
+    // 64 squares a sum of 16 in a tile, 4 levels to add the 16, the tiles of a stripe, the stripes.
+    longest_chain = static_cast<double>(kTileColumns / 16 + 4 + most_tiles + count);
 
     chunk_rows = std::max<std::size_t>(1, request.rows);
     if (columns <= kNarrowColumns) {
         const std::size_t rows = std::max(kChunkRows, kChunkElements / std::max<std::size_t>(1, columns));
-        chunk_rows = std::min(chunk_rows, (rows + kGroup - 1) / kGroup * kGroup);
+        chunk_rows = std::min(chunk_rows, (rows + kSweepRows - 1) / kSweepRows * kSweepRows);
     }
 }
 
@@ -72,7 +80,7 @@ BlockSize block_size(std::size_t bytes_per_row) noexcept {
     // Down to one group of rows that fills the cache entirely, reading each row once still beats reading it
     // twice.
     if (rows == 0 && bytes_per_row * 2 * kGroup > second_level_cache() * 9 / 10) return {kBlockRows, false};
-    return {std::clamp<std::size_t>(rows, kGroup, kPipelinedRows), true};
+    return {std::clamp<std::size_t>(rows, kGroup, kSweepRows), true};
 }
 
 }  // namespace tightdp

@@ -1,5 +1,7 @@
 // Norms and weighted sums of a tile of columns. Orders of summation and rounding errors:
 // docs/theory/clipping.md.
+#include <algorithm>
+
 #include "clip_kernels.hpp"
 #include "clip_vec.hpp"
 
@@ -10,39 +12,36 @@ using clipping::Float16;
 
 namespace {
 
-// The last n < size columns, the rest zero.
-template <class T, int size>
-TIGHTDP_CLIP_INLINE void pad(T (&to)[size], const T* p, long n) {
-    for (int i = 0; i < size; ++i) to[i] = i < n ? p[i] : T{};
-}
-
 // Rows that are squared exactly in double and added in float32, four at a time; the others are all double.
 template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t) {
+TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[maybe_unused]] long j) {
     if constexpr (transformed)
-        return (load_wide(p) - load_wide(t.center)) * load_wide(t.inverse_scale);
+        return (load_wide(p + j) - load_wide(t.center + j)) * load_wide(t.inverse_scale + j);
     else
-        return load_wide(p);
+        return load_wide(p + j);
 }
 
-template <bool transformed>
-TIGHTDP_CLIP_INLINE Transform at(Transform t, long j) {
-    if constexpr (transformed) return {t.center + j, t.inverse_scale + j};
-    return t;
-}
-
-// Into the first-level cache, where the next tile of four rows takes 8 KB.
-template <class T>
-TIGHTDP_CLIP_INLINE void prefetch(const T* p) {
-    __builtin_prefetch(p, 0, 3);
-}
-
-// Sixteen columns, and the sixteen running sums that they belong to whatever the width of the registers.
+// Sixteen columns, and the sixteen running sums of squares that they belong to whatever the width of the
+// registers.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
+// Registers of columns that go side by side, so that a row and its factor are looked up once for all of them.
+constexpr int kAbreast = 4;
+static_assert(kAbreast % kVecs == 0);
+
+// Bytes ahead in each row. Eight rows side by side hide each other's page ends, where the processor's own
+// prefetching stops; a single row is read a third slower.
+constexpr long kAhead = 512;
+
+template <class T, int vecs>
+TIGHTDP_CLIP_INLINE void prefetch(const T* p) {
+    for (long c = 0; c < vecs * kWidth; c += 64 / static_cast<long>(sizeof(T)))
+        __builtin_prefetch(reinterpret_cast<const char*>(p + c) + kAhead, 0, 3);
+}
+
 // The running sums of squares of one row.
 template <class T, bool transformed>
 struct Squares {
@@ -52,14 +51,15 @@ struct Squares {
         for (auto& v : s.sums) v = {DoubleVec{}, DoubleVec{}};
     }
 
-    TIGHTDP_CLIP_INLINE void take(Squares& s, const T* p, Transform t) {
-        for (int v = 0; v < kVecs; ++v) {
-            const Wide x = entries<T, transformed>(p + v * kWidth, at<transformed>(t, v * kWidth));
+    template <int vecs>
+    TIGHTDP_CLIP_INLINE void take(Squares& s, const T* p, Transform t, long j) {
+        for (int v = 0; v < vecs; ++v) {
+            const Wide x = entries<T, transformed>(p, t, j + v * kWidth);
+            Wide& sum = s.sums[v % kVecs];
             if constexpr (kSingle<T, transformed>)
-                s.sums[v] = {add_exact_square(s.sums[v].low, x.low),
-                             add_exact_square(s.sums[v].high, x.high)};
+                sum = {add_exact_square(sum.low, x.low), add_exact_square(sum.high, x.high)};
             else
-                s.sums[v] = s.sums[v] + x * x;
+                sum = sum + x * x;
         }
     }
 
@@ -75,162 +75,118 @@ struct Squares {
     }
 };
 
-// The last columns of a row, n < 16, padded with zeros and read like the others.
-template <class T, bool transformed>
-struct Tail {
-    T row[kColumns];
-    double center[transformed ? kColumns : 1], inverse[transformed ? kColumns : 1];
+// factors[r] * row_r added up over a group of rows, in the precision that they are added in.
+template <class T, bool transformed, int vecs>
+TIGHTDP_CLIP_INLINE void add_group(Wide (&total)[vecs], const T* const* rows, const double* factors,
+                                   Transform t, long j) {
+    if constexpr (kSingle<T, transformed>) {
+        FloatVec sum[vecs];
+        for (int v = 0; v < vecs; ++v)
+            sum[v] = load(rows[0] + j + v * kWidth) * static_cast<float>(factors[0]);
+        for (int r = 1; r < kGroup; ++r)
+            for (int v = 0; v < vecs; ++v)
+                sum[v] += load(rows[r] + j + v * kWidth) * static_cast<float>(factors[r]);
+        for (int v = 0; v < vecs; ++v) total[v] = total[v] + widen(sum[v]);
+    } else {
+        Wide sum[vecs];
+        for (int v = 0; v < vecs; ++v)
+            sum[v] = entries<T, transformed>(rows[0], t, j + v * kWidth) * factors[0];
+        for (int r = 1; r < kGroup; ++r)
+            for (int v = 0; v < vecs; ++v)
+                sum[v] = sum[v] + entries<T, transformed>(rows[r], t, j + v * kWidth) * factors[r];
+        for (int v = 0; v < vecs; ++v) total[v] = total[v] + sum[v];
+    }
+}
 
-    TIGHTDP_CLIP_INLINE void fill(Tail& to, const T* p, long n, Transform t) {
-        pad(to.row, p, n);
-        if constexpr (transformed) {
-            pad(to.center, t.center, n);
-            pad(to.inverse, t.inverse_scale, n);
+// What a sweep works on, in variables of its own, so that nothing it writes to can be among them.
+template <class T, bool transformed, int groups, bool adds, bool squares>
+struct Sweeper {
+    static constexpr int count = groups * kGroup;
+    const T *rows[count], *next[count];
+    double factors[count];
+    double* sums;
+    bool fresh;
+    Transform t;
+    Squares<T, transformed> running[count];
+
+    // `vecs` registers of columns, from j on.
+    template <int vecs>
+    TIGHTDP_CLIP_INLINE void columns(Sweeper& s, long j) {
+        if constexpr (adds) {
+            Wide total[vecs];
+            for (int v = 0; v < vecs; ++v)
+                total[v] = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + j + v * kWidth);
+            for (int g = 0; g < groups; ++g)
+                add_group<T, transformed>(total, s.rows + g * kGroup, s.factors + g * kGroup, s.t, j);
+            for (int v = 0; v < vecs; ++v) store(s.sums + j + v * kWidth, total[v]);
+        }
+        for (int r = 0; r < count; ++r) {
+            if constexpr (squares) {
+                prefetch<T, vecs>(s.next[r] + j);
+                s.running[r].template take<vecs>(s.running[r], s.next[r], s.t, j);
+            } else {
+                prefetch<T, vecs>(s.rows[r] + j);  // nothing else comes from memory
+            }
         }
     }
-    Transform transform() const { return {center, inverse}; }
 };
 
-// The total of squares over n columns, those from j on, less than kColumns, not yet taken.
-template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE double total_with_tail(Squares<T, transformed>& sums, const T* p, long j, long n, Transform t) {
-    if (j < n) {
-        Tail<T, transformed> tail;
-        Tail<T, transformed>::fill(tail, p + j, n - j, at<transformed>(t, j));
-        Squares<T, transformed>::take(sums, tail.row, tail.transform());
-    }
-    return Squares<T, transformed>::total(sums);
+// The last n < kColumns columns of rows, padded with zeros.
+template <class T>
+TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, long n) {
+    for (int i = 0; i < kColumns; ++i) to[i] = i < n ? p[i] : T{};
+    return to;
 }
 
-// Bytes ahead of a row that is read from end to end. Between 4 KB and 16 KB there is no difference to
-// measure.
-constexpr long kAhead = 8192;
-
-template <class T, bool transformed>
-double squares(const void* row, long n, Transform t) {
-    using Sums = Squares<T, transformed>;
-    const T* const p = static_cast<const T*>(row);
-    Sums sums;
-    Sums::clear(sums);
+template <class T, bool transformed, int groups, bool adds, bool squares>
+void sweep_as(const Sweep& given) {
+    Sweeper<T, transformed, groups, adds, squares> s;
+    s.sums = given.sums, s.fresh = given.fresh, s.t = given.transform;
+    for (int r = 0; r < s.count; ++r) {
+        if constexpr (adds) s.rows[r] = static_cast<const T*>(given.rows[r]), s.factors[r] = given.factors[r];
+        if constexpr (squares)
+            s.next[r] = static_cast<const T*>(given.next[r]), s.running[r].clear(s.running[r]);
+    }
     long j = 0;
-    for (; j + kColumns <= n; j += kColumns) {
-        prefetch(reinterpret_cast<const char*>(p + j) + kAhead);
-        Sums::take(sums, p + j, at<transformed>(t, j));
-    }
-    return total_with_tail<T, transformed>(sums, p, j, n, t);
-}
-
-// sum_r factors[r] * row_r over kWidth columns of one group.
-template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const double* factors, long j, Transform t) {
-    if constexpr (kSingle<T, transformed>) {
-        FloatVec total = load(rows[0] + j) * static_cast<float>(factors[0]);
-        for (int r = 1; r < kGroup; ++r) total += load(rows[r] + j) * static_cast<float>(factors[r]);
-        return widen(total);
-    } else {
-        Wide total = entries<T, transformed>(rows[0] + j, t) * factors[0];
-        for (int r = 1; r < kGroup; ++r) total = total + entries<T, transformed>(rows[r] + j, t) * factors[r];
-        return total;
-    }
-}
-
-// kColumns columns from j on; t is the transform there.
-template <class T, bool transformed, int groups, bool fresh>
-TIGHTDP_CLIP_INLINE void add_columns(double* sums, const T* const* rows, const double* factors, long j,
-                                     Transform t) {
-    for (int i = 0; i < kColumns; i += kWidth) {
-        Wide total = group_sum<T, transformed>(rows, factors, j + i, at<transformed>(t, i));
-        if constexpr (!fresh) total = load_wide(sums + i) + total;
-        for (int g = 1; g < groups; ++g)
-            total = total + group_sum<T, transformed>(rows + g * kGroup, factors + g * kGroup, j + i,
-                                                      at<transformed>(t, i));
-        store(sums + i, total);
-    }
-}
-
-// Bytes ahead in rows that are added without squaring others: they may come from memory.
-constexpr long kAheadOfSum = 1024;
-
-// Inlined, so that rows and factors are the caller's own and stay in registers whatever `sums` points to.
-template <class T, bool transformed, int groups, bool fresh, bool square_next>
-TIGHTDP_CLIP_INLINE double add_loop(double* sums, const T* const* rows, const double* factors, long j,
-                                    long end, const Piece* next, Transform t) {
-    using Sums = Squares<T, transformed>;
-    constexpr int count = groups * kGroup;
-    constexpr long line = 64 / sizeof(T) < kColumns ? 64 / sizeof(T) : kColumns;
-    Sums squares;
-    const T *p = nullptr, *soon = nullptr;
-    long i = 0, n = 0;
-    Transform u{};
-    if constexpr (square_next) {
-        Sums::clear(squares);
-        p = static_cast<const T*>(next->entries);
-        soon = static_cast<const T*>(next->soon);
-        n = next->n;
-        u = next->transform;
-    }
-    for (; j + kColumns <= end && (!square_next || i + count * kColumns <= n); j += kColumns) {
-        if constexpr (!square_next)
-            for (int r = 0; r < count; ++r)
-                prefetch(reinterpret_cast<const char*>(rows[r] + j) + kAheadOfSum);
-        add_columns<T, transformed, groups, fresh>(sums + j, rows, factors, j, at<transformed>(t, j));
-        if constexpr (square_next)
-            for (int k = 0; k < count; ++k, i += kColumns) {
-                for (long c = 0; c < kColumns; c += line) prefetch(soon + i + c);
-                asm volatile("" ::: "memory");  // keeps each prefetch by its load: in one burst they wait
-                Sums::take(squares, p + i, at<transformed>(u, i));
-            }
-    }
-    for (; j + kColumns <= end; j += kColumns)
-        add_columns<T, transformed, groups, fresh>(sums + j, rows, factors, j, at<transformed>(t, j));
-    if (j < end) {
-        Tail<T, transformed> tails[count];
-        const T* padded[count];
-        for (int r = 0; r < count; ++r) {
-            Tail<T, transformed>::fill(tails[r], rows[r] + j, end - j, at<transformed>(t, j));
-            padded[r] = tails[r].row;
+    for (; j + kAbreast * kWidth <= given.n; j += kAbreast * kWidth) s.template columns<kAbreast>(s, j);
+    if constexpr (kAbreast > kVecs)
+        for (; j + kColumns <= given.n; j += kColumns) s.template columns<kVecs>(s, j);
+    if (const long left = given.n - j; left > 0) {
+        T tails[2 * s.count][kColumns];
+        double center[kColumns], inverse[kColumns], sums[kColumns];
+        for (int r = 0; r < s.count; ++r) {
+            if constexpr (adds) s.rows[r] = padded(tails[r], s.rows[r] + j, left);
+            if constexpr (squares) s.next[r] = padded(tails[s.count + r], s.next[r] + j, left);
         }
-        double last[kColumns];
-        pad(last, sums + j, fresh ? 0 : end - j);
-        add_columns<T, transformed, groups, fresh>(last, padded, factors, 0, tails[0].transform());
-        for (long k = 0; j + k < end; ++k) sums[j + k] = last[k];
+        if constexpr (transformed)
+            s.t = {padded(center, s.t.center + j, left), padded(inverse, s.t.inverse_scale + j, left)};
+        if constexpr (adds) s.sums = sums, padded(sums, given.sums + j, given.fresh ? 0 : left);
+        s.template columns<kVecs>(s, 0);
+        if constexpr (adds) std::copy_n(sums, left, given.sums + j);
     }
-    if constexpr (!square_next) return 0;
-    for (; i + kColumns <= n; i += kColumns) {
-        for (long c = 0; c < kColumns; c += line) prefetch(soon + i + c);
-        Sums::take(squares, p + i, at<transformed>(u, i));
-    }
-    return total_with_tail<T, transformed>(squares, p, i, n, u);
+    if constexpr (squares)
+        for (int r = 0; r < s.count; ++r) given.squares[r] += s.running[r].total(s.running[r]);
 }
 
 template <class T, bool transformed, int groups>
-double add_groups(double* sums, const void* const* rows, const double* factors, long begin, long end,
-                  bool fresh, const Piece* next, Transform t) {
-    const T* p[groups * kGroup];
-    double f[groups * kGroup];
-    for (int r = 0; r < groups * kGroup; ++r) {
-        p[r] = static_cast<const T*>(rows[r]);
-        f[r] = factors[r];
-    }
-    if (fresh)
-        return next ? add_loop<T, transformed, groups, true, true>(sums, p, f, begin, end, next, t)
-                    : add_loop<T, transformed, groups, true, false>(sums, p, f, begin, end, next, t);
-    return next ? add_loop<T, transformed, groups, false, true>(sums, p, f, begin, end, next, t)
-                : add_loop<T, transformed, groups, false, false>(sums, p, f, begin, end, next, t);
+void sweep_groups(const Sweep& s) {
+    if (s.rows && s.next)
+        sweep_as<T, transformed, groups, true, true>(s);
+    else if (s.rows)
+        sweep_as<T, transformed, groups, true, false>(s);
+    else
+        sweep_as<T, transformed, groups, false, true>(s);
 }
 
 template <class T, bool transformed>
-double add(double* sums, const void* const* rows, const double* factors, int groups, long begin, long end,
-           bool fresh, const Piece* next, Transform t) {
+void sweep(const Sweep& s) {
     static_assert(kMostGroups == 2);
-    return groups == 2 ? add_groups<T, transformed, 2>(sums, rows, factors, begin, end, fresh, next, t)
-                       : add_groups<T, transformed, 1>(sums, rows, factors, begin, end, fresh, next, t);
+    s.groups == 2 ? sweep_groups<T, transformed, 2>(s) : sweep_groups<T, transformed, 1>(s);
 }
 
 template <class T>
 ClipKernels kernels(bool transformed) {
-    if (transformed) return {&squares<T, true>, &add<T, true>};
-    return {&squares<T, false>, &add<T, false>};
+    return {transformed ? &sweep<T, true> : &sweep<T, false>};
 }
 
 template <class Real>

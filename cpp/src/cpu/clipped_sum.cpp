@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <memory>
 
 #include "clip_plan.hpp"
 #include "parallel.hpp"
@@ -39,35 +39,28 @@ class Clipper {
         explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 
-    // Rows [begin, end), the stripes of `worker`. `sums`: one a column of the plan, or null where the rows
-    // make one block and `finish` is set: then a tile's sums need no memory of their own. With `finish` the
-    // last block's tiles go to the output.
+    // Rows [begin, end), begin at the start of a chunk, and the stripes of `worker`. Each chunk of rows has
+    // sums of its own in `sums`, one a column; null where all rows are one block and `finish` is set: then a
+    // tile's sums need no memory of their own. With `finish` the rows are one chunk and the last block's
+    // tiles go to the output.
     void run(Team& team, std::size_t begin, std::size_t end, int worker, int workers, double* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
-        const std::size_t last_tile = plan_.stripes[stripes.end] - 1;
-        const BlockSize block = block_size(share_bytes(workers));
-        Rows now, next;
-        next.set(begin, std::min(end, begin + block.rows));
-        norms(next, team, 0, stripes, block.rows);
+        const BlockSize size = block_size(plan_.row_bytes / static_cast<std::size_t>(workers));
+        Block now, next;
+        next.follow(begin, size.rows, plan_.chunk_rows, end);
+        norms(next, stripes, squares(team, 0));
         for (unsigned parity = 0;; parity ^= 1) {
             std::swap(now, next);
             team.barrier.wait(workers);
-            factors(now, team, parity, block.rows, worker == 0);
+            factors(now, squares(team, parity), worker == 0);
             const bool last = now.end == end;
-            next.set(now.end, std::min(end, now.end + block.rows));
-            const bool overlap = block.pipelined && !last;
-            Ahead ahead(*this, team, overlap ? next : Rows{}, parity ^ 1, stripes, block.rows);
-            for (std::size_t t = plan_.stripes[stripes.begin]; t <= last_tile; ++t) {
-                const ClipTile& tile = plan_.tiles[t];
-                alignas(64) double local[kTileColumns];
-                double* const to = sums ? sums + tile.first : local;
-                add(now, tile, to, now.begin == begin, overlap ? &ahead : nullptr);
-                if (last && finish) write(tile, to);
-            }
-            while (ahead.any()) ahead.square();
+            next.follow(now.end, size.rows, plan_.chunk_rows, end);
+            double* const chunk = sums ? sums + now.begin / plan_.chunk_rows * plan_.columns : nullptr;
+            add(now, size.pipelined && !last ? &next : nullptr, stripes, squares(team, parity ^ 1), chunk,
+                last && finish);
             if (last) return;
-            if (!block.pipelined) norms(next, team, parity ^ 1, stripes, block.rows);
+            if (!size.pipelined) norms(next, stripes, squares(team, parity ^ 1));
         }
     }
 
@@ -81,76 +74,22 @@ class Clipper {
     }
 
   private:
-    struct Rows {
+    // Rows of one chunk, at most kBlockRows.
+    struct Block {
         std::size_t begin = 0, end = 0;
+        bool fresh = true;  // the first of its chunk
         double factors[kBlockRows];
-        void set(std::size_t from, std::size_t to) { begin = from, end = to; }
+
         std::size_t count() const { return end - begin; }
+        void follow(std::size_t row, std::size_t rows, std::size_t chunk_rows, std::size_t last) {
+            begin = row;
+            fresh = row % chunk_rows == 0;
+            end = std::min({last, row + rows, (row / chunk_rows + 1) * chunk_rows});
+        }
     };
 
-    // The pieces of the rows to come, a tile each, in the order in which they lie in memory; their squares go
-    // to the team.
-    class Ahead {
-      public:
-        Ahead(const Clipper& clipper, Team& team, const Rows& rows, unsigned parity, Range stripes,
-              std::size_t block_rows) noexcept
-            : c_(clipper),
-              to_(team.squares.data() + parity * clipper.plan_.stripe_count() * block_rows),
-              block_rows_(block_rows),
-              stripes_(stripes),
-              row_(rows.begin),
-              begin_(rows.begin),
-              end_(rows.end) {
-            start_row();
-        }
-
-        bool any() const noexcept { return row_ < end_; }
-
-        // What comes next; `take` its squares.
-        Piece piece() const noexcept {
-            const ClipTile& tile = c_.plan_.tiles[tile_];
-            const char* const entries = c_.at(row_, tile);
-            const char* soon = entries;
-            if (tile_ + 1 < c_.plan_.stripes[stripes_.end])
-                soon = c_.at(row_, c_.plan_.tiles[tile_ + 1]);
-            else if (row_ + 1 < end_)
-                soon = c_.at(row_ + 1, c_.plan_.tiles[c_.plan_.stripes[stripes_.begin]]);
-            return {entries, tile.columns, soon, c_.transform(tile)};
-        }
-
-        void take(double square) noexcept {
-            square_ += square;
-            if (++tile_ < c_.plan_.stripes[stripe_ + 1]) return;
-            to_[stripe_ * block_rows_ + (row_ - begin_)] = square_;
-            square_ = 0;
-            if (++stripe_ < stripes_.end) return;
-            ++row_;
-            start_row();
-        }
-
-        void square() noexcept {
-            const Piece p = piece();
-            take(c_.kernels_.squares(p.entries, p.n, p.transform));
-        }
-
-      private:
-        void start_row() noexcept {
-            stripe_ = stripes_.begin;
-            tile_ = c_.plan_.stripes[stripe_];
-        }
-
-        const Clipper& c_;
-        double* const to_;
-        const std::size_t block_rows_;
-        const Range stripes_;
-        std::size_t row_;
-        const std::size_t begin_, end_;
-        std::size_t stripe_ = 0, tile_ = 0;
-        double square_ = 0;
-    };
-
-    std::size_t share_bytes(int workers) const noexcept {
-        return plan_.row_bytes / static_cast<std::size_t>(workers);
+    double* squares(Team& team, unsigned parity) const noexcept {
+        return team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
     }
 
     const char* at(std::size_t row, const ClipTile& tile) const noexcept {
@@ -159,22 +98,67 @@ class Clipper {
                static_cast<std::ptrdiff_t>(tile.column * size_);
     }
 
-    Transform transform(const ClipTile& tile) const noexcept {
-        return r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
+    // The sweep over kSweepRows rows of a tile, from row `first` of the blocks on; rows that are not there,
+    // and of the block that is added those of factor 0, are zero.
+    void sweep(const Block* now, const Block* next, std::size_t first, const ClipTile& tile, double* sums,
+               double* squared) const noexcept {
+        const std::ptrdiff_t stride = r_.segments[tile.segment].stride;
+        const void *rows[kSweepRows], *ahead[kSweepRows];
+        double factor[kSweepRows];
+        const auto pieces = [&](const Block& block, auto put) {
+            const char* p = at(block.begin + first, tile);
+            for (std::size_t i = 0; i < kSweepRows; ++i, p += stride)
+                put(i, first + i < block.count() ? p : nullptr);
+        };
+        if (now)
+            pieces(*now, [&](std::size_t i, const char* p) {
+                factor[i] = p ? now->factors[first + i] : 0.0;
+                rows[i] = factor[i] > 0 ? static_cast<const void*>(p) : kZeroRow;
+            });
+        if (next)
+            pieces(*next, [&](std::size_t i, const char* p) {
+                ahead[i] = p ? static_cast<const void*>(p) : kZeroRow;
+            });
+        const std::size_t left = std::max(now ? now->count() : 0, next ? next->count() : 0) - first;
+        const Transform transform =
+            r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
+        kernels_.sweep({left > kGroup ? 2 : 1, tile.columns, transform, now ? rows : nullptr, factor, sums,
+                        first == 0 && now && now->fresh, next ? ahead : nullptr, squared + first});
     }
 
-    // Row by row, as the data lie in memory.
-    void norms(const Rows& rows, Team& team, unsigned parity, Range stripes,
-               std::size_t block_rows) const noexcept {
-        for (Ahead ahead(*this, team, rows, parity, stripes, block_rows); ahead.any();) ahead.square();
+    // Eight rows at a time, which hide each other's page ends.
+    void norms(const Block& rows, Range stripes, double* squared) const noexcept {
+        for (std::size_t first = 0; first < rows.count(); first += kSweepRows)
+            for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
+                double* const of_stripe = squared + s * kBlockRows;
+                std::fill_n(of_stripe + first, kSweepRows, 0.0);
+                for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t)
+                    sweep(nullptr, &rows, first, plan_.tiles[t], nullptr, of_stripe);
+            }
     }
 
-    void factors(Rows& rows, Team& team, unsigned parity, std::size_t block_rows,
-                 bool report) const noexcept {
+    // Adds the rows of `now` to `sums`, tile by tile, and squares those of `next`, if any, on the way.
+    void add(const Block& now, const Block* next, Range stripes, double* squared, double* sums,
+             bool finish) const noexcept {
+        for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
+            double* const of_stripe = squared + s * kBlockRows;
+            if (next) std::fill_n(of_stripe, kSweepRows, 0.0);
+            for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
+                const ClipTile& tile = plan_.tiles[t];
+                alignas(64) double local[kTileColumns];
+                double* const to = sums ? sums + tile.first : local;
+                if (now.count() == 0) std::fill_n(to, tile.columns, 0.0);
+                for (std::size_t first = 0; first < now.count(); first += kSweepRows)
+                    sweep(&now, next, first, tile, to, of_stripe);
+                if (finish) write(tile, to);
+            }
+        }
+    }
+
+    void factors(Block& rows, const double* squared, bool report) const noexcept {
         for (std::size_t i = 0; i < rows.count(); ++i) {
             double square = 0;
-            for (std::size_t s = 0; s < plan_.stripe_count(); ++s)
-                square += team.squares.data()[(parity * plan_.stripe_count() + s) * block_rows + i];
+            for (std::size_t s = 0; s < plan_.stripe_count(); ++s) square += squared[s * kBlockRows + i];
             const std::size_t row = rows.begin + i;
             const double norm = std::isfinite(square) ? std::sqrt(square) : norm_of_large(row);
             rows.factors[i] = clipping::clip_factor(norm, r_.max_norm, r_.weights ? r_.weights[row] : 1.0,
@@ -227,34 +211,6 @@ class Clipper {
         }
     }
 
-    // Adds the block's rows, a few groups at a time. The squares of what is `ahead` are taken on the way: as
-    // many of its pieces as there are rows, each with its share of the columns.
-    void add(const Rows& rows, const ClipTile& tile, double* to, bool fresh, Ahead* ahead) const noexcept {
-        if (rows.count() == 0 && fresh) std::fill_n(to, tile.columns, 0.0);
-        for (std::size_t first = 0; first < rows.count();) {
-            const void* pieces[kMostGroups * kGroup];
-            double factor[kMostGroups * kGroup];
-            const std::size_t left = rows.count() - first;
-            const int groups =
-                static_cast<int>(std::min<std::size_t>(kMostGroups, (left + kGroup - 1) / kGroup));
-            for (std::size_t i = 0; i < static_cast<std::size_t>(groups) * kGroup; ++i) {
-                factor[i] = i < left ? rows.factors[first + i] : 0.0;
-                pieces[i] =
-                    factor[i] > 0 ? static_cast<const void*>(at(rows.begin + first + i, tile)) : kZeroRow;
-            }
-            const long share = ahead ? kTileColumns / (groups * kGroup) : kTileColumns;
-            for (long j = 0; j < tile.columns; j += share) {
-                const long end = std::min(tile.columns, j + share);
-                const bool squares = ahead && ahead->any();
-                const Piece piece = squares ? ahead->piece() : Piece{};
-                const double square = kernels_.add(to, pieces, factor, groups, j, end, fresh && first == 0,
-                                                   squares ? &piece : nullptr, transform(tile));
-                if (squares) ahead->take(square);
-            }
-            first += static_cast<std::size_t>(groups) * kGroup;
-        }
-    }
-
     template <class Real, class Finish>
     void write_as(Real* out, Finish finish, const ClipTile& tile, const double* sums) const noexcept {
         alignas(64) Real noise[kTileColumns];
@@ -289,21 +245,19 @@ void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper&
     });
 }
 
-// Threads take chunks of rows in turn; the chunks' sums are added in order.
+// Threads share the chunks of rows; the chunks' sums are added in order.
 void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper& clipper) {
     const std::size_t chunks = plan.chunk_count(request.rows);
     const int wanted = useful_workers(request.rows * plan.columns, chunks);
     AlignedArray sums(chunks * plan.columns);
-    std::vector<std::unique_ptr<Clipper::Team>> teams;
-    for (int i = 0; i < wanted; ++i) teams.push_back(std::make_unique<Clipper::Team>(plan.stripe_count()));
-    std::atomic<std::size_t> taken{0};
+    std::deque<Clipper::Team> teams;
+    for (int i = 0; i < wanted; ++i) teams.emplace_back(plan.stripe_count());
     SpinBarrier summed;
     parallel(wanted, [&](int worker, int workers) {
-        for (std::size_t c; (c = taken.fetch_add(1)) < chunks;) {
-            const std::size_t begin = c * plan.chunk_rows,
-                              end = std::min(request.rows, begin + plan.chunk_rows);
-            clipper.run(*teams[worker], begin, end, 0, 1, sums.data() + c * plan.columns, false);
-        }
+        const Range own = share(chunks, 1, worker, workers);
+        if (own.begin < own.end)
+            clipper.run(teams[worker], own.begin * plan.chunk_rows,
+                        std::min(request.rows, own.end * plan.chunk_rows), 0, 1, sums.data(), false);
         summed.wait(workers);
         const Range mine = share(plan.tiles.size(), 1, worker, workers);
         for (std::size_t t = mine.begin; t < mine.end; ++t) {
