@@ -34,6 +34,14 @@ def test_the_corners_of_the_box(sigma, q):
             check(dp.PoissonSampled(dp.Gaussian(sigma), q) * count, delta, 1.0)
 
 
+def test_a_law_almost_in_one_point():
+    """The exponents that a window tries overflow; halving infinity never ended."""
+    run = dp.PoissonSampled(dp.Gaussian(0.00865886193721201), 4.0015282062781696e-07) * 6575
+    check(run, 1.441506550623614e-35, 1.0)
+    bound = run.epsilon(1.441506550623614e-35, neighbors="add")
+    assert bound.lower <= -6575 * math.log1p(-4.0015282062781696e-07) <= bound.upper * (1 + 1e-12)
+
+
 def test_a_random_sample_of_the_box():
     draw = random.Random(5)
     for _ in range(60):

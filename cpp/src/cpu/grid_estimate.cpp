@@ -10,6 +10,8 @@ namespace {
 
 // Steps of golden sections: the tilt to a few percent.
 constexpr int kGolden = 9;
+// Exponents that a window tries, each half of the one before: counted, since a step may be infinite.
+constexpr int kHalvings = 10;
 
 // The first minimiser of f over ln tilt, coming from the left of a guess. There may be others: the further one of a law
 // with a heavy tail looks at nothing but the point where the tail is cut off.
@@ -154,7 +156,8 @@ Window window(const Sketches& sketches, double tilt, double log_tail, double sha
     const double normal = std::sqrt(2 * log_tail) / deviation(centre, sketches);
     Window w{-HUGE_VAL, HUGE_VAL, normal, -normal, normal};
     // Twice what suits a normal law, and less where tails are heavier.
-    for (double step = 2 * normal; step > normal / 500; step /= 2) {
+    double step = 2 * normal;
+    for (int i = 0; i < kHalvings; ++i, step /= 2) {
         const double right = (sketches.cumulant(tilt + step, share).value - centre.value + log_tail) / step;
         if (right < w.right) w.right = right, w.further_right = step;
         const double left = (centre.value - sketches.cumulant(tilt - step, share).value - log_tail) / step;
@@ -173,7 +176,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     Window w{0, 0, normal, -tilt - 1, normal};
     // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
     double length = sketches.most() - epsilon, right = sketches.most();
-    for (double step = 4 * normal; step > normal / 500; step /= 2) {
+    double step = 4 * normal;
+    for (int i = 0; i <= kHalvings; ++i, step /= 2) {
         const double s = tilt + step, value = sketches.cumulant(s).value;
         const double far = (value - s * epsilon + goal) / step, plain = (value + goal) / s;
         if (far < length) length = far, w.further_far = step;
