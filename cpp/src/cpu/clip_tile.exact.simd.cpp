@@ -1,6 +1,7 @@
 // Norms and weighted sums of a tile of columns. Orders of summation and rounding errors:
 // docs/theory/clipping.md.
 #include <algorithm>
+#include <type_traits>
 
 #include "clip_kernels.hpp"
 #include "clip_vec.hpp"
@@ -24,21 +25,22 @@ TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[may
         return load_wide(p + j);
 }
 
-// Sixteen columns, and the sixteen running sums of squares that they belong to whatever the width of the
-// registers.
+// Factors, in the precision that they multiply in.
+template <class T, bool transformed>
+using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
+
+// Sixteen columns at a time, and the sixteen running sums of squares that they belong to whatever the width
+// of the registers.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
-// Registers of columns that go side by side, so that a row and its factor are looked up once for all of them.
-constexpr int kAbreast = 4;
-static_assert(kAbreast % kVecs == 0);
 
 // Bytes ahead in each row. Eight rows side by side hide each other's page ends, where the processor's own
 // prefetching stops; a single row is read a third slower.
 constexpr long kAhead = 512;
 
-template <class T, int vecs>
+template <class T>
 TIGHTDP_CLIP_INLINE void prefetch(const T* p) {
-    for (long c = 0; c < vecs * kWidth; c += 64 / static_cast<long>(sizeof(T)))
+    for (long c = 0; c < kColumns; c += 64 / static_cast<long>(sizeof(T)))
         __builtin_prefetch(reinterpret_cast<const char*>(p + c) + kAhead, 0, 3);
 }
 
@@ -51,15 +53,14 @@ struct Squares {
         for (auto& v : s.sums) v = {DoubleVec{}, DoubleVec{}};
     }
 
-    template <int vecs>
     TIGHTDP_CLIP_INLINE void take(Squares& s, const T* p, Transform t, long j) {
-        for (int v = 0; v < vecs; ++v) {
+        for (int v = 0; v < kVecs; ++v) {
             const Wide x = entries<T, transformed>(p, t, j + v * kWidth);
-            Wide& sum = s.sums[v % kVecs];
             if constexpr (kSingle<T, transformed>)
-                sum = {add_exact_square(sum.low, x.low), add_exact_square(sum.high, x.high)};
+                s.sums[v] = {add_exact_square(s.sums[v].low, x.low),
+                             add_exact_square(s.sums[v].high, x.high)};
             else
-                sum = sum + x * x;
+                s.sums[v] = s.sums[v] + x * x;
         }
     }
 
@@ -75,26 +76,18 @@ struct Squares {
     }
 };
 
-// factors[r] * row_r added up over a group of rows, in the precision that they are added in.
-template <class T, bool transformed, int vecs>
-TIGHTDP_CLIP_INLINE void add_group(Wide (&total)[vecs], const T* const* rows, const double* factors,
-                                   Transform t, long j) {
+// sum_r factors[r] * row_r over kWidth columns of one group.
+template <class T, bool transformed>
+TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
+                                   long j) {
     if constexpr (kSingle<T, transformed>) {
-        FloatVec sum[vecs];
-        for (int v = 0; v < vecs; ++v)
-            sum[v] = load(rows[0] + j + v * kWidth) * static_cast<float>(factors[0]);
-        for (int r = 1; r < kGroup; ++r)
-            for (int v = 0; v < vecs; ++v)
-                sum[v] += load(rows[r] + j + v * kWidth) * static_cast<float>(factors[r]);
-        for (int v = 0; v < vecs; ++v) total[v] = total[v] + widen(sum[v]);
+        FloatVec total = load(rows[0] + j) * factors[0];
+        for (int r = 1; r < kGroup; ++r) total += load(rows[r] + j) * factors[r];
+        return widen(total);
     } else {
-        Wide sum[vecs];
-        for (int v = 0; v < vecs; ++v)
-            sum[v] = entries<T, transformed>(rows[0], t, j + v * kWidth) * factors[0];
-        for (int r = 1; r < kGroup; ++r)
-            for (int v = 0; v < vecs; ++v)
-                sum[v] = sum[v] + entries<T, transformed>(rows[r], t, j + v * kWidth) * factors[r];
-        for (int v = 0; v < vecs; ++v) total[v] = total[v] + sum[v];
+        Wide total = entries<T, transformed>(rows[0], t, j) * factors[0];
+        for (int r = 1; r < kGroup; ++r) total = total + entries<T, transformed>(rows[r], t, j) * factors[r];
+        return total;
     }
 }
 
@@ -103,29 +96,29 @@ template <class T, bool transformed, int groups, bool adds, bool squares>
 struct Sweeper {
     static constexpr int count = groups * kGroup;
     const T *rows[count], *next[count];
-    double factors[count];
+    Factor<T, transformed> factors[count];
     double* sums;
     bool fresh;
     Transform t;
     Squares<T, transformed> running[count];
 
-    // `vecs` registers of columns, from j on.
-    template <int vecs>
+    // kColumns columns from j on.
     TIGHTDP_CLIP_INLINE void columns(Sweeper& s, long j) {
-        if constexpr (adds) {
-            Wide total[vecs];
-            for (int v = 0; v < vecs; ++v)
-                total[v] = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + j + v * kWidth);
-            for (int g = 0; g < groups; ++g)
-                add_group<T, transformed>(total, s.rows + g * kGroup, s.factors + g * kGroup, s.t, j);
-            for (int v = 0; v < vecs; ++v) store(s.sums + j + v * kWidth, total[v]);
-        }
+        if constexpr (adds)
+            for (int v = 0; v < kVecs; ++v) {
+                const long at = j + v * kWidth;
+                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
+                for (int r = 0; r < count; r += kGroup)
+                    total = total + group_sum<T, transformed>(s.rows + r, s.factors + r, s.t, at);
+                store(s.sums + at, total);
+            }
+#pragma GCC unroll 8  // so that the running sums of all rows are in registers
         for (int r = 0; r < count; ++r) {
             if constexpr (squares) {
-                prefetch<T, vecs>(s.next[r] + j);
-                s.running[r].template take<vecs>(s.running[r], s.next[r], s.t, j);
+                prefetch(s.next[r] + j);
+                s.running[r].take(s.running[r], s.next[r], s.t, j);
             } else {
-                prefetch<T, vecs>(s.rows[r] + j);  // nothing else comes from memory
+                prefetch(s.rows[r] + j);  // nothing else comes from memory
             }
         }
     }
@@ -143,14 +136,17 @@ void sweep_as(const Sweep& given) {
     Sweeper<T, transformed, groups, adds, squares> s;
     s.sums = given.sums, s.fresh = given.fresh, s.t = given.transform;
     for (int r = 0; r < s.count; ++r) {
-        if constexpr (adds) s.rows[r] = static_cast<const T*>(given.rows[r]), s.factors[r] = given.factors[r];
-        if constexpr (squares)
-            s.next[r] = static_cast<const T*>(given.next[r]), s.running[r].clear(s.running[r]);
+        if constexpr (adds) {
+            s.rows[r] = static_cast<const T*>(given.rows[r]);
+            s.factors[r] = static_cast<Factor<T, transformed>>(given.factors[r]);
+        }
+        if constexpr (squares) {
+            s.next[r] = static_cast<const T*>(given.next[r]);
+            s.running[r].clear(s.running[r]);
+        }
     }
     long j = 0;
-    for (; j + kAbreast * kWidth <= given.n; j += kAbreast * kWidth) s.template columns<kAbreast>(s, j);
-    if constexpr (kAbreast > kVecs)
-        for (; j + kColumns <= given.n; j += kColumns) s.template columns<kVecs>(s, j);
+    for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
     if (const long left = given.n - j; left > 0) {
         T tails[2 * s.count][kColumns];
         double center[kColumns], inverse[kColumns], sums[kColumns];
@@ -161,7 +157,7 @@ void sweep_as(const Sweep& given) {
         if constexpr (transformed)
             s.t = {padded(center, s.t.center + j, left), padded(inverse, s.t.inverse_scale + j, left)};
         if constexpr (adds) s.sums = sums, padded(sums, given.sums + j, given.fresh ? 0 : left);
-        s.template columns<kVecs>(s, 0);
+        s.columns(s, 0);
         if constexpr (adds) std::copy_n(sums, left, given.sums + j);
     }
     if constexpr (squares)
