@@ -138,6 +138,18 @@ def test_a_factory_that_ignores_its_parameter():
         dp.calibrate(lambda x: dp.Gaussian(1.0), epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.parametrize("factory", [3.0, lambda x: x, lambda x: None])
+def test_what_is_no_factory(factory):
+    with pytest.raises(TypeError, match=r"^factory must"):
+        dp.calibrate(factory, epsilon=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(5e-324, 1e-5), (1.0, 5e-324), (1e300, 5e-324)])
+def test_the_least_targets(epsilon, delta):
+    sigma = dp.noise_multiplier(epsilon, delta)
+    assert dp.Gaussian(sigma).epsilon(delta).upper <= epsilon
+
+
 @pytest.mark.parametrize(
     ("error", "message", "arguments"),
     [

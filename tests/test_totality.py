@@ -1,5 +1,6 @@
 """engine="auto" answers everywhere: no exception, no hang, no NaN, no memory."""
 
+import itertools
 import math
 import random
 import time
@@ -75,6 +76,31 @@ def test_every_mechanism_in_any_number(mechanism):
     for count in (1, 3, 10**4, 10**9):
         check(mechanism * count, 1e-6, 0.5)
         check(mechanism * count + dp.PoissonSampled(dp.Gaussian(3.0), 0.01) * 100, 1e-6, 0.5)
+
+
+@pytest.mark.parametrize("mechanism", [dp.Gaussian(1.0), *OTHERS], ids=repr)
+@pytest.mark.parametrize("engine", ["auto", "renyi"])
+def test_deltas_down_to_the_least_double(mechanism, engine):
+    """Smaller than 1e-300 no accuracy is promised, but an answer, which is monotone in delta."""
+    for run in (mechanism * 2, dp.PoissonSampled(dp.Gaussian(3.0), 0.01) * 100 + mechanism):
+        at = [run.epsilon(delta, engine=engine) for delta in (1e-300, 1e-301, 5e-324)]
+        for more, less in itertools.pairwise(at):
+            assert more.lower <= less.upper and 0 <= less.lower <= less.upper
+
+
+def test_a_gaussian_at_the_least_delta():
+    """delta(eps) = 1e-320 at the eps that mpmath finds."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+
+        def gap(eps):
+            return mpmath.log(mpmath.ncdf(0.5 - eps) - mpmath.exp(eps) * mpmath.ncdf(-0.5 - eps)) - mpmath.log(
+                mpmath.mpf(1e-320)
+            )
+
+        truth = float(mpmath.findroot(gap, (38, 39)))
+    b = dp.Gaussian(1.0).epsilon(1e-320)
+    assert b.lower <= truth <= b.upper < truth + 1
 
 
 def test_replace_one():

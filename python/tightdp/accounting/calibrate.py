@@ -20,7 +20,7 @@ LEAST, MOST = 1e-9, 1e15
 _TOLERANCE = 1e-9
 """Relative: of the parameter, or of the epsilon that the result is short of the target."""
 _FLOOR = 1e-300
-"""Stands for an epsilon of 0 on the logarithmic scale."""
+"""Stands for smaller targets on the logarithmic scale."""
 
 
 def calibrate(
@@ -53,6 +53,8 @@ def calibrate(
     >>> (dp.Gaussian(sigma) * 10).epsilon(1e-6).upper <= 1.0
     True
     """
+    if not callable(factory):
+        raise TypeError(f"factory must be a function of one parameter, got {factory!r}")
     target = _check.nonnegative("epsilon", epsilon)
     delta = _check.open_unit("delta", delta)
     low, high = _check.positive("low", low), _check.positive("high", high)
@@ -64,10 +66,12 @@ def calibrate(
 
     def gap(x: float) -> float:
         try:
-            composition = factory(round(x) if integer else x)._composition()
+            built = factory(round(x) if integer else x)
         except ValueError:
             return math.inf
-        return _gap(queries.epsilon(composition, delta, asked).upper, target)
+        if not isinstance(built, Composable):
+            raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
+        return _gap(queries.epsilon(built._composition(), delta, asked).upper, target)
 
     start = min(max(1.0, low), high)
     slope = _slope(gap, start, low, high, integer)
@@ -196,6 +200,7 @@ def _limit(epsilon: float, delta: float, q: float, steps: int) -> float:
 
 def _gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu of a Gaussian whose delta(epsilon) is about ``delta``, by a few secant steps."""
+    epsilon, delta = max(epsilon, _FLOOR), max(delta, _FLOOR)
     start = epsilon / math.sqrt(2 * math.log(1.25 / delta))
 
     def gap(mu: float) -> float:

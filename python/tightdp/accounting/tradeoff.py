@@ -23,6 +23,8 @@ from .options import Options
 Array = NDArray[np.float64]
 _LEAST = 1e-14
 """Where x stops: below, g(x) <= x (1 - alpha)."""
+_MOST = 700.0
+"""Where log x stops. The upper bound of smaller type I errors than e^-700 is 1."""
 _FIRST = 65
 """Nodes to begin with."""
 _ROUNDS = 24
@@ -50,7 +52,7 @@ def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: floa
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
-    most = -np.log(inside.min()) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
+    most = min(-np.log(inside.min()), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.linspace(np.log(_LEAST), most, _FIRST)
     known = _bounds(delta, nodes)
     for _ in range(_ROUNDS):
@@ -68,7 +70,7 @@ def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: floa
     lower, upper, _ = _envelope(nodes, known, alphas)
     never = delta(1e6)  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
     lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never.upper - _SLACK)
-    upper[alphas == 0] = 1.0
+    upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
     lower = np.clip(lower, 0.0, 1 - alphas)
     return Curve(lower, np.clip(upper, lower, 1 - alphas))

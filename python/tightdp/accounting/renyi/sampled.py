@@ -19,6 +19,8 @@ from . import quadrature
 
 MOST_TERMS = 20_000
 """Terms of a sum or nodes of a quadrature: half a millisecond. Beyond, the moment counts as infinite."""
+_LEAST = 1e-150
+"""Noise multipliers with a smaller square than a double can hold; what is not sampled has moments enough there."""
 _MOST_INNER = 256
 """Integer orders of an inner mechanism that is evaluated term by term."""
 
@@ -30,6 +32,8 @@ def sampled(inner: Callable[[float], float], q: float, c: float) -> float:
 
 def sampled_gaussian(sigma: float, q: float, c: float) -> float:
     """Upper bound of K(c) for the Gaussian, both directions."""
+    if sigma < _LEAST:
+        return INF
     nodes = quadrature.nodes(sigma, c)
     if nodes <= MOST_TERMS and (c != int(c) or nodes < c):
         return quadrature.log_moment(sigma, q, c)
