@@ -119,14 +119,16 @@ BAD = [
     ["epsilon", "--composition", "Gaussian(sigma=1.0)", "--delta", "1e-5"],
     ["epsilon", "--composition", "Gaussian(1.0) * 0", "--delta", "1e-5"],
     ["epsilon", "--composition", "FixedSizeSampled(Gaussian(1.0), 1, 10)", "--delta", "1e-5"],
+    ["epsilon", "--composition", " + ".join(["Gaussian(1.0)"] * 3000), "--delta", "1e-5"],
     ["delta", "--noise-multiplier", "1", "--epsilon", "inf"],
     ["calibrate", "--epsilon", "0", "--delta", "1e-5"],
     ["plot", "--noise-multiplier", "1", "--out", "curve.unknown"],
     ["plot", "--noise-multiplier", "1", "--out", "/nonexistent/curve.png", "--points", "3"],
+    ["plot", "--noise-multiplier", "1", "--out", "curve.png", "--points", "1000000000"],
 ]
 
 
-@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
+@pytest.mark.parametrize("arguments", BAD, ids=lambda a: " ".join(a)[:80])
 def test_bad_input_is_one_clear_line_and_exit_code_2(capsys, arguments):
     try:
         code = cli.main(arguments)
@@ -134,6 +136,22 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(capsys, arguments):
         code = stop.code
     out, err = capsys.readouterr()
     assert code == 2 and out == "" and err.count("\n") == 1 and err.startswith("tightdp") and "error: " in err
+
+
+def test_steps_are_called_steps(capsys):
+    assert cli.main(["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--steps", "0"]) == 2
+    assert "steps must be an integer >= 1" in capsys.readouterr().err
+
+
+def test_an_approximation_is_not_printed_as_a_bound(capsys):
+    assert cli.main(["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--engine", "gdp"]) == 0
+    out = capsys.readouterr().out
+    assert "<=" not in out and ">=" not in out and "bounds nothing" in out
+
+
+def test_plot_of_what_has_no_finite_epsilon(tmp_path, capsys):
+    assert cli.main(["plot", "--composition", "ApproximateDP(1.0, 1.0)", "--out", str(tmp_path / "a.png")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_numbers_are_shown_on_their_safe_side():

@@ -22,6 +22,8 @@ except ImportError:  # pragma: no cover - the test suite has it
 _COLOUR, _RANDOM = "#1f5a9e", "#9a9a9a"
 _THIN = 0.01
 """A band of this width is as thin as its line."""
+_MOST_POINTS = 10_000
+"""Several times the pixels of a figure as wide as a page; each is a query."""
 
 
 def privacy(
@@ -39,9 +41,9 @@ def privacy(
 def profile(run: Composable, axes: Axes, *, least_delta: float = 1e-12, points: int = 161, **options: Any) -> None:
     """delta as a function of epsilon, from 0 to where it falls below ``least_delta``."""
     least = _check.open_unit("least_delta", least_delta)
-    points = _check.count("points", points, least=2)
+    points = _check.count("points", points, least=2, most=_MOST_POINTS)
     end = run._composition().epsilon(least, **options)
-    last = end.upper if np.isfinite(end.upper) else max(2 * end.lower, 10.0)
+    last = end.upper if np.isfinite(end.upper) else max(2 * end.lower if np.isfinite(end.lower) else 0.0, 10.0)
     epsilons = np.linspace(0.0, max(last, 1e-9), points)
     curve = run._composition().profile(epsilons, **options)
     floor = 0.1 * least  # a bound of 0 has no logarithm
@@ -54,7 +56,7 @@ def profile(run: Composable, axes: Axes, *, least_delta: float = 1e-12, points: 
 
 def tradeoff(run: Composable, axes: Axes, *, points: int = 161, **options: Any) -> None:
     """The least type II error of a test for the record, as a function of its type I error."""
-    points = _check.count("points", points, least=2)
+    points = _check.count("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
     curve = run._composition().tradeoff(alphas, **options)
     axes.plot([0, 1], [1, 0], color=_RANDOM, lw=1.0, ls=":", label="guessing")
@@ -65,6 +67,11 @@ def tradeoff(run: Composable, axes: Axes, *, points: int = 161, **options: Any) 
     axes.set_ylim(0.0, 1.0)
     axes.set_aspect("equal")
     _finish(axes, f"width of the band at most {width:.1g}")
+
+
+def suffixes() -> tuple[str, ...]:
+    """The kinds of files that figures can be written to."""
+    return tuple(Figure().canvas.get_supported_filetypes())
 
 
 def _widths(curve: Curve, least: float) -> float:

@@ -96,6 +96,8 @@ def test_progress_without_a_total():
         (["--categorical", "sex,income"], "'income' is the label"),
         (["--categorical", "sex,age"], "'age' is both categorical and bounded"),
         (["--test", "nowhere.csv"], "nowhere.csv"),
+        (["--out", "/nonexistent/model.json"], "--out /nonexistent/model.json: there is no folder"),
+        (["--out", "/"], "--out /: cannot be written"),
     ],
 )
 def test_bad_options_give_one_line_and_exit_code_2(table, options, line, capsys):
@@ -115,11 +117,14 @@ def test_bad_options_give_one_line_and_exit_code_2(table, options, line, capsys)
         ("age,sex,hours,income\n20,m,1,a\n?,m,2,b\n", "record 2 has no age"),
         ("age,sex,hours,income\n20,m,1,a\n21,f,x,b\n", "record 2, column hours: 'x' is not a number"),
         ("age,sex,hours,income\n20,m,1,a\n21,f,2,a\n", "column 'income' has one class only: 'a'"),
+        ("age,sex,hours,income\n20,m,1,a\n21,f,2,\n", "record 2 has no income, and that is the label"),
+        ("age,sex,hours,income\n20,m,1," + "a" * 200_000 + "\n", "bad.csv: field larger than field limit"),
+        ("age,sex,hours,income\n20,m,1,\u00e9\n".encode("latin-1"), "bad.csv: must be a text file in UTF-8"),
     ],
 )
 def test_bad_files_give_one_line_and_exit_code_2(tmp_path, text, line, capsys):
     file = tmp_path / "bad.csv"
-    file.write_text(text)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
     assert main(["train", str(file), *COMMON, "--epsilon", "1"]) == 2
     err = capsys.readouterr().err
     assert line in err and len(err.splitlines()) == 1

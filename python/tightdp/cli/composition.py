@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from pathlib import Path
 from typing import Any
 
+from .. import _check
 from ..accounting.bound import Bound
 from ..accounting.composition import Composition
 from ..accounting.engines.choice import NAMES
@@ -50,7 +53,8 @@ def composition(arguments: argparse.Namespace) -> Composition:
             raise ValueError("--composition: write the sampling probability and the number of steps into it")
         return parse(arguments.composition)
     q = 1.0 if arguments.sampling_probability is None else arguments.sampling_probability
-    return PoissonSampled(Gaussian(arguments.noise_multiplier), q) * (1 if arguments.steps is None else arguments.steps)
+    steps = 1 if arguments.steps is None else _check.count("steps", arguments.steps)
+    return PoissonSampled(Gaussian(arguments.noise_multiplier), q) * steps
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -66,12 +70,24 @@ def report(arguments: argparse.Namespace, bound: Bound, quantity: str, given: di
         print(json.dumps(plain, allow_nan=False))
         return
     at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+    if bound.engine == "gdp":
+        print(f"{quantity} is about {bound.upper:.{DIGITS}g}   at {at}")
+        print(f"An approximation that bounds nothing (engine gdp, neighbors {arguments.neighbors}).")
+        return
     print(f"{quantity} <= {shown(bound.upper, ROUND_CEILING)}   at {at}")
     print(f"{quantity} >= {shown(bound.lower, ROUND_FLOOR)}   (engine {bound.engine}, neighbors {arguments.neighbors})")
     for name, term in bound.error_budget.items():
         print(f"    {name}: {term:.2g}")
     if math.isinf(bound.upper):
         print("No finite upper bound is known, or affordable. --json prints it as null.")
+
+
+def check_writable(name: str, out: Path) -> None:
+    """ValueError, before any work and any release, where ``out`` is no file that can be written."""
+    if not out.parent.is_dir():
+        raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise ValueError(f"{name} {out}: cannot be written")
 
 
 def shown(x: float, rounding: str) -> str:

@@ -62,6 +62,15 @@ class Rows:
     @classmethod
     def read(cls, file: Path) -> Rows:
         """The whole file. ValueError, with file and line, for what is no table."""
+        try:
+            return cls._read(file)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{file}: must be a text file in UTF-8, and is not at byte {error.start}") from None
+        except csv.Error as error:
+            raise ValueError(f"{file}: {error}") from None
+
+    @classmethod
+    def _read(cls, file: Path) -> Rows:
         with file.open(newline="", encoding="utf-8-sig") as text:
             reader = csv.reader(text, skipinitialspace=True)
             header = [name.strip() for name in next(reader, [])]
@@ -88,6 +97,13 @@ class Rows:
         if name not in self.columns:
             raise ValueError(f"{self.file}: no column {name!r}; there are {', '.join(self.columns)}")
         return self.columns[name]
+
+    def labels(self, name: str) -> list[str]:
+        """A column that nothing may be missing in."""
+        labels = self.column(name)
+        if "" in labels:
+            raise ValueError(f"{self.file}: record {labels.index('') + 1} has no {name}, and that is the label")
+        return labels
 
     def numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
         """A column as numbers, NaN where missing. ValueError, with the record, for text or what is missing."""

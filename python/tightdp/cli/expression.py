@@ -21,10 +21,11 @@ def parse(text: str) -> Composition:
     (Laplace(noise_multiplier=20.0), 2)
     """
     try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
+        value = _value(ast.parse(text, mode="eval").body)
+    except SyntaxError:
         raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
-    value = _value(tree)
+    except (RecursionError, MemoryError):  # the parser's word for too many brackets is the latter
+        raise ValueError("composition must be of fewer terms: write equal ones as one and its count") from None
     if not isinstance(value, Composable):
         raise ValueError(f"composition must be of mechanisms, got {text!r}")
     return value._composition()

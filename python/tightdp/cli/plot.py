@@ -14,7 +14,7 @@ def add_parser(commands: Any) -> None:
     """Adds ``plot`` to the subcommands."""
     p = commands.add_parser("plot", description=__doc__)
     shared.add_training(p)
-    p.add_argument("--out", type=Path, required=True, help="image file: .png, .pdf or .svg")
+    p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
     p.add_argument("--least-delta", type=float, default=1e-12, help="where the profile ends (default: %(default)s)")
     p.add_argument("--points", type=int, default=161, help="of each curve (default: %(default)s)")
     shared.add_options(p)
@@ -26,10 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
     from .. import plots
 
     run = shared.composition(arguments)
-    figure = plots.privacy(run, least_delta=arguments.least_delta, points=arguments.points, **shared.options(arguments))
-    suffixes = tuple(figure.canvas.get_supported_filetypes())
+    suffixes = plots.suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
+    shared.check_writable("--out", arguments.out)
+    figure = plots.privacy(run, least_delta=arguments.least_delta, points=arguments.points, **shared.options(arguments))
     figure.savefig(arguments.out)
     print(json.dumps({"file": str(arguments.out)}) if arguments.json else f"wrote {arguments.out}")
     return 0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..train.catalog import ALGORITHMS, MODELS
+from .composition import check_writable
 from .csv_table import Column, Rows, encode, plan_columns
 from .progress import Progress
 
@@ -55,16 +56,18 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
+    out = arguments.out or arguments.data.with_suffix(".model.json")
+    check_writable("--out", out)
     rows = Rows.read(arguments.data)
     categorical = [name for name in arguments.categorical.split(",") if name]
     columns = plan_columns(rows, arguments.label, categorical, _bounds(arguments.bounds))
     X = encode(rows, columns, allow_missing=arguments.allow_missing)
-    y = np.array(rows.column(arguments.label))
+    y = np.array(rows.labels(arguments.label))
     if arguments.classes is None and len(np.unique(y)) == 1:
         raise ValueError(f"{arguments.data}: column {arguments.label!r} has one class only: {str(y[0])!r}")
     if arguments.test is not None:
         test = Rows.read(arguments.test)
-        test_X, test_y = encode(test, columns, allow_missing=False), test.column(arguments.label)
+        test_X, test_y = encode(test, columns, allow_missing=False), test.labels(arguments.label)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier = MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
@@ -81,7 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         progress.close()
     report = _statement(arguments, classifier)
-    out = arguments.out or arguments.data.with_suffix(".model.json")
     out.write_text(json.dumps(_model(arguments, columns, classifier, report), indent=1) + "\n")
     if arguments.test is not None:
         report["test_accuracy_not_private"] = round(float(classifier.score(test_X, test_y)), 6)
