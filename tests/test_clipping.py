@@ -246,6 +246,23 @@ def test_concurrent_calls_agree():
 
 
 GOOD = np.ones((4, 3), np.float32)
+READ_ONLY = np.zeros(3, np.float32)
+READ_ONLY.flags.writeable = False
+
+
+def test_a_bound_may_be_any_kind_of_number():
+    expected = dp.clipped_sum(GOOD, 1.0)
+    for bound in (1, np.float32(1.0), np.array(1.0)):
+        for found, wanted in zip(dp.clipped_sum(GOOD, bound), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_tensor_of_a_graph_is_read_as_its_values():
+    torch = pytest.importorskip("torch")
+    total, _ = dp.clipped_sum(torch.ones(4, 3, requires_grad=True), 1.0)
+    np.testing.assert_array_equal(total.numpy(), dp.clipped_sum(GOOD, 1.0)[0])
+    with pytest.raises(ValueError, match=r"^out .* requires gradient"):
+        dp.clipped_sum(GOOD, 1.0, out=torch.zeros(3, requires_grad=True))
 
 
 @pytest.mark.parametrize(
@@ -283,6 +300,17 @@ GOOD = np.ones((4, 3), np.float32)
         (lambda: dp.clip_and_noise(GOOD, 1.0, -0.1), ValueError, "noise_multiplier"),
         (lambda: dp.clip_and_noise(GOOD, 1.0, np.nan), ValueError, "noise_multiplier"),
         (lambda: dp.clip_and_noise(GOOD, 1.0, 1.0, rng=7), TypeError, "rng"),
+        (lambda: dp.clip_and_noise(GOOD, 1e20, 1e20), ValueError, r"^noise_multiplier, times max_norm, .* 1e\+37"),
+        (lambda: dp.clip_and_noise(np.ones((2, 2)), 1e100, 1e300), ValueError, "^noise_multiplier"),
+        (lambda: dp.clipped_sum(np.ones((4, 3)), 1e30, out=np.zeros(3, np.float32)), ValueError, r"^max_norm.*1e\+25"),
+        (lambda: dp.clipped_sum(GOOD, 1.0, out=READ_ONLY), ValueError, "^out .* read-only"),
+        (lambda: dp.clipped_sum(GOOD, 1.0, center=["a"] * 3), TypeError, "^center"),
+        (lambda: dp.clipped_sum(GOOD, 1.0, scale=[1j] * 3), TypeError, "^scale"),
+        (lambda: dp.clipped_sum(GOOD, 1.0, weights=["a"] * 4), TypeError, "^weights"),
+        (lambda: dp.clipped_sum(GOOD, 1.0, groups=0), TypeError, "^groups"),
+        (lambda: dp.clipped_sum([GOOD], 1.0, groups=[[0.5]]), TypeError, "^groups"),
+        (lambda: dp.add_noise(READ_ONLY, 1.0), ValueError, "^total .* read-only"),
+        (lambda: dp.add_noise(np.zeros(3, np.float32), 1e38), ValueError, "^deviation"),
         (lambda: dp.add_noise(np.zeros(3, int), 1.0), TypeError, "total"),
         (lambda: dp.add_noise(np.zeros(3), -1.0), ValueError, "deviation"),
     ],

@@ -85,6 +85,19 @@ def test_examples_that_are_not_finite_add_nothing():
     assert (huge == 0).all() and norms[0] == np.inf
 
 
+def brain_floats():
+    return pytest.importorskip("torch").ones(2, 3).bfloat16()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 5, 3)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_an_empty_batch_adds_nothing(shape, bias):
+    total, norms = dp.ghost_clipped_sum(np.ones(shape), np.ones((*shape[:-1], 2)), 1.0, bias=bias)
+    parts = total if bias else (total,)
+    assert norms.shape == (0,) and [p.shape for p in parts] == [(3, 2), (2,)][: len(parts)]
+    assert not any(p.any() for p in parts)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
@@ -93,6 +106,7 @@ def test_examples_that_are_not_finite_add_nothing():
         (lambda: dp.ghost_clipped_sum(np.ones(2), np.ones(2), 1.0), ValueError, "activations"),
         (lambda: dp.ghost_clipped_sum(np.ones((2, 3), int), np.ones((2, 3)), 1.0), TypeError, "activations"),
         (lambda: dp.ghost_clipped_sum(np.ones((2, 3)), np.ones((2, 3)), 0.0), ValueError, "max_norm"),
+        (lambda: dp.ghost_norms(brain_floats(), np.ones((2, 3))), TypeError, "activations"),
         (lambda: dp.ghost_clipped_sum(np.ones((2, 3)), np.ones((2, 3)), 1.0, norms=[1.0]), ValueError, "norms"),
         (lambda: dp.ghost_clipped_sum(np.ones((2, 3)), np.ones((2, 3)), 1.0, weights=[1, -1]), ValueError, "weights"),
     ],

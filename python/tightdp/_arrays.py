@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _core
+from . import _check, _core
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 
@@ -81,6 +81,8 @@ def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
         raise TypeError(f"{label} must be an array (NumPy, or any with __dlpack__), got {type(x).__name__}")
     elif int(x.__dlpack_device__()[0]) not in (1, 3):
         raise TypeError(f"{label} must be in the memory of the host")
+    elif getattr(x, "requires_grad", False):
+        x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
     shape, dtype, contiguous, _ = _core.describe_rows(x)
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
@@ -92,23 +94,27 @@ def _is_torch(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def outputs(found: Examples, out: Any) -> list[Any]:
+def outputs(found: Examples, out: Any, name: str = "out") -> list[Any]:
     """Arrays for the sums: ``out`` once checked, or new ones."""
     if out is None:
         return [np.empty(shape, found.out_dtype) for shape in found.shapes]
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if isinstance(out, (list, tuple)) != found.is_list or len(given) != len(found.shapes):
-        raise ValueError(f"out must be as grads are: {len(found.shapes)} array(s)")
+        raise ValueError(f"{name} must be as grads are: {len(found.shapes)} array(s)")
     for x, shape in zip(given, found.shapes, strict=True):
         wanted = f"a writable, contiguous float32 or float64 array of shape {shape}"
         if not (isinstance(x, np.ndarray) or hasattr(x, "__dlpack__")):
-            raise TypeError(f"out must be {wanted}, got {type(x).__name__}")
+            raise TypeError(f"{name} must be {wanted}, got {type(x).__name__}")
+        if getattr(x, "requires_grad", False):
+            raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
         has, dtype, contiguous, writable = _core.describe_rows(x)
         dense = contiguous and (not isinstance(x, np.ndarray) or x.flags.c_contiguous)
         if tuple(has) != shape or dtype not in ("float32", "float64") or not dense or not writable:
-            raise ValueError(f"out must be {wanted}, got shape {tuple(has)} of {dtype}")
+            shown = dtype or getattr(x, "dtype", "?")
+            flaws = ("" if dense else ", strided") + ("" if writable else ", read-only")
+            raise ValueError(f"{name} must be {wanted}, got shape {tuple(has)} of {shown}{flaws}")
     if len({str(x.dtype) for x in given}) > 1:
-        raise ValueError("out must be of one dtype")
+        raise ValueError(f"{name} must be of one dtype")
     return given
 
 
@@ -125,13 +131,13 @@ def columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.flo
     if isinstance(value, (list, tuple)) and found.is_list:
         if len(value) != len(found.shapes):
             raise ValueError(f"{name} must hold {len(found.shapes)} arrays, got {len(value)}")
-        parts = [np.asarray(v, np.float64) for v in value]
+        parts = [_check.reals(name, v) for v in value]
         for v, shape in zip(parts, found.shapes, strict=True):
             if v.shape != shape:
                 raise ValueError(f"{name} must have shapes {list(found.shapes)}, got {v.shape}")
         flat = np.concatenate([v.reshape(-1) for v in parts])
     else:
-        flat = np.asarray(value, np.float64)
+        flat = _check.reals(name, value)
         if flat.shape != (found.columns,) and not (not found.is_list and flat.shape == found.shapes[0]):
             raise ValueError(f"{name} must have shape {(found.columns,)}, one number a column, got {flat.shape}")
         flat = flat.reshape(-1)
@@ -144,7 +150,10 @@ def weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
     """One finite weight >= 0 an example."""
     if value is None:
         return None
-    weights = np.ascontiguousarray(np.asarray(value, np.float64))
+    weights = np.asarray(value)
+    if weights.dtype != np.bool_:  # a mask is as good
+        weights = _check.reals("weights", weights, "finite numbers in [0, inf)")
+    weights = np.ascontiguousarray(weights, np.float64)
     if weights.shape != (batch,):
         raise ValueError(f"weights must have shape {(batch,)}, one number an example, got {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 MAX_COUNT = 2**53
 """Largest count: the last up to which every integer is a double, so no engine rounds it."""
@@ -16,7 +17,8 @@ MAX_COUNT = 2**53
 def real(name: str, value: Any, accepted: str = "a real number") -> float:
     """``value`` as a finite float; booleans, strings and NaN are refused."""
     if type(value) is not float:
-        if isinstance(value, (bool, np.bool_, str, bytes)) or (isinstance(value, np.ndarray) and value.ndim):
+        refused = isinstance(value, (bool, np.bool_, str, bytes, complex, np.complexfloating))
+        if refused or (isinstance(value, np.ndarray) and value.ndim):
             raise TypeError(f"{name} must be {accepted}, got {value!r}")
         try:
             value = float(value)
@@ -28,6 +30,23 @@ def real(name: str, value: Any, accepted: str = "a real number") -> float:
     if not math.isfinite(x):
         raise ValueError(f"{name} must be {accepted} and finite, got {value!r}")
     return x + 0.0  # -0.0 becomes 0.0: equal values have one repr
+
+
+def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
+    """``values`` of any shape as doubles, which may be infinite or NaN; what is no number is refused."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and not any(isinstance(x, (bool, str, bytes, type(None))) for x in array.flat):
+            return np.array([float(x) for x in array.flat]).reshape(array.shape)
+        if array.dtype.kind in "iuf":
+            with np.errstate(over="ignore"):  # a longer float may become infinite
+                return array.astype(np.float64, copy=False)
+    except OverflowError:
+        raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
+    except (TypeError, ValueError, RuntimeError):  # the last is torch's
+        pass
+    shown = repr(values)
+    raise TypeError(f"{name} must be {accepted}, got {shown if len(shown) <= 100 else shown[:97] + '...'}")
 
 
 def positive(name: str, value: Any) -> float:

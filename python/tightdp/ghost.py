@@ -8,6 +8,7 @@ docs/theory/clipping.md, section 5.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,8 @@ def ghost_clipped_sum(
         factors[(w * bound < (2.0**-90 if single else 2.0**-900)) | (factors < 2.0**-1022)] = 0.0
     factors = np.ldexp(factors, pair.exponents)
     weighted = (b * factors.reshape(-1, *(1,) * (b.ndim - 1))).astype(b.dtype, copy=False)
-    total = a.reshape(-1, a.shape[-1]).T @ weighted.reshape(-1, b.shape[-1])
+    positions = math.prod(a.shape[:-1])
+    total = a.reshape(positions, a.shape[-1]).T @ weighted.reshape(positions, b.shape[-1])
     if not bias:
         return total, n
     ones = pair.ones.astype(b.dtype)
@@ -119,8 +121,14 @@ class _Pair:
 def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _Pair:
     """Both checked, and examples that are not finite zeroed."""
     pair: list[Array] = []
-    for name, value in (("activations", activations), ("signals", signals)):
-        x = np.asarray(value)
+    given: tuple[tuple[str, Any], ...] = (("activations", activations), ("signals", signals))
+    for name, value in given:
+        if getattr(value, "requires_grad", False):
+            value = value.detach()
+        try:
+            x = np.asarray(value)
+        except TypeError:  # torch's bfloat16, which NumPy does not have
+            raise TypeError(f"{name} must be of dtype float16, float32 or float64, got {value.dtype}") from None
         if x.dtype not in (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"{name} must be of dtype float16, float32 or float64, got {x.dtype}")
         if x.ndim not in (2, 3):
@@ -144,7 +152,7 @@ def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _P
     exponents = np.zeros(batch, np.int_)
     ones = np.full(batch, 1.0 if bias else 0.0)
     with np.errstate(over="ignore", under="ignore"):
-        sizes = [_squares(x.reshape(batch, -1)) for x in (a, b)]
+        sizes = [_squares(_rows(x)) for x in (a, b)]
     # Where F b is subnormal, a (F b) loses |a| 2^-150, or 2^-1075.
     if a.dtype == np.float32:  # its squares are normal in float64
         ordinary = sizes[0] <= 2.0**40
@@ -155,7 +163,7 @@ def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _P
         return _Pair(a, b, finite, exponents, ones)
     scaled: list[Array] = []
     for x, least in ((a, 1.0 if bias else 0.0), (b, 0.0)):
-        largest = np.maximum(np.abs(x[odd]).reshape(len(odd), -1).max(axis=1, initial=0.0), least)
+        largest = np.maximum(_rows(np.abs(x[odd])).max(axis=1, initial=0.0), least)
         shift = np.frexp(largest)[1].astype(np.int_)
         x = x.copy()
         x[odd] = np.ldexp(x[odd], -shift.reshape(-1, *(1,) * (x.ndim - 1)))
@@ -181,6 +189,10 @@ def _norms(pair: _Pair) -> Norms:
     return np.where(pair.finite & ~np.isnan(norms), norms, np.inf)
 
 
+def _rows(x: Array) -> Array:
+    return x.reshape(len(x), math.prod(x.shape[1:]))
+
+
 def _squares(x: Array) -> Norms:
     return np.asarray(np.einsum("...j,...j->...", x, x, dtype=np.float64))
 
@@ -201,7 +213,7 @@ def _sequence_norms(a: Array, b: Array, extra: Norms) -> Norms:
             inner = (x @ x.transpose(0, 2, 1) + extra[i : i + step, None, None]) * (y @ y.transpose(0, 2, 1))
             squares[i : i + step] = inner.sum(axis=(1, 2))
         else:
-            squares[i : i + step] = _squares((x.transpose(0, 2, 1) @ y).reshape(len(x), -1))
+            squares[i : i + step] = _squares(_rows(x.transpose(0, 2, 1) @ y))
             squares[i : i + step] += extra[i : i + step] * _squares(y.sum(axis=1))
     norms: Norms = np.sqrt(np.maximum(squares, 0.0) + lost * lengths**2)
     return norms

@@ -7,6 +7,7 @@ remove one example. Proofs, orders of summation and rounding errors: docs/theory
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ Norms = npt.NDArray[np.float64]
 # The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
+_LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
+"""Of the noise: ten of it are finite."""
 
 
 def clipped_sum(
@@ -61,7 +64,7 @@ def clipped_sum(
         NumPy arrays or anything with DLPack in host memory (torch, JAX), of float16, bfloat16, float32 or float64. Read
         once where a few examples fit the second-level cache, and copied only where an example is not one run in memory.
     max_norm : float, or one a group
-        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25].
+        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]; at most 1e25 also for an ``out`` of float32.
     weights : (batch,), optional
         Finite and >= 0.
     center, scale : one number a column, optional
@@ -160,7 +163,7 @@ def clip_and_noise(
             accumulate=False,
         )[0]
     run = _prepare(grads, max_norm, weights, center, scale, groups, normalize, stability, out, False)
-    run.execute(multiplier * run.sensitivity, rng)
+    run.execute(noise_deviation(multiplier, run.sensitivity, _dtype(run.outs[0])), rng)
     return _arrays.delivered(run.found, run.outs)
 
 
@@ -172,12 +175,15 @@ def add_noise(total: Any, deviation: float, *, rng: RandomSource | None = None) 
     sigma = _check.nonnegative("deviation", deviation)
     rng = source(rng)
     parts = list(total) if isinstance(total, (list, tuple)) else [total]
-    dtypes = [str(getattr(x, "dtype", "?")).removeprefix("torch.") for x in parts]
+    dtypes = [_dtype(x) if hasattr(x, "dtype") else "?" for x in parts]
     if not parts or set(dtypes) not in ({"float32"}, {"float64"}):
         raise TypeError(f"total must hold float32 or float64 arrays, got {dtypes}")
+    most = _LARGEST_DEVIATION[dtypes[0]]
+    if not sigma <= most:
+        raise ValueError(f"deviation must be in [0, {most:g}] for {dtypes[0]}, got {sigma!r}")
     rows = [np.empty((0, *x.shape), dtypes[0]) for x in parts]
     found = _arrays.examples("total", rows)
-    outs = _arrays.outputs(found, parts)
+    outs = _arrays.outputs(found, parts, "total")
     stream = rng.stream() if sigma > 0 else None
     _core.clipped_sum(rows, outs, 1.0, False, 0.01, None, None, None, sigma, stream, True, None)
     return total
@@ -244,7 +250,8 @@ def _prepare(
     found = _arrays.examples("grads", grads)
     w = _arrays.weights_vector(weights, found.batch)
     largest = 1.0 if w is None or w.size == 0 else max(1.0, float(w.max()))
-    low, high = _RANGES.get(found.dtype, _SINGLE_RANGE)
+    outs = _arrays.outputs(found, out)
+    low, high = bound_range(found.dtype, _dtype(outs[0]))
     parts = group_bounds(len(found.shapes), max_norm, groups)
     for _, bound in parts:
         if not low <= bound or not bound * largest <= high:
@@ -263,9 +270,9 @@ def _prepare(
         raise ValueError("accumulate adds to out, so out must be given")
     return _Run(
         found=found,
-        outs=_arrays.outputs(found, out),
+        outs=outs,
         groups=parts,
-        grouped=groups is not None or isinstance(max_norm, (Sequence, np.ndarray)),
+        grouped=groups is not None or several(max_norm),
         weights=w,
         center=a,
         inverse_scale=inverse,
@@ -275,19 +282,45 @@ def _prepare(
     )
 
 
+def _dtype(array: Any) -> str:
+    return str(array.dtype).removeprefix("torch.")
+
+
+def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
+    """The range of ``max_norm`` for rows of ``dtype`` whose sum is of ``out_dtype``."""
+    low, high = _RANGES.get(dtype, _SINGLE_RANGE)
+    return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
+
+
+def noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
+    """The standard deviation of the noise, or ValueError where a sum of ``out_dtype`` cannot hold it."""
+    deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
+    if not deviation <= most:
+        raise ValueError(f"noise_multiplier, times max_norm, must be at most {most:g}, got {deviation!r}")
+    return deviation
+
+
+def several(max_norm: Any) -> bool:
+    """Whether ``max_norm`` is a sequence of bounds, one a group."""
+    return max_norm.ndim > 0 if isinstance(max_norm, np.ndarray) else isinstance(max_norm, Sequence)
+
+
 def group_bounds(
     arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
     """(indices, bound) of each group of ``arrays`` arrays."""
     every = list(range(arrays))
-    if groups is None and not isinstance(max_norm, (Sequence, np.ndarray)):
+    if groups is None and not several(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]
     if groups is None:
         groups = [[i] for i in every]
-    indices = [[int(i) for i in group] for group in groups]
+    try:
+        indices = [[operator.index(i) for i in group] for group in groups]
+    except TypeError:
+        raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):
         raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
-    bounds = list(max_norm) if isinstance(max_norm, (Sequence, np.ndarray)) else [max_norm]
+    bounds: list[Any] = list(max_norm) if several(max_norm) else [max_norm]  # type: ignore[arg-type]
     if len(bounds) != len(indices):
         raise ValueError(f"max_norm must have one entry a group, {len(indices)}, got {len(bounds)}")
     return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

@@ -36,7 +36,7 @@ def clip(
     What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
     for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing.
     """
-    from ..gradients import group_bounds
+    from ..gradients import bound_range, group_bounds, noise_deviation, several
 
     is_list = isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
@@ -74,13 +74,14 @@ def clip(
     out_dtype = "float64" if first.dtype == "float64" else "float32"
     outs = _outputs(out, shapes, is_list, first.device, order) or [owner.empty(s, out_dtype) for s in shapes]
     parts = group_bounds(len(shapes), max_norm, groups)
-    for _, bound in parts:
-        low, high = (1e-100, 1e100) if first.dtype == "float64" else (1e-25, 1e25)
-        if not low <= bound <= high:
-            raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
-    deviation = noise_multiplier * math.hypot(*(bound for _, bound in parts))
     norms = owner.empty((len(parts), batch), "float64")
     seen = [view("out", x, order) for x in outs]
+    low, high = bound_range(first.dtype, seen[0].dtype)
+    for _, bound in parts:
+        if not low <= bound <= high:
+            raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
+    sensitivity = math.hypot(*(bound for _, bound in parts))
+    deviation = noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
     kernels = required(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
@@ -105,7 +106,7 @@ def clip(
             owner.stream(),
         )
     owner.keep([a.owner for a in (*arrays, *seen)])
-    grouped = groups is not None or isinstance(max_norm, (Sequence, np.ndarray))
+    grouped = groups is not None or several(max_norm)
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
