@@ -58,7 +58,9 @@ def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
     [
         (ValueError, "text must be", "[]"),
         (ValueError, "text must be", '{"tightdp_accountant": 99}'),
-        (ValueError, "Expecting value", "not json"),
+        (ValueError, "text must be .*Expecting value", "not json"),
+        (TypeError, "history must be", '{"tightdp_accountant": 1, "history": 3}'),
+        (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": []}}]}'),
         (TypeError, "history must be", '{"tightdp_accountant": 1, "history": [3]}'),
         (TypeError, "mechanism must be", '{"tightdp_accountant": 1, "history": [{}]}'),
         (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": "eval"}}]}'),

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -98,6 +99,13 @@ def test_bayes_risk_and_tradeoff_agree(alpha):
         (ValueError, "alphas", lambda: TRAINING.tradeoff([0.5, 1.5])),
         (ValueError, "alphas", lambda: TRAINING.tradeoff(float("nan"))),
         (TypeError, "alphas", lambda: TRAINING.tradeoff("x")),
+        (TypeError, "alphas", lambda: TRAINING.tradeoff(True)),
+        (TypeError, "epsilons", lambda: TRAINING.profile(["1.0", "2.0"])),
+        (TypeError, "epsilons", lambda: TRAINING.profile([None])),
+        (TypeError, "epsilons", lambda: TRAINING.profile(1j)),
+        (ValueError, "epsilons", lambda: TRAINING.profile([10**400])),
+        (TypeError, "steps", lambda: dp.epsilon_batch(1.0, 0.1, True, 1e-5)),
+        (ValueError, "device", lambda: dp.epsilon_batch(1.0, 0.1, 1, 1e-5, device=0)),
         (ValueError, "epsilons", lambda: TRAINING.profile([math.inf])),
         (ValueError, "prior", lambda: TRAINING.bayes_risk(-0.1)),
         (ValueError, "noise_multiplier", lambda: dp.epsilon_batch([1.0, 0.0], 0.1, 10, 1e-5)),
@@ -113,6 +121,22 @@ def test_bayes_risk_and_tradeoff_agree(alpha):
 def test_bad_arrays_are_named(error, name, ask):
     with pytest.raises(error, match=f"^{name} "):
         ask()
+
+
+def test_numbers_of_every_kind_are_numbers():
+    at = [1, np.float32(1.0), Fraction(1)]
+    assert len(set(TRAINING.profile(at).upper)) == 1
+
+
+def test_the_least_type_one_errors():
+    """beta of N(1, 1) against N(0, 1) is Phi(Phi^{-1}(1 - alpha) - 1), which is 1 to the last bit for tiny alpha."""
+    lower, upper = dp.Gaussian(1.0).tradeoff([5e-324, 1e-310, 1e-300, 1e-200])
+    assert (lower > 1 - 1e-6).all() and (lower <= upper).all() and (upper <= 1).all()
+
+
+def test_noise_so_small_that_its_square_is_zero():
+    lower, upper = dp.epsilon_batch([5e-324, 1e-200], 0.1, [[1], [1000]], 1e-5)
+    assert (lower > 1e300).all() and np.isinf(upper).all()
 
 
 def test_a_batch_agrees_with_single_queries_and_broadcasts():

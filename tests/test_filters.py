@@ -110,6 +110,8 @@ def test_approximate_mechanisms_need_a_part_of_delta():
         (ValueError, "^order, expected and failure must be", {"family": "zcdp", "order": 2.0}),
         (ValueError, "^others must be", {"others": dp.PureDP(1.0)}),
         (ValueError, "^failure must be", {"failure": 1e-3}),
+        (TypeError, "^expected must be", {"expected": 1.0}),
+        (TypeError, "^others must be", {"family": "gaussian", "others": [dp.PureDP(1.0)]}),
     ],
 )
 def test_bad_filters_are_named(error, message, options):
@@ -141,8 +143,9 @@ def test_an_odometer_reads_the_smallest_level_that_still_holds():
     for level in (0.5, 1.0, 2.0):
         covered = dp.Gaussian(30.0) * readings.index(next(r for r in readings if r > level))
         assert covered.delta(level).upper <= 1e-6 / 3
-    with pytest.raises(ValueError, match=r"^levels must be"):
-        dp.Odometer(1e-6, [])
+    for error, levels in ((ValueError, []), (ValueError, [1.0, math.nan]), (ValueError, [0.0]), (TypeError, "x")):
+        with pytest.raises(error, match=r"^levels must be"):
+            dp.Odometer(1e-6, levels)
 
 
 # The counterexample: two levels of DP-SGD. Ten epochs of either are (2, 1e-5)-DP, as is nearly every fixed mixture.

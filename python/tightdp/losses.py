@@ -183,10 +183,7 @@ def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.
 
 
 def _vector(name: str, values: Any) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a sequence of numbers, got {values!r}") from None
+    array = _check.reals(name, values, "a sequence of numbers")
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if not np.isfinite(array).all():

@@ -124,11 +124,15 @@ class Accountant:
     @classmethod
     def from_json(cls, text: str) -> Accountant:
         """The account that ``to_json`` wrote; ValueError or TypeError for anything else."""
-        plain: Any = json.loads(text)
+        try:
+            plain: Any = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
         if not isinstance(plain, dict) or plain.get("tightdp_accountant") != _VERSION:
             raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
         account = cls(neighbors=plain.get("neighbors", "add_or_remove"))
-        for entry in plain.get("history", ()):
+        history = plain.get("history", [])
+        for entry in history if isinstance(history, list) else [history]:
             if not isinstance(entry, dict):
                 raise TypeError(f"history must be a list of mechanisms with counts, got {entry!r}")
             account.compose(from_plain(entry.get("mechanism")), entry.get("count", 1))

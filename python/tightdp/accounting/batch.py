@@ -58,7 +58,7 @@ def epsilon_batch(
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
     asked = options(width=width)
-    kind, _, number = device.partition(":")
+    kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if not (device == "cpu" or (kind == "cuda" and (number.isdigit() or device == "cuda"))):
         raise ValueError(f'device must be "cpu", "cuda" or "cuda:N", got {device!r}')
     index = int(number or 0)

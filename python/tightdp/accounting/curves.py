@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _check
 from . import queries
 from .bound import Bound
 from .composition import Composition
@@ -33,10 +34,7 @@ class Curve(NamedTuple):
 
 def real_array(name: str, values: ArrayLike, least: float, most: float) -> Array:
     """``values`` as finite doubles within [least, most], or an error that says so."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be real numbers in [{least:g}, {most:g}], got {values!r}") from None
+    array = _check.reals(name, values, f"real numbers in [{least:g}, {most:g}]")
     if not np.all(np.isfinite(array) & (array >= least) & (array <= most)):
         raise ValueError(f"{name} must be finite real numbers in [{least:g}, {most:g}]")
     return array

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
 from .. import _check
 from ..mechanisms import Mechanism
 from .composable import Composable
@@ -73,6 +75,9 @@ class PrivacyFilter:
             raise ValueError(f"order, expected and failure must be left out for family {family!r}")
         if family != "gaussian" and others is not None:
             raise ValueError(f"others must be left out for family {family!r}")
+        for name, given in (("expected", expected), ("others", others)):
+            if given is not None and not isinstance(given, Composable):
+                raise TypeError(f"{name} must be a Mechanism, a Composition or None, got {given!r}")
         self.neighbors: Neighbors = neighbors
         self._failure_cap = _check.nonnegative("failure", failure)
         if not self._failure_cap < self.delta:
@@ -174,9 +179,10 @@ class Odometer:
 
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
         self.delta = _check.open_unit("delta", delta)
-        self.levels = tuple(sorted({_check.positive("levels", level) for level in levels}))
-        if not self.levels:
-            raise ValueError("levels must be at least one epsilon in (0, inf)")
+        given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
+        if not given.size or not (given[0] > 0 and given[-1] < INF):
+            raise ValueError(f"levels must be one or more epsilons in (0, inf), got {levels!r}")
+        self.levels: tuple[float, ...] = tuple(given.tolist())
         each = down(self.delta / len(self.levels), 2.0**-52)
         self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
         self._alive = 0

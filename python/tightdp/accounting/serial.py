@@ -21,7 +21,7 @@ def from_plain(plain: Any) -> Mechanism:
     if not isinstance(plain, Mapping) or "type" not in plain:
         raise TypeError(f"mechanism must be an object with a type, got {plain!r}")
     types = {cls.__name__: cls for cls in Mechanism.__subclasses__()}
-    if plain["type"] not in types:
+    if not isinstance(plain["type"], str) or plain["type"] not in types:
         raise ValueError(f"type must be one of {', '.join(sorted(types))}, got {plain['type']!r}")
     arguments = {
         name: from_plain(value) if isinstance(value, Mapping) else value
