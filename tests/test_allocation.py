@@ -279,7 +279,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="ZCDP"):
         dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5, engine="allocation")
     assert dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5).upper < math.inf
-    known = PrivacyLoss((0.5,), (1.0,), optimistic=((0.4,), (1.0,)))
+    known = PrivacyLoss((0.5,), (1.0,), optimistic=((0.4,), (1.0,), 0.0))
     assert "distribution function" in allocation_laws.refuse(known)
     assert "allocation" in grid_laws.refuse(dp.RandomAllocation(dp.Gaussian(1.0), 5), "remove")
 

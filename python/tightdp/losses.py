@@ -26,8 +26,8 @@ class PrivacyLoss(Mechanism):
     which of the relations the pair dominates, and no other may be asked. ``losses`` ascend strictly and are within
     ``loss_error`` of the truth, ``probabilities`` are P's, ``infinity`` is P's mass where Q has none and
     ``minus_infinity`` Q's where P has none. ``mirrored`` says that (Q, P) has the same curve, so that "add" is answered
-    as "remove" is. ``optimistic``, if given, is (losses, probabilities) of a pair that the true one dominates, with
-    the same infinity, for lower bounds; else the pair is exact.
+    as "remove" is. ``optimistic``, if given, is (losses, probabilities, infinity) of a pair that the true one
+    dominates, for lower bounds; else the pair is exact.
 
     The numbers are taken at their word: bounds hold for this pair, and for a mechanism as far as the pair dominates
     it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
@@ -40,7 +40,7 @@ class PrivacyLoss(Mechanism):
     relation: Relation = "add_or_remove"
     mirrored: bool = False
     loss_error: float = 0.0
-    optimistic: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    optimistic: tuple[tuple[float, ...], tuple[float, ...], float] | None = None
 
     def __post_init__(self) -> None:
         losses, masses = _table("losses", self.losses, "probabilities", self.probabilities)
@@ -57,8 +57,13 @@ class PrivacyLoss(Mechanism):
         _set(self, infinity=infinity, minus_infinity=hidden)
         _set(self, loss_error=_check.nonnegative("loss_error", self.loss_error))
         if self.optimistic is not None:
+            if not (isinstance(self.optimistic, (tuple, list)) and len(self.optimistic) == 3):
+                raise TypeError(f"optimistic must be losses, probabilities and an infinity, got {self.optimistic!r}")
             y, p = _table("losses of optimistic", self.optimistic[0], "its probabilities", self.optimistic[1])
-            _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist())))
+            all_but = _check.closed_unit("the infinity of optimistic", self.optimistic[2])
+            if abs(math.fsum((*p, all_but)) - 1) > _TOLERANCE:
+                raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
+            _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
@@ -167,8 +172,37 @@ class PrivacyLoss(Mechanism):
             mirrored=mirrored,
         )
         masses = -np.diff(np.append(below, infinity))
-        lower = tuple(y[masses > 0].tolist()), tuple(masses[masses > 0].tolist())
-        return replace(upper, optimistic=lower)
+        low_losses, low_masses = completed(y[masses > 0], masses[masses > 0], infinity)
+        return replace(upper, optimistic=(tuple(low_losses.tolist()), tuple(low_masses.tolist()), infinity))
+
+
+def completed(
+    losses: NDArray[np.float64], masses: NDArray[np.float64], infinity: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A pair of distributions with a curve below ``infinity + sum masses (1 - e^{eps - losses})_+`` or 1 - e^eps.
+
+    ``losses`` ascend. What is low among them becomes one atom, chosen so that both distributions add up to 1: the most
+    is kept for which that atom is the lowest (docs/theory/conversions.md section 10).
+    """
+    n = len(losses)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        hidden = masses * np.exp(-losses)
+        rest_p = 1 - infinity - np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+        rest_q = 1 - np.append(np.cumsum(hidden[::-1])[::-1], 0.0)
+        lowest = (rest_q > 0) & (np.log(np.maximum(rest_p, 0.0)) - np.log(rest_q) < np.append(losses, np.inf))
+    for k in range(int(np.argmax(lowest)), n + 1):  # one turn, but for the rounding of the sums
+        # Rounded so that the atom's P-mass is too small and its Q-mass too large: the curve may only be lower for it.
+        p = (1 - infinity) - math.fsum(masses[k:]) - 2.0**-51
+        q = 1 - math.fsum(hidden[k:]) + 2.0**-49
+        if q <= 0:
+            continue
+        if p <= 0:
+            return losses[k:], masses[k:]
+        at = math.log(p / q)
+        at -= 2.0**-50 * (1 + abs(at))
+        if k == n or at < losses[k]:
+            return np.append(at, losses[k:]), np.append(p, masses[k:])
+    raise AssertionError("with nothing kept any atom is the lowest")
 
 
 def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

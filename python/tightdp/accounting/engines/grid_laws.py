@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ... import mechanisms as m
-from ...losses import PrivacyLoss
+from ...losses import PrivacyLoss, completed
 from ..neighbors import replaced
 from ..outward import Range, exp, log, log1p
 from .base import Direction
@@ -230,14 +230,23 @@ def _user_defined(given: PrivacyLoss, add: bool) -> Pair:
     if given.optimistic is None:
         return _exact(high.reversed() if add else high)
     if not add:
-        return Pair(high, (_table(*given.optimistic, given.infinity, 0.0, given.loss_error),))
+        low_losses, low_masses, infinity = given.optimistic
+        return Pair(high, (_table(low_losses, low_masses, infinity, 0.0, given.loss_error),))
     # With losses moved up Q's masses p e^{-y} become less, and what they lack of 1 is where P has nothing: a pair of
-    # distributions that dominates, and so does its reverse. Without what they lack the reverse is dominated.
-    return Pair(high.reversed(), (_table(*table, given.infinity, 0.0, given.loss_error).reversed(),))
+    # distributions that dominates, and so does its reverse. Without what they lack the reverse is below the curve.
+    losses, masses = (np.asarray(values)[::-1] for values in table)
+    with np.errstate(under="ignore", over="ignore"):
+        masses = masses * np.exp(-losses)
+    seen = masses > 0
+    return Pair(high.reversed(), (_table(*completed(-losses[seen], masses[seen], 0.0), 0.0, 0.0, given.loss_error),))
 
 
 def _table(
-    losses: tuple[float, ...], masses: tuple[float, ...], infinity: float, minus_infinity: float, error: float
+    losses: Sequence[float] | NDArray[np.float64],
+    masses: Sequence[float] | NDArray[np.float64],
+    infinity: float,
+    minus_infinity: float,
+    error: float,
 ) -> _core.GridLaw:
     y, logs = np.asarray(losses), np.log(np.asarray(masses))
     relative = (8 + 2 * np.abs(logs)) * U

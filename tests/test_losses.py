@@ -1,0 +1,115 @@
+"""User-defined losses: what was said of them is all that is used, and bounds hold what it leaves open."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import tightdp as dp
+from tightdp.losses import completed
+
+
+def gaussian_loss(points=1 << 12, **options):
+    """The loss of Gaussian(1): N(1/2, 1) under P."""
+    return dp.PrivacyLoss.from_cdf(lambda y: norm.cdf(y, 0.5, 1.0), low=-10, high=12, points=points, **options)
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("count", [1, 7])
+def test_a_distribution_function_bounds_the_curve_on_both_sides(mirrored, direction, count):
+    run = gaussian_loss(mirrored=mirrored) * count
+    for epsilon in (-2.0, 0.0, 0.5, 2.0, 5.0, 8.0):
+        truth = (dp.Gaussian(1.0) * count).delta(epsilon)
+        found = run.delta(epsilon, neighbors=direction)
+        assert found.lower <= truth.upper and truth.lower <= found.upper
+        if truth.lower > 1e-4:  # neither side is vacuous: a spacing is 0.005
+            assert found.lower > 0.9 * truth.lower
+            assert found.upper < 1.1 * truth.upper or (direction == "add" and not mirrored)
+
+
+def test_what_lies_beyond_the_arguments_is_at_infinity_for_upper_bounds_alone():
+    """Where P[Y > high] is less than the errors of the function, lower bounds still must not count it."""
+    loss = gaussian_loss(mirrored=True)
+    for delta in (1e-14, 1e-15, 1e-16, 1e-100):
+        truth = dp.Gaussian(1.0).epsilon(delta)
+        found = loss.epsilon(delta)
+        assert found.lower <= truth.upper and truth.lower <= found.upper
+    cut = dp.PrivacyLoss.from_cdf(lambda y: norm.cdf(y, 0.5, 1.0), low=-1, high=2, mirrored=True)
+    found, truth = cut.delta(1.0), dp.Gaussian(1.0).delta(1.0)
+    assert 0.5 * truth.lower < found.lower <= truth.upper <= found.upper < truth.upper + norm.sf(1.5)
+
+
+def test_a_step_function_is_randomised_response():
+    def cdf(y):
+        return np.where(y < -1, 0.0, np.where(y < 1, 1 / (1 + math.e), 1.0))
+
+    loss = dp.PrivacyLoss.from_cdf(cdf, low=-2, high=2, points=4001, mirrored=True)
+    for epsilon in (0.0, 0.5, 0.99):
+        truth, found = dp.PureDP(1.0).delta(epsilon), loss.delta(epsilon)
+        assert found.lower <= truth.upper and truth.lower <= found.upper and found.width < 2e-3
+    assert loss.delta(1.1).lower == 0
+
+
+def test_masses_are_taken_in_any_order_and_merged():
+    p = 1 / (1 + math.exp(-1.0))
+    loss = dp.PrivacyLoss.from_pmf([-1.0, 1.0, 1.0, 3.0], [1 - p, p / 2, p / 2, 0.0], minus_infinity=0.0)
+    assert loss.losses == (-1.0, 1.0) and loss.probabilities == (1 - p, p)
+    for direction in ("remove", "add"):
+        for epsilon in (-0.5, 0.0, 0.7):
+            truth = (dp.PureDP(1.0) * 3).delta(epsilon)
+            found = (loss * 3).delta(epsilon, neighbors=direction)
+            assert found.lower <= truth.upper * (1 + 1e-12) and truth.lower * (1 - 1e-12) <= found.upper
+            assert found.width <= 1e-6 * truth.upper
+
+
+@given(
+    st.dictionaries(st.integers(-3000, 3000), st.floats(1e-9, 1.0), min_size=1, max_size=12),
+    st.sampled_from([0.0, 1e-12, 0.3]),
+    st.floats(0.5, 1.0),
+    st.floats(0.0, 0.3),
+)
+def test_completion_makes_a_pair_below_what_it_was_made_of(table, infinity, share, moved):
+    """Of the losses of a pair that were moved down, and of less than all of its mass."""
+    y, p = (np.array(values) for values in zip(*sorted(table.items()), strict=True))
+    y = y / 100
+    p *= share * (1 - infinity) / p.sum()
+    scale = np.sum(p * np.exp(-y))
+    y = y + max(math.log(scale), 0.0) if scale > 1 else y  # now Q's masses add up to 1 at most
+    y = y - moved
+    losses, masses = completed(y, p, infinity)
+    assert (np.diff(losses) > 0).all() and (masses > 0).all()
+    assert abs(math.fsum((*masses, infinity)) - 1) < 1e-14
+    assert math.fsum(masses * np.exp(-losses)) == pytest.approx(1.0, abs=1e-13) or losses[0] == y[0]
+    for x in np.exp(np.linspace(-40, 40, 161)):
+        curve = infinity + math.fsum(masses * np.maximum(1 - x * np.exp(-losses), 0.0))
+        known = infinity + math.fsum(p * np.maximum(1 - x * np.exp(-y), 0.0))
+        assert curve <= max(known, 1 - x) + 4e-15
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "call"),
+    [
+        (TypeError, "^losses must be", lambda: dp.PrivacyLoss.from_pmf(["a"], [1.0])),
+        (TypeError, "^probabilities must be", lambda: dp.PrivacyLoss.from_pmf([0.0], [True])),
+        (ValueError, "^probabilities must have one entry", lambda: dp.PrivacyLoss.from_pmf([0.0, 1.0], [1.0])),
+        (ValueError, "^probabilities must be", lambda: dp.PrivacyLoss.from_pmf([0.0, 1.0], [1.5, -0.5])),
+        (ValueError, "add up to 1", lambda: dp.PrivacyLoss.from_pmf([0.0], [0.5])),
+        (ValueError, "must be P's", lambda: dp.PrivacyLoss.from_pmf([-1.0], [1.0])),
+        (ValueError, "^losses must be finite", lambda: dp.PrivacyLoss.from_pmf([math.inf], [1.0])),
+        (ValueError, "^q must have one entry", lambda: dp.PrivacyLoss.from_distributions([1.0], [0.5, 0.5])),
+        (ValueError, "^high must be", lambda: dp.PrivacyLoss.from_cdf(norm.cdf, low=1.0, high=1.0)),
+        (ValueError, "^points must be", lambda: dp.PrivacyLoss.from_cdf(norm.cdf, low=0.0, high=1.0, points=1 << 23)),
+        (ValueError, "^cdf must return one", lambda: dp.PrivacyLoss.from_cdf(lambda y: 0.5, low=0.0, high=1.0)),
+        (ValueError, "^cdf must return numbers", lambda: dp.PrivacyLoss.from_cdf(lambda y: y, low=0.0, high=2.0)),
+        (ValueError, "^relation must be", lambda: dp.PrivacyLoss.from_pmf([0.0], [1.0], relation="swap")),
+        (TypeError, "^optimistic must be", lambda: dp.PrivacyLoss((0.0,), (1.0,), optimistic=((0.0,), (1.0,)))),
+        (ValueError, "^optimistic must", lambda: dp.PrivacyLoss((0.0,), (1.0,), optimistic=((0.0,), (1.0,), 0.5))),
+    ],
+)
+def test_what_is_no_loss_is_named(error, match, call):
+    with pytest.raises(error, match=match):
+        call()
