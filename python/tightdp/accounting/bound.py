@@ -13,8 +13,8 @@ class Bound:
     """``lower <= truth <= upper``. ``float(bound)`` is the safe side, the upper bound.
 
     ``engine`` says what computed it ("gdp" alone is an approximation and bounds nothing), ``error_budget`` how much
-    each named term, in the unit that was asked for, adds to the width. An infinite upper bound says that no finite
-    one is known, or affordable.
+    each named term, in the unit that was asked for, adds to the width: they add up to it where it is finite. An
+    infinite upper bound says that no finite one is known, or affordable.
     """
 
     lower: float
@@ -46,3 +46,22 @@ class Bound:
 
 def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
+
+
+_NEARLY = 1.1
+"""A width that exceeds its terms by no more is theirs: the ends were rounded outward."""
+
+
+def shares(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
+    """An engine's terms as shares of ``width``; what they do not explain is called ``rest``.
+
+    They may exceed it, where the ends are of several engines or directions, and fall short of it, where both ends are
+    bounds of different laws.
+    """
+    if not width < math.inf:
+        return dict(terms)
+    found = {name: min(term, width) for name, term in terms.items()}
+    total = math.fsum(found.values())
+    if total * _NEARLY < width:
+        return {**found, rest: width - total}
+    return {name: term * (width / total) for name, term in found.items()} if total > 0 else found

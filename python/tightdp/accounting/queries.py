@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import neighbors
-from .bound import Bound
+from .attained import attained
+from .bound import Bound, shares
 from .engines import choice
 
 if TYPE_CHECKING:
@@ -41,8 +42,13 @@ def delta(composition: Composition, epsilon: float, options: Options) -> Bound:
 def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Direction], Answer]) -> Bound:
     answers = [ask(parts, direction) for parts, direction in pairs(composition, options)]
     worst = max(answers, key=lambda answer: answer.interval.upper)
-    lower = max(answer.interval.lower for answer in answers)
-    return Bound(lower, worst.interval.upper, worst.engine, dict(worst.interval.budget))
+    lower, upper = max(answer.interval.lower for answer in answers), worst.interval.upper
+    if worst.engine == "gdp":  # its term is infinite, whatever the width
+        return Bound(lower, upper, worst.engine, dict(worst.interval.budget))
+    rest = "pair" if attained(composition.parts) == composition.parts else "class"
+    if not worst.interval.budget:
+        rest = "unknown"
+    return Bound(lower, upper, worst.engine, shares(upper - lower, worst.interval.budget, rest))
 
 
 def pairs(composition: Composition, options: Options) -> list[tuple[Parts, Direction]]:

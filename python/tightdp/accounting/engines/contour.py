@@ -9,6 +9,7 @@ characteristic function decays slowly, gets the trivial interval, and the grid e
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ... import _core
 from ...mechanisms import Gaussian, PoissonSampled
@@ -42,17 +43,22 @@ class Contour:
         status, lower, upper, terms, _, _ = _core.contour_epsilon(sampled, mu2, direction == "add", delta, _TOLERANCE)
         if status != "certified":
             return Interval(0.0, math.inf, {})
-        return Interval(lower, upper, dict(zip(_TERMS, terms, strict=True)))
+        return Interval(lower, upper, _both_sides(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
         sampled, mu2 = _losses(parts)
         status, lower, upper, terms, _, _ = _core.contour_delta(sampled, mu2, direction == "add", epsilon, _TOLERANCE)
         if status != "certified":
             return Interval(0.0, 1.0, {})
-        return Interval(lower, upper, dict(zip(_TERMS, terms, strict=True)))
+        return Interval(lower, upper, _both_sides(terms))
 
 
 ENGINE = Contour()
+
+
+def _both_sides(terms: Sequence[float]) -> dict[str, float]:
+    """Errors in either direction are as much to both ends of the interval."""
+    return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
 
 def _losses(parts: Parts) -> tuple[list[tuple[float, float, float]], float]:
