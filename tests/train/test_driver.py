@@ -8,7 +8,10 @@ import pytest
 import tightdp as dp
 from tightdp.train import (
     DPAGD,
+    DPIS,
     DPSGD,
+    SGD,
+    AdaCliP,
     CallableModel,
     LinearModel,
     LogisticRegression,
@@ -89,6 +92,39 @@ def test_bad_arguments_are_refused_by_name(blobs):
         fit(CallableModel(5, gradients), X, y, ObjectivePerturbation(), regularization=0.1, **settings)
     with pytest.raises(ValueError, match="delta must be given"):
         fit(model, X, y, NoisyGD(), epsilon=1.0)
+    for no_algorithm in ("dp-sgd", None, DPSGD):
+        with pytest.raises(TypeError, match=r"^algorithm must be"):
+            fit(model, X, y, no_algorithm, **settings)
+    with pytest.raises(TypeError, match=r"^callback must be"):
+        fit(model, X, y, NoisyGD(), callback=3, **settings)
+
+
+@pytest.mark.parametrize("algorithm", [NoisyGD(), DPSGD(), AdaCliP(), DPIS(), DPAGD()], ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize("strength", [10.0, 1e4, 1e300])
+def test_a_strong_penalty_shrinks_the_weights(blobs, algorithm, strength):
+    """The objective's minimum has |w| <= |mean gradient at 0| / strength; noise adds as little."""
+    X, y = blobs
+    run = fit(
+        LinearModel(4, Logistic()), X, y, algorithm, epsilon=1.0, delta=1e-5, regularization=strength, random_state=0
+    )
+    assert np.abs(run.parameters).max() <= 3 / strength
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        (NoisyGD(learning_rate=1.0, momentum=0.5), "learning_rate"),
+        (DPSGD(optimizer=SGD(1.0, 0.5)), "optimizer"),
+        (AdaCliP(optimizer=SGD(1.0, 0.5)), "optimizer"),
+        (DPIS(optimizer=SGD(1.0, 0.5)), "optimizer"),
+    ],
+)
+def test_steps_that_diverge_for_the_penalty_are_refused(blobs, algorithm, name):
+    X, y = blobs
+    model, settings = LinearModel(4, Logistic()), {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+    with pytest.raises(ValueError, match=rf"^{name} must have a learning rate below .* = 1,"):
+        fit(model, X, y, algorithm, regularization=3.0, **settings)
+    assert np.isfinite(fit(model, X, y, algorithm, regularization=2.9, **settings).parameters).all()
 
 
 def test_nothing_is_released_without_a_budget(blobs):

@@ -21,9 +21,9 @@ from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
 from .model import Vector
-from .optimizers import SGD, Optimizer, check_optimizer
+from .optimizers import Optimizer, check_optimizer
 from .oracle import Oracle, Public
-from .reach import FRACTION, total_length
+from .reach import FRACTION, check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
 
@@ -102,7 +102,8 @@ class AdaCliP:
 
         noise = noise_for(releases, self.noise_multiplier, target)
         length = total_length(public, batch * math.sqrt(steps) / noise, self.max_norm, self.spread)
-        optimizer = SGD(length / steps) if self.optimizer is None else self.optimizer
+        optimizer = self.optimizer or plain_steps(public, length / steps)
+        check_stable("optimizer", public, optimizer)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)

@@ -23,9 +23,9 @@ from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
 from .gate import Gate
 from .model import Vector
-from .optimizers import SGD, Optimizer, check_optimizer
+from .optimizers import Optimizer, check_optimizer
 from .oracle import Oracle, Public, Query
-from .reach import FRACTION, total_length
+from .reach import FRACTION, check_stable, plain_steps, total_length
 from .sampling import Source
 from .settings import checked, optional
 
@@ -102,6 +102,8 @@ class DPIS:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
 
     def plan(self, public: Public, target: Target) -> Plan:
+        if self.optimizer is not None:
+            check_stable("optimizer", public, self.optimizer)
         run = _Run(self, public)
         steps = self.epochs * run.steps
         sums = self.epochs - 1 if self.adapt is not None else 0
@@ -163,7 +165,8 @@ class _Run:
             return self.settings.optimizer
         steps = self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
-        return SGD(total_length(self.public, signal, self.settings.max_norm, self.settings.spread) / steps)
+        length = total_length(self.public, signal, self.settings.max_norm, self.settings.spread)
+        return plain_steps(self.public, length / steps)
 
     def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""

@@ -16,9 +16,9 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
-from .optimizers import SGD, Optimizer, check_optimizer
+from .optimizers import Optimizer, check_optimizer
 from .oracle import Public
-from .reach import FRACTION, total_length
+from .reach import FRACTION, check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
 
@@ -74,7 +74,8 @@ class DPSGD:
 
         noise = noise_for(releases, self.noise_multiplier, target)
         length = total_length(public, q * public.records * math.sqrt(steps) / noise, self.max_norm, self.spread)
-        optimizer = SGD(length / steps) if self.optimizer is None else self.optimizer
+        optimizer = self.optimizer or plain_steps(public, length / steps)
+        check_stable("optimizer", public, optimizer)
 
         descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = centered(descend, center_noise(noise, q, steps, share)) if share else descend

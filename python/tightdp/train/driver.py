@@ -69,6 +69,10 @@ def fit(
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)
     """
+    if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
+        raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
     target = _target(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)

@@ -21,7 +21,7 @@ from .centering import center_noise, centered, movable
 from .descent import descent
 from .optimizers import SGD
 from .oracle import Public
-from .reach import total_length
+from .reach import check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
 STRIDE = 8.0
@@ -92,9 +92,11 @@ class NoisyGD:
             total = noise / math.sqrt(steps)
         stride = length(total) / steps
         momentum = float(np.clip(1 - LONGEST / stride, 0.7, 0.95)) if self.momentum is None else self.momentum
-        rate = stride * (1 - momentum) if self.learning_rate is None else self.learning_rate
+        rate = self.learning_rate
+        optimizer = plain_steps(public, stride, momentum) if rate is None else SGD(rate, momentum)
+        check_stable("learning_rate", public, optimizer)
 
-        descend = descent(SGD(rate, momentum), steps, self.max_norm, noise, 1.0, self.average)
+        descend = descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
         run = centered(descend, center_noise(noise, 1.0, steps, share)) if share else descend
         return Plan(FixedPlan(releases(noise, steps)), run, steps + bool(share))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from .optimizers import SGD, Optimizer
 from .oracle import Public
 
 FRACTION = 0.02
@@ -34,3 +35,27 @@ def total_length(public: Public, signal: float, max_norm: float, spread: float |
         outputs = 1 if public.loss is None else public.loss.outputs
         spread = SPREAD * signal**0.2 / math.sqrt(public.size / outputs)
     return spread * signal / max_norm
+
+
+def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
+    """Steps of length ``stride``, momentum included, and shorter where the penalty would make them diverge.
+
+    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum). Gradients of losses are clipped, so that the
+    penalty alone can feed on itself: r times it is kept within half of that.
+    """
+    rate = stride * (1 - momentum)
+    if public.regularization > 0:
+        rate = min(rate, (1 + momentum) / public.regularization)
+    return SGD(rate, momentum)
+
+
+def check_stable(name: str, public: Public, optimizer: Optimizer) -> None:
+    """ValueError where plain steps of the caller's would diverge for the penalty alone."""
+    if isinstance(optimizer, SGD) and not optimizer.learning_rate * public.regularization < 2 * (
+        1 + optimizer.momentum
+    ):
+        most = 2 * (1 + optimizer.momentum) / public.regularization
+        raise ValueError(
+            f"{name} must have a learning rate below 2 (1 + momentum) / regularization = {most:g}, past which steps "
+            f"diverge, got {optimizer.learning_rate!r}"
+        )
