@@ -51,11 +51,11 @@ def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
 
 def check_stable(name: str, public: Public, optimizer: Optimizer) -> None:
     """ValueError where plain steps of the caller's would diverge for the penalty alone."""
-    if isinstance(optimizer, SGD) and not optimizer.learning_rate * public.regularization < 2 * (
-        1 + optimizer.momentum
-    ):
-        most = 2 * (1 + optimizer.momentum) / public.regularization
+    if not isinstance(optimizer, SGD):
+        return
+    limit = 2 * (1 + optimizer.momentum)
+    if not optimizer.learning_rate * public.regularization < limit:
         raise ValueError(
-            f"{name} must have a learning rate below 2 (1 + momentum) / regularization = {most:g}, past which steps "
-            f"diverge, got {optimizer.learning_rate!r}"
+            f"{name} must have a learning rate below 2 (1 + momentum) / regularization = "
+            f"{limit / public.regularization:g}, past which steps diverge, got {optimizer.learning_rate!r}"
         )
