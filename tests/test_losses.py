@@ -66,6 +66,16 @@ def test_masses_are_taken_in_any_order_and_merged():
             assert found.width <= 1e-6 * truth.upper
 
 
+def test_where_every_finite_loss_is_negative():
+    """Then delta(eps) is the chance of an infinite loss for all eps >= 0, and no epsilon is negative."""
+    loss = dp.PrivacyLoss.from_distributions([0.5, 0.25, 0.25], [0.6, 0.4, 0.0])
+    run = dp.PoissonSampled(loss, 0.01) * 3
+    chance = 1 - (1 - 0.0025) ** 3
+    for delta in (1.0001 * chance, 0.01, 0.5):
+        assert run.epsilon(delta, neighbors="remove").upper == 0
+    assert run.epsilon(0.99 * chance, neighbors="remove").upper == math.inf
+
+
 @given(
     st.dictionaries(st.integers(-3000, 3000), st.floats(1e-9, 1.0), min_size=1, max_size=12),
     st.sampled_from([0.0, 1e-12, 0.3]),

@@ -42,7 +42,7 @@ def delta(composition: Composition, epsilon: float, options: Options) -> Bound:
 def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Direction], Answer]) -> Bound:
     answers = [ask(parts, direction) for parts, direction in pairs(composition, options)]
     worst = max(answers, key=lambda answer: answer.interval.upper)
-    lower, upper = max(answer.interval.lower for answer in answers), worst.interval.upper
+    lower, upper = max(answer.interval.lower for answer in answers) + 0.0, worst.interval.upper  # + 0.0: -0.0 is 0
     if worst.engine == "gdp":  # its term is infinite, whatever the width
         return Bound(lower, upper, worst.engine, dict(worst.interval.budget))
     rest = "pair" if attained(composition.parts) == composition.parts else "class"
