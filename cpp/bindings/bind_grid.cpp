@@ -3,6 +3,7 @@
 
 #include "../src/cpu/grid.hpp"
 #include "../src/cpu/grid_lattice.hpp"
+#include "../src/cpu/grid_store.hpp"
 #include "grid_handle.hpp"
 
 namespace {
@@ -68,6 +69,10 @@ void bind_grid(py::module_& m) {
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
     m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
     m.def("grid_crossings", &crossings);
+    m.def("grid_keep", [](std::size_t bytes) { Store::shared().limit(bytes); }, "bytes"_a);
+    m.def("grid_kept", [] { return Store::shared().bytes(); });
+    m.def("grid_found", [] { return Store::shared().found(); });
+    m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
     m.def("grid_epsilon",
           [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
               return ask(parts, delta, width, most_points, epsilon);

@@ -24,6 +24,8 @@ constexpr double kMostWork = 2;
 // Up to this many of them an attempt that was no better is followed by another all the same.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
+// How much finer an attempt is that follows one which was no better than the rough one.
+constexpr double kCautious = 0.1;
 // An interval this wide, relatively, says that the plan missed the curve; so many halvings follow.
 constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
@@ -146,11 +148,12 @@ Answer refine(Once once, double width, std::size_t most_points) {
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            const bool stuck = got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
+            const bool stuck = attempt > 1 && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
             // The width falls with h^2, or, where atoms miss the lattice, with h.
             const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
-            refined = std::clamp(std::pow(0.7 * width / got, 1 / order), 1e-3, 0.5);
+            const double finest = got > 0.9 * had ? kCautious : 1e-3;
+            refined = std::clamp(std::pow(0.7 * width / got, 1 / order), finest, 0.5);
             next.finer *= refined;
         } else if (attempt > 0 && !informed) {
             next.more_tail += 6;

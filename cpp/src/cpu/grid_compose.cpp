@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tightdp/aligned.hpp"
+#include "grid_kernels.hpp"
 #include "tightdp/fft/real_fft.hpp"
 
 namespace tightdp::grid {
@@ -42,16 +42,16 @@ Circle wind(const Weights& weights, double scale, std::size_t n) {
 
 // |z^{k-1}|_2 / sqrt n over all frequencies, for the true or the computed spectrum z, whichever is larger at each.
 double spread_of_power(const RealFft& plan, const double* spectrum, double power) {
-    const double kappa = plan.rounding_bound(), exponent = 2 * (power - 1);
-    const auto term = [&](double re, double im) { return std::pow(std::sqrt(re * re + im * im) + kappa, exponent); };
-    double total = term(spectrum[0], 0) + term(spectrum[1], 0);
-    for (std::size_t m = plan.size(); m >= 4; m /= 2) {
-        double sum = 0;  // one of each conjugate pair
-        for (std::size_t i = m / 2; i < 3 * m / 4; ++i) sum += term(spectrum[i], spectrum[i + m / 4]);
-        total += 2 * sum;
-    }
+    // (|z| + kappa)^2 <= (1 + t) |z|^2 + (1 + 1/t) kappa^2, t so small that its own power is 1 within a percent or two.
+    const double kappa = plan.rounding_bound(), t = 1 / (64 * (power - 1));
+    const double more = (1 + 1 / t) * kappa * kappa;
+    const auto alone = [&](double x) { return std::pow((1 + t) * x * x + more, power - 1); };
+    double total = alone(spectrum[0]) + alone(spectrum[1]);
+    for (std::size_t m = plan.size(); m >= 4; m /= 2)  // one of each conjugate pair
+        total += 2 * TIGHTDP_SELECT_SIMD(grid_powers)(spectrum + m / 2, spectrum + 3 * m / 4, m / 4, 1 + t, more,
+                                                      power - 1);
     const auto n = static_cast<double>(plan.size());
-    return std::sqrt(total / n) * (1 + u * n + 8 * u * power);
+    return std::sqrt(total / n) * (1 + u * n + 8 * u * power + 4096 * u);
 }
 
 double sum_of(const std::vector<double>& w) {
@@ -66,64 +66,122 @@ double sum_of(const std::vector<double>& w) {
 
 }  // namespace
 
-Inexact convolve(const std::vector<Factor>& factors, std::int64_t first, std::size_t n) {
+Spectrum transform(const Inexact& law, const Further& further, double h, std::size_t n) {
+    const auto plan = RealFft::plan(n);
+    const Weights& w = law.w;
+    Spectrum out;
+    out.least = static_cast<double>(w.first);
+    out.most = out.least + static_cast<double>(w.w.size()) - 1;
+    out.last = law.last;
+    out.reach = std::abs(law.last);
+    const double sum = sum_of(w.w);
+    if (!(sum > 0 && sum < HUGE_VAL)) {  // an empty lower law, or a tilt beyond what doubles hold
+        out.nothing = true;
+        return out;
+    }
+    // Under 1 by more than the transform and the sum itself err.
+    const double kappa = plan->rounding_bound();
+    const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
+    Circle circle = wind(w, scale, n);
+    out.log_scale = w.log_scale - std::log(scale);
+    out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
+    // Scaling and winding round each point; so does what was too small to be seen.
+    const double span = std::max(law.span, static_cast<double>(w.w.size()));
+    const double folds = std::ceil(span / static_cast<double>(n));
+    out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
+                 kUnseen * scale * static_cast<double>(w.w.size());
+    out.error2 = law.error2 * scale * (1 + 8 * u) * std::sqrt(folds);
+    out.norm2 = circle.norm2;
+    out.z = std::move(circle.x);
+    plan->forward(out.z.data(), out.z.data());
+
+    Moments right, left;
+    for (std::size_t i = 0; i < Further::kCount; ++i) right[i] = further.right(i), left[i] = further.left(i);
+    log_moments(w, right.data(), h, out.right.data());
+    log_moments(w, left.data(), h, out.left.data());
+    const auto placed = [&](double& moment, double exponent) {
+        const double shift = exponent * h * out.least;
+        out.moments_size = std::max(out.moments_size, std::abs(moment) + std::abs(shift) + std::abs(w.log_scale));
+        moment += shift + w.log_scale + law.log_error;
+    };
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        placed(out.right[i], further.right(i));
+        placed(out.left[i], further.left(i));
+    }
+    return out;
+}
+
+void multiply(const Product& before, const Spectrum& factor, double power, Product& after) {
+    after.least = before.least + power * factor.least;
+    after.most = before.most + power * factor.most;
+    after.last = before.last + power * factor.last;
+    after.reach = before.reach + power * factor.reach;
+    after.nothing = before.nothing || factor.nothing;
+    if (after.nothing) {
+        after.empty = false;
+        return;
+    }
+    const std::size_t n = factor.z.size();
     const auto plan = RealFft::plan(n);
     const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
-    AlignedArray product;
-    Inexact out;
-    double growth = 0, relative = 0;
-    for (const Factor& f : factors) {
-        const Weights& w = f.law->w;
-        const double sum = sum_of(w.w);
-        if (!(sum > 0 && sum < HUGE_VAL)) {  // an empty lower law, or a tilt beyond what doubles hold
-            out = {};
-            out.w = {first, std::vector<double>(n), 0};
-            out.error1 = HUGE_VAL;
-            return out;
-        }
-        // Under 1 by more than the transform and the sum itself err.
-        const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
-        Circle circle = wind(w, scale, n);
-        out.w.log_scale += f.power * (w.log_scale - std::log(scale));
-        out.log_error += f.power * (f.law->log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)))) +
-                         2 * u * std::abs(out.w.log_scale);
-        // Scaling and winding round each point; so does what was too small to be seen.
-        const double span = std::max(f.law->span, static_cast<double>(w.w.size()));
-        const double folds = std::ceil(span / static_cast<double>(n));
-        const double e1 = f.law->error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
-                          kUnseen * scale * static_cast<double>(w.w.size());
-        const double e2 = f.law->error2 * scale * (1 + 8 * u) * std::sqrt(folds);
-        growth += f.power * (e1 + root_n * e2);
-        out.error1 += f.power * e1;
-        relative += RealFft::power_bound(static_cast<std::uint64_t>(f.power)) + 4 * u;
-
-        AlignedArray& spectrum = circle.x;
-        plan->forward(spectrum.data(), spectrum.data());
-        // What the transform errs goes through the k - 1 other factors (docs/theory/fft.md, Corollary).
-        double passed = circle.norm2;
-        if (f.power > 1) passed = std::min(passed, spread_of_power(*plan, spectrum.data(), f.power));
-        out.error2 += f.power * (e2 + kappa * passed);
-        if (f.power > 1) plan->power(spectrum.data(), static_cast<std::uint64_t>(f.power), spectrum.data());
-        if (!product.size())
-            product = std::move(spectrum);
-        else
-            plan->multiply(product.data(), spectrum.data(), product.data());
+    after.log_scale = before.log_scale + power * factor.log_scale;
+    after.log_error = before.log_error + power * factor.log_error +
+                      2 * u * (power * std::abs(factor.log_scale) + std::abs(after.log_scale));
+    after.growth = before.growth + power * (factor.error1 + root_n * factor.error2);
+    after.error1 = before.error1 + power * factor.error1;
+    after.relative = before.relative + RealFft::power_bound(static_cast<std::uint64_t>(power)) + 4 * u;
+    // What the transform errs goes through the k - 1 other factors (docs/theory/fft.md, Corollary).
+    double passed = factor.norm2;
+    if (power > 1) passed = std::min(passed, spread_of_power(*plan, factor.z.data(), power));
+    after.error2 = before.error2 + power * (factor.error2 + kappa * passed);
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        after.right[i] = before.right[i] + power * factor.right[i];
+        after.left[i] = before.left[i] + power * factor.left[i];
     }
-    plan->inverse(product.data(), product.data());
+    after.moments_size = before.moments_size + power * factor.moments_size;
+    after.terms = before.terms + 1;
 
+    AlignedArray powered;
+    const double* z = factor.z.data();
+    if (power > 1) {
+        powered = AlignedArray(n);
+        plan->power(z, static_cast<std::uint64_t>(power), powered.data());
+        z = powered.data();
+    }
+    if (!before.empty) {
+        if (&before != &after) after.z = AlignedArray(n);
+        plan->multiply(before.z.data(), z, after.z.data());
+    } else if (power > 1) {
+        after.z = std::move(powered);
+    } else {
+        after.z = AlignedArray(n);
+        std::copy_n(z, n, after.z.data());
+    }
+    after.empty = false;
+}
+
+Inexact weights_of(const Product& product, std::int64_t first) {
+    Inexact out;
+    const std::size_t n = product.z.size();
+    const auto plan = RealFft::plan(n);
+    const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
+    AlignedArray wound(n);
+    plan->inverse(product.z.data(), wound.data());
     double squares = 0;
     const auto start = static_cast<std::size_t>(first) & (n - 1);
-    out.w.first = first;
-    out.w.w.resize(n);
+    out.w = {first, std::vector<double>(n), product.log_scale};
     for (std::size_t i = 0; i < n; ++i) {
-        const double y = product[(start + i) & (n - 1)];
+        const double y = wound[(start + i) & (n - 1)];
         squares += y * y;
         out.w.w[i] = std::max(0.0, y);
     }
     const double norm2 = std::sqrt(squares) * (1 + u * static_cast<double>(n));
-    const double more = growth < 2 && relative < 0.005 ? std::exp(growth) * (1 + 1e-9) : HUGE_VAL;
-    out.error2 = more * out.error2 * (1 + 1e-9) + (relative + kappa) * 1.01 * norm2 + root_n * 0x1p-440;
-    out.error1 = more * out.error1 * (1 + 1e-9);
+    const bool small = product.growth < 2 && product.relative < 0.005;
+    const double more = small ? std::exp(product.growth) * (1 + 1e-9) : HUGE_VAL;
+    out.error2 = more * product.error2 * (1 + 1e-9) + (product.relative + kappa) * 1.01 * norm2 +
+                 product.terms * root_n * 0x1p-449;
+    out.error1 = more * product.error1 * (1 + 1e-9);
+    out.log_error = product.log_error;
     out.span = static_cast<double>(n);
     return out;
 }
@@ -139,25 +197,6 @@ void trim(Inexact& law) {
     w.erase(w.begin() + static_cast<std::ptrdiff_t>(to), w.end());
     w.erase(w.begin(), w.begin() + static_cast<std::ptrdiff_t>(from));
     law.w.first += static_cast<std::int64_t>(from);
-}
-
-double log_moment(const std::vector<Factor>& factors, double further, double h) {
-    double log = 0, size = 0;
-    for (const Factor& f : factors) {
-        const double one = log_moment(f.law->w, further, h), shift = further * h * static_cast<double>(f.law->w.first);
-        log += f.power * (one + shift + f.law->w.log_scale + f.law->log_error);
-        size += f.power * (std::abs(one) + std::abs(shift) + std::abs(f.law->w.log_scale));
-    }
-    return log + 8 * u * size;
-}
-
-Extent extent(const std::vector<Factor>& factors) {
-    Extent e{0, 0};
-    for (const Factor& f : factors) {
-        e.least += f.power * static_cast<double>(f.law->w.first);
-        e.most += f.power * (static_cast<double>(f.law->w.first) + static_cast<double>(f.law->w.w.size()) - 1);
-    }
-    return e;
 }
 
 }  // namespace tightdp::grid

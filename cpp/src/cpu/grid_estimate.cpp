@@ -2,40 +2,58 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <unordered_map>
 
 #include "grid_kernels.hpp"
+#include "grid_store.hpp"
 
 namespace tightdp::grid {
 namespace {
 
-// Steps of golden sections: the tilt to a few percent.
-constexpr int kGolden = 9;
-// Exponents that a window tries, each half of the one before: counted, since a step may be infinite.
-constexpr int kHalvings = 10;
+constexpr int kOctave = 1 << kRungHalvings;
+// Fewer parts than this are added up faster than they are looked up.
+constexpr std::size_t kManyParts = 4;
 
-// The first minimiser of f over ln tilt, coming from the left of a guess. There may be others: the further one of a law
-// with a heavy tail looks at nothing but the point where the tail is cut off.
+double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
+double ceil_to(double x, double unit) { return unit * std::ceil(x / unit); }
+
+double tilt_at(int rung) { return std::exp2(static_cast<double>(rung) / kOctave); }
+
+int rung_of(double tilt) {
+    constexpr double kMost = 1000;
+    return static_cast<int>(std::lround(kOctave * std::clamp(std::log2(tilt), -kMost, kMost)));
+}
+
+// A power of two.
+double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
+
+// The first minimiser of f over the ladder of tilts, coming from the left of a guess. There may be others: the further
+// one of a law with a heavy tail looks at nothing but the point where the tail is cut off.
 // `enough` says of a tilt and its value that larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
-    constexpr double kLeast = -46, kMost = 80, kStep = 0.7;
-    double b = std::clamp(std::log(guess) - 6 * kStep, kLeast, kMost), fb = f(std::exp(b));
-    double a = b - kStep, fa = f(std::exp(a)), step = kStep;
+    constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
+    const auto at = [&](int rung) { return f(tilt_at(rung)); };
+    int b = std::clamp(rung_of(guess) - 6 * kOctave, kLeast, kMost), a = b - kOctave;
+    double fb = at(b), fa = at(a), step = kOctave;
     while (fa < fb && a > kLeast) {
         b = a, fb = fa;
-        a -= step *= 1.6;
-        fa = f(std::exp(a));
+        a -= static_cast<int>(step *= 1.6);
+        fa = at(a);
     }
-    step = kStep;
-    double c = b + step, fc = f(std::exp(c));
-    while (fc < fb && c < kMost && !enough(std::exp(c), fc)) {
+    step = kOctave;
+    int c = b + kOctave;
+    double fc = at(c);
+    while (fc < fb && c < kMost && !enough(tilt_at(c), fc)) {
         a = b, fa = fb, b = c, fb = fc;
-        c += step *= 1.1;
-        fc = f(std::exp(c));
+        c += static_cast<int>(step *= 1.1);
+        fc = at(c);
     }
-    for (int i = 0; i < kGolden; ++i) {
+    while (b - a > 1 || c - b > 1) {
         const bool left = b - a > c - b;
-        const double d = left ? b - 0.382 * (b - a) : b + 0.382 * (c - b), fd = f(std::exp(d));
+        const int d = left ? b - std::max(1, (b - a) * 2 / 5) : b + std::max(1, (c - b) * 2 / 5);
+        const double fd = at(d);
         if (fd < fb) {
             (left ? c : a) = b;
             b = d, fb = fd;
@@ -43,19 +61,59 @@ Saddle minimise(F f, double guess, Enough enough) {
             (left ? a : c) = d;
         }
     }
-    return {std::exp(b), fb};
+    return {tilt_at(b), fb};
 }
 
 }  // namespace
 
+double on_ladder(double tilt, int halvings) {
+    const int unit = kOctave >> halvings, rung = rung_of(tilt);
+    return tilt_at((rung + (rung < 0 ? -unit : unit) / 2) / unit * unit);
+}
+
+double Further::right(std::size_t i) const {
+    constexpr double kTimes[kCount] = {4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-3, 0x1p-5, 0x1p-7};
+    return right_unit * kTimes[i];
+}
+
+// Where the support ends near a window the lattice may reach beyond it, by little mass: the largest ones show it.
+double Further::left(std::size_t i) const {
+    constexpr double kTimes[kCount] = {64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
+    return -left_from - left_unit * kTimes[i];
+}
+
 double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1p(tilt); }
+
+// Cumulants of one composition at the tilts that were asked for.
+struct Totals {
+    // A question to a composition asks for some hundred tilts, of each law by itself for a few.
+    static constexpr std::size_t kMost = 1024, kBytes = kMost * 64, kOwnBytes = 2048;
+
+    bool find(double tilt, Cumulant& found) const {
+        const std::lock_guard lock(mutex);
+        const auto at = known.find(tilt);
+        if (at == known.end()) return false;
+        found = at->second;
+        return true;
+    }
+
+    void keep(double tilt, const Cumulant& total) {
+        const std::lock_guard lock(mutex);
+        if (known.size() >= kMost) known.clear();
+        known.emplace(tilt, total);
+    }
+
+    mutable std::mutex mutex;
+    std::unordered_map<double, Cumulant> known;
+};
 
 Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
     for (const Part& part : parts) {
         const Sketch& sketch = part.law->sketch();
-        const double beyond = std::exp(log_beyond - std::log(part.count));
-        std::size_t size = sketch.size;
-        while (size > 1 && sketch.above[size - 1] < beyond) --size;
+        const double beyond = std::exp(floor_to(log_beyond, 2) - ceil_to(std::log(part.count), 2));
+        const auto end = sketch.above.begin() + static_cast<std::ptrdiff_t>(sketch.size);
+        const auto cut = std::partition_point(sketch.above.begin(), end, [&](double above) { return above >= beyond; });
+        std::size_t size = std::max<std::size_t>(1, static_cast<std::size_t>(cut - sketch.above.begin()));
         if (size < sketch.size) ++size;  // the lattice reaches to the loss of this lump and holds part of it
         // Lumps at the ends of a density stand for something further out.
         const auto gap = [&](std::size_t i) {
@@ -63,12 +121,20 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         };
         const double left = sketch.loss[0] - gap(0);
         const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
-        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right});
+        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right, nullptr});
+    }
+    if (parts.size() < kManyParts) return;
+    for (std::size_t j = 0; j < parts.size(); ++j)
+        cuts_[j].known = Store::shared().made<Totals>({kTotals, parts[j].law->id, cuts_[j].size}, Totals::kOwnBytes);
+    Words words{kTotals};
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        words.insert(words.end(), {parts[j].law->id, cuts_[j].size, word(parts[j].count)});
+        const std::size_t missing = parts.size() - 1 - j;
+        if (missing < totals_.size()) totals_[missing] = Store::shared().made<Totals>(words, Totals::kBytes);
     }
 }
 
-Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
-    const Cut& cut = cuts_[part];
+Cumulant Sketches::of(const Cut& cut, double tilt) {
     const Sketch& s = *cut.sketch;
     const double top = std::max(0.0, tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]));
     double peak = 0;
@@ -88,15 +154,30 @@ Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
     return {value, mean, std::max(0.0, sums[2] / sums[0] - mean * mean)};
 }
 
+Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
+    const Cut& cut = cuts_[part];
+    Cumulant found;
+    if (cut.known && cut.known->find(tilt, found)) return found;
+    found = of(cut, tilt);
+    if (cut.known) cut.known->keep(tilt, found);
+    return found;
+}
+
 Cumulant Sketches::cumulant(double tilt, double share) const {
+    const std::size_t size = cuts_.size();
+    const bool known = share == 1 && totals_[0];
     Cumulant total;
-    for (std::size_t j = 0; j < cuts_.size(); ++j) {
-        const Cumulant one = cumulant(j, tilt);
+    std::size_t from = 0;
+    for (std::size_t missing = 0; known && from == 0 && missing < totals_.size(); ++missing)
+        if (totals_[missing]->find(tilt, total)) from = size - missing;
+    for (std::size_t j = from; j < size; ++j) {
         const double count = std::floor(cuts_[j].count * share);
         if (!(count > 0)) continue;
+        const Cumulant one = of(cuts_[j], tilt);
         total.value += count * one.value;
         total.mean += count * one.mean;
         total.variance += count * one.variance;
+        if (known && size - 1 - j < totals_.size()) totals_[size - 1 - j]->keep(tilt, total);
     }
     return total;
 }
@@ -116,11 +197,15 @@ double Sketches::most(double share) const {
 Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const Cut& cut = cuts_[part];
     const Sketch& s = *cut.sketch;
-    const Cumulant centre = cumulant(part, tilt);
-    std::size_t from = 0;
-    for (; from + 1 < cut.size; ++from) {
-        const double below = s.above[0] - s.above[from + 1];
-        if (std::log(below) + tilt * s.loss[from + 1] - centre.value > -log_left) break;
+    const double least = cumulant(part, tilt).value - ceil_to(log_left + std::log(cut.count), 4);
+    std::size_t from = 0, end = cut.size - 1;  // the first lump right of which more is missed
+    while (from < end) {
+        const std::size_t middle = from + (end - from) / 2;
+        const double below = s.above[0] - s.above[middle + 1];
+        if (std::log(below) + tilt * s.loss[middle + 1] > least)
+            end = middle;
+        else
+            from = middle + 1;
     }
     return {from > 0 ? s.loss[from - 1] : cut.left, cut.right};
 }
@@ -153,15 +238,12 @@ double deviation(const Cumulant& c, const Sketches& sketches) {
 
 Window window(const Sketches& sketches, double tilt, double log_tail, double share) {
     const Cumulant centre = sketches.cumulant(tilt, share);
-    const double normal = std::sqrt(2 * log_tail) / deviation(centre, sketches);
-    Window w{-HUGE_VAL, HUGE_VAL, normal, -normal, normal};
-    // Twice what suits a normal law, and less where tails are heavier.
-    double step = 2 * normal;
-    for (int i = 0; i < kHalvings; ++i, step /= 2) {
-        const double right = (sketches.cumulant(tilt + step, share).value - centre.value + log_tail) / step;
-        if (right < w.right) w.right = right, w.further_right = step;
-        const double left = (centre.value - sketches.cumulant(tilt - step, share).value - log_tail) / step;
-        if (left > w.left) w.left = left, w.further_left = -step;
+    const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
+    Window w{-HUGE_VAL, HUGE_VAL, {normal, normal, 0}};
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        const double right = w.further.right(i), left = -w.further.left(i);
+        w.right = std::min(w.right, (sketches.cumulant(tilt + right, share).value - centre.value + log_tail) / right);
+        w.left = std::max(w.left, (centre.value - sketches.cumulant(tilt - left, share).value - log_tail) / left);
     }
     w.right = std::min(w.right, sketches.most(share));
     w.left = std::max(w.left, sketches.least(share));
@@ -170,39 +252,30 @@ Window window(const Sketches& sketches, double tilt, double log_tail, double sha
 }
 
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail) {
-    const Cumulant centre = sketches.cumulant(tilt);
-    const double normal = std::sqrt(2 * log_tail) / deviation(centre, sketches);
+    const Cumulant centre = sketches.cumulant(tilt), at0 = sketches.cumulant(0);
     const double goal = log_tail - log_delta;
-    Window w{0, 0, normal, -tilt - 1, normal};
+    const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
+    const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
+    Window w{0, 0, {normal, around, tilt}};
     // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
     double length = sketches.most() - epsilon, right = sketches.most();
-    double step = 4 * normal;
-    for (int i = 0; i <= kHalvings; ++i, step /= 2) {
-        const double s = tilt + step, value = sketches.cumulant(s).value;
-        const double far = (value - s * epsilon + goal) / step, plain = (value + goal) / s;
-        if (far < length) length = far, w.further_far = step;
-        if (plain < right) right = plain, w.further_right = step;
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        const double step = w.further.right(i), s = tilt + step, value = sketches.cumulant(s).value;
+        length = std::min(length, (value - s * epsilon + goal) / step);
+        right = std::min(right, (value + goal) / s);
     }
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
     // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
     // left, at the quantile that makes up for the rest.
-    const Cumulant at0 = sketches.cumulant(0);
-    const double around = std::sqrt(2 * goal) / deviation(at0, sketches);
-    double values[10], steps[10];
-    int count = 0;
-    for (double step = 2 * around; count < 10; step /= 2) {
-        steps[count] = step;
-        values[count++] = sketches.cumulant(-step).value;
-    }
+    double values[Further::kCount];
+    for (std::size_t i = 0; i < Further::kCount; ++i) values[i] = sketches.cumulant(tilt + w.further.left(i)).value;
     const auto left_for = [&](double tried) {
         const double rest = goal - tilt * tried;
         if (rest <= 0) return epsilon;
         double left = sketches.least();
-        for (int i = 0; i < count; ++i) {
-            const double at = -(values[i] + rest) / steps[i];
-            if (at > left) left = at, w.further_left = -tilt - steps[i];
-        }
+        for (std::size_t i = 0; i < Further::kCount; ++i)
+            left = std::max(left, (values[i] + rest) / (tilt + w.further.left(i)));
         return std::min(left, epsilon);
     };
     if (left_for(length) + length < right) {

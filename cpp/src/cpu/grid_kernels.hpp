@@ -37,4 +37,15 @@ TIGHTDP_DECLARE_SIMD(void, grid_moments,
                      (double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
                       std::size_t count, double* sums))
 
+// Horner's rule at eight ratios from 1 on: sum_i w_i ratio^i, or from the other end sum_i w_i ratio^{count - 1 - i}, as
+// sum 2^octaves. Precondition: ratio^block <= e^320.
+TIGHTDP_DECLARE_SIMD(void, grid_horner,
+                     (const double* w, std::size_t count, bool ascending, std::size_t block, const double* ratio,
+                      double* sum, double* octaves))
+
+// Sum of (times (re_i^2 + im_i^2) + more)^exponent, more > 0.
+TIGHTDP_DECLARE_SIMD(double, grid_powers,
+                     (const double* re, const double* im, std::size_t count, double times, double more,
+                      double exponent))
+
 }  // namespace tightdp

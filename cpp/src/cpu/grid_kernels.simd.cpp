@@ -72,4 +72,50 @@ void grid_moments(double tilt, double peak, const double* loss, const double* lo
     sums[3] = sum(grown);
 }
 
+void grid_horner(const double* w, std::size_t count, bool ascending, std::size_t block, const double* ratio,
+                 double* sum, double* octaves) {
+    constexpr int kVecs = 8 / kLanes;
+    Vec total[kVecs], unit[kVecs], grown[kVecs], by[kVecs];
+    for (int v = 0; v < kVecs; ++v) {
+        total[v] = grown[v] = splat(0.0);
+        unit[v] = splat(1.0);
+        by[v] = load(ratio + v * kLanes);
+    }
+    for (std::size_t from = 0; from < count; from += block) {
+        const std::size_t to = from + block < count ? from + block : count;
+        for (std::size_t i = from; i < to; ++i) {
+            const Vec at = splat(w[ascending ? count - 1 - i : i]);
+            for (int v = 0; v < kVecs; ++v) total[v] = total[v] * by[v] + at * unit[v];
+        }
+        for (int v = 0; v < kVecs; ++v) {
+            const Mask large = (Mask)(total[v] > 0x1p500);
+            const Vec less = select(large, splat(0x1p-500), splat(1.0));
+            total[v] *= less;
+            unit[v] *= less;  // zero from 2^1000 on: nothing beside what is there
+            grown[v] += select(large, splat(500.0), splat(0.0));
+        }
+    }
+    for (int v = 0; v < kVecs; ++v) {
+        store(sum + v * kLanes, total[v]);
+        store(octaves + v * kLanes, grown[v]);
+    }
+}
+
+double grid_powers(const double* re, const double* im, std::size_t count, double times, double more, double exponent) {
+    const Vec n = splat((double)count);
+    Vec total = splat(0.0);
+    for (std::size_t i = 0; i < count; i += kLanes) {
+        const Mask in = (Mask)((double)i + iota() < n);
+        Vec x, y;
+        if (i + kLanes <= count) {
+            x = load(re + i), y = load(im + i);
+        } else {
+            x = y = splat(0.0);
+            for (std::size_t l = 0; i + l < count; ++l) x[l] = re[i + l], y[l] = im[i + l];
+        }
+        total += select(in, exp(exponent * log((x * x + y * y) * times + more)), splat(0.0));
+    }
+    return sum(total);
+}
+
 }  // namespace tightdp::TIGHTDP_ISA

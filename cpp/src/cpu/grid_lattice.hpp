@@ -42,6 +42,9 @@ Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
 // ln sum w_i e^{further h (i - first)}, rounded up.
 double log_moment(const Weights& weights, double further, double h);
 
+// The same for eight exponents of one sign at once.
+void log_moments(const Weights& weights, const double* further, double h, double* log);
+
 // Masses of cells and points on their way to weights; all tilted at the left end of the cell.
 struct Cells {
     std::vector<double> mass, spread, error, bend;  // of a cell: P-mass, integral of 1 - e^{x_i - y}

@@ -2,6 +2,7 @@
 #include "grid_law.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace tightdp::grid {
@@ -153,6 +154,11 @@ Sketch sketch_of(const Law& law) {
 }
 
 }  // namespace
+
+std::uint64_t Law::next_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+}
 
 const Sketch& Law::sketch() const {
     std::call_once(sketched_, [this] { sketch_ = sketch_of(*this); });

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -74,6 +75,7 @@ struct Sketch {
 };
 
 struct Law {
+    const std::uint64_t id = next_id();  // never that of another law, living or gone
     std::shared_ptr<const Density> density;
     std::vector<Atom> atoms;  // ascending losses
     double infinity = 0;      // P-mass where Q vanishes
@@ -90,6 +92,8 @@ struct Law {
     double top() const;
 
   private:
+    static std::uint64_t next_id();
+
     mutable std::once_flag sketched_;
     mutable Sketch sketch_;
 };

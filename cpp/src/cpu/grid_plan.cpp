@@ -1,7 +1,6 @@
 #include "grid_plan.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace tightdp::grid {
@@ -18,11 +17,25 @@ constexpr double kMostIndex = 0x1p50;
 // Each level takes the fourth power, so that spreads and spacings double.
 constexpr double kRadix = 4;
 
-// Up to a number of 8 significant bits, so that many multiples of it are doubles.
-double few_bits(double h) {
+// Where a spacing may be finer than asked at no cost, it is one of this share of the finest.
+constexpr double kLeeway = 1.25;
+// More laws than this are not searched for spacings that suit several of them.
+constexpr std::size_t kFewLaws = 4;
+// Where a law's steps are finer than this part of a spacing, it is not made of whole steps.
+constexpr double kMostSteps = 4096;
+// Windows on the way begin at whole multiples of this part of their length.
+constexpr double kWindowSteps = 32;
+
+// The number from least to most (0 < least <= most) with the fewest significant bits: it stays what it is while the
+// ends move around it, and many multiples of it are doubles.
+double roundest(double least, double most) {
     int exponent;
-    const double m = std::frexp(h, &exponent);
-    return std::ldexp(std::ceil(m * 256) / 256, exponent);
+    std::frexp(most, &exponent);
+    for (double unit = std::ldexp(1.0, exponent); unit > 0; unit /= 2) {
+        const double x = std::floor(most / unit) * unit;
+        if (x >= least) return x;
+    }
+    return most;
 }
 
 double most_count(const std::vector<Part>& parts) {
@@ -41,27 +54,25 @@ double rough_mass(const Law& law) {
     return std::clamp(1 - on - law.infinity, 0.0, 1.0);
 }
 
-// The part whose steps the spacing should divide: the one that has some, with the largest share of the variance.
+// The part whose steps the spacing should divide: of those that have some the one with the largest share of the
+// variance. Among many laws that is of use, and worth another lattice when it changes, only if it has most of it.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
-    double most = -1;
+    double most = -1, all = 0;
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Law* law = parts[j].law.get();
-        const double v = law->step > 0 ? parts[j].count * sketches.cumulant(j, tilt).variance : -1;
-        if (v > most) most = v, best = law;
+        const double v = parts[j].count * sketches.cumulant(j, tilt).variance;
+        all += v;
+        if (law->step > 0 && v > most) most = v, best = law;
     }
-    return best;
+    return parts.size() <= kFewLaws || most > 0.5 * all ? best : nullptr;
 }
 
-// A spacing from least to most that divides the leader's steps and, as nearly as that allows, those of all others: a
+// A spacing from least to most that divides the leader's steps and, as nearly as that allows, those of a few others: a
 // lone atom that misses the lattice by t cells moves the lower bound by t h. As far as it can be had, the number of
 // cells in a step halves with every level to come, so that atoms stay on the lattice while it gets coarser.
-double fit(double least, double most, const std::vector<Part>& parts, const Law* leader, bool exact, int levels) {
+double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     constexpr double kTries = 4096;
-    if (leader && exact) return leader->step;
-    // Steps finer than the spacing that is wanted: whole numbers of them, if there are few.
-    if (leader && leader->step < least && leader->step * kTries > most) return leader->step * std::floor(most / leader->step);
-    if (!leader || leader->step < least) return few_bits(most * (1 - 1.0 / 128));
     const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
     double unit = std::exp2(levels);
     while (unit > 1 && std::ceil(from / unit) * unit > to) unit /= 2;
@@ -78,6 +89,32 @@ double fit(double least, double most, const std::vector<Part>& parts, const Law*
         if (missed == 0) break;
     }
     return best;
+}
+
+bool several(const std::vector<Part>& parts) { return parts.size() > 1 && parts.size() <= kFewLaws; }
+
+// About the coarsest spacing up to `most` that suits the leader.
+double coarsest(double most, const std::vector<Part>& parts, const Law* leader, int levels) {
+    if (!leader) return most;
+    if (leader->step > most)
+        return several(parts) ? fit_several(0.5 * most, most, parts, leader, levels)
+                              : leader->step / std::ceil(leader->step / most);
+    // Whole numbers of steps finer than that, if there are few.
+    const double steps = std::floor(most / leader->step);
+    return steps < kMostSteps ? leader->step * steps : most;
+}
+
+// A spacing from least to most that suits the leader; one not much coarser than `least`, if that will do.
+double fit(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
+    if (leader && leader->step > least && several(parts)) return fit_several(least, most, parts, leader, levels);
+    most = std::min(most, kLeeway * least);
+    if (leader && leader->step <= least && most < kMostSteps * leader->step) {
+        const double steps = std::floor(most / leader->step), fewest = std::ceil(least / leader->step);
+        return leader->step * roundest(std::min(fewest, steps), steps);
+    }
+    if (!leader || leader->step <= least) return roundest(least, most);
+    const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
+    return leader->step / roundest(from, to);
 }
 
 struct Shape {
@@ -101,18 +138,29 @@ Window final_window(const Sketches& sketches, const Aim& aim, double tilt, doubl
 }
 
 // Heavy tails make the best tilt a bad one: it sees several large losses together where delta comes from one. A smaller
-// tilt then has the shorter window.
+// tilt then has the shorter window. Near that, the tilt is one that stays what it is while the question changes a
+// little.
 double choose_tilt(const Sketches& sketches, const Aim& aim, double log_tail) {
+    constexpr double kAbout = 1.1, kNats = 1;
     // Relative errors grow by e^loss; they shall stay small against the width.
     const double most_loss = aim.digits + aim.log_width;
-    double best = aim.best_tilt, shortest = HUGE_VAL;
-    for (double tilt = best; tilt > best / 64; tilt *= 0.7) {
-        if (tilt < best && loss(sketches, aim, tilt) > most_loss) break;
+    const auto length = [&](double tilt) {
         const Window w = final_window(sketches, aim, tilt, log_tail);
-        if (w.right - w.left < shortest * 0.99)
-            shortest = w.right - w.left, best = tilt;
+        return w.right - w.left;
+    };
+    double best = aim.best_tilt, shortest = HUGE_VAL;
+    for (double tilt = best; tilt > aim.best_tilt / 64; tilt = on_ladder(0.7 * tilt)) {
+        if (tilt < best && loss(sketches, aim, tilt) > most_loss) break;
+        const double found = length(tilt);
+        if (found < shortest * 0.99)
+            shortest = found, best = tilt;
         else if (tilt < 0.5 * best)
             break;
+    }
+    const double allowed = loss(sketches, aim, best) + kNats;
+    for (int halvings = 0; halvings < kRungHalvings; ++halvings) {
+        const double tilt = on_ladder(best, halvings);
+        if (loss(sketches, aim, tilt) <= allowed && length(tilt) <= kAbout * shortest) return tilt;
     }
     return best;
 }
@@ -135,18 +183,21 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     if (!exact)
         for (const Part& part : parts) rough = std::max(rough, part.count);
     // Points of the law's own lattice need no more than to be told apart.
-    if (exact) plan.tilt = std::min(plan.tilt, (kMostLean + std::log(parts[0].count)) / law->step);
+    if (exact)
+        while (plan.tilt > (kMostLean + std::log(parts[0].count)) / law->step) plan.tilt = on_ladder(0.95 * plan.tilt);
     const double lambda = plan.tilt;
     // On the way, mass outside of a window is compared with what the question integrates in the end.
     const double inner_tail = log_tail + loss(sketches, aim, lambda) - log_kernel(lambda);
     for (std::size_t j = 0; j < parts.size(); ++j) {
         plan.scales.push_back(sketches.cumulant(j, lambda).value - lambda * parts[j].law->anchor);
-        plan.ranges.push_back(sketches.range(j, lambda, inner_tail + std::log(parts[j].count) + 3));
+        plan.ranges.push_back(sketches.range(j, lambda, inner_tail + 3));
     }
 
     // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, c its slope, a coarsening 3/2 of that
     // (grid.md, section 7); .7 leaves room for what else there is.
     const double unit = 0.7 * aim.finer * std::exp(aim.log_width) * 8 / (aim.slope * (aim.slope + 1));
+    double ranges = 0;
+    for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
     const double most = most_count(parts);  // no more levels than leave the first one something to do
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
@@ -161,14 +212,15 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
             // Where the curve is flat a window still takes some points to be told from nothing.
             const double widest = std::min(last * std::sqrt(share), std::max(w.right - w.left, 1e-300) / kLeastPoints);
-            double h = l > 0 ? widest : fit(0.5 * widest, widest, parts, law, exact, levels);
-            if (l > 0) h = 2 * shape.spacing.back();
+            const double h = l > 0   ? 2 * shape.spacing.back()
+                             : exact ? law->step
+                                     : coarsest(widest, parts, law, levels);
             const double points = std::max(kLeastPoints, 1.02 * (w.right - w.left) / h + 16);
             shape.spacing.push_back(h);
             shape.windows.push_back(w);
             shape.most = std::max(shape.most, points);
             shape.cost += points * (1 + 0.5 * (l > 0));
-            for (const Range& range : plan.ranges) cells += (range.right - range.left) / h;
+            cells += ranges / h;
         }
         shape.cost += 0.5 * cells;
         shape.most = std::max(shape.most, shape.cost / kMostCost);
@@ -191,24 +243,29 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     // All levels keep the doubling of spacings, which coarsening relies on. What rounding the lengths up to powers of
     // two leaves over goes into finer spacings.
     const auto points = [&](int l, double h) {
-        return std::max(kLeastPoints, 1.02 * (best.windows[l].right - best.windows[l].left) / h + 16);
+        const double longer = l < levels ? 1.02 + 1 / kWindowSteps : 1.02;
+        return std::max(kLeastPoints, longer * (best.windows[l].right - best.windows[l].left) / h + 16);
     };
     double h0 = best.spacing[0] * coarser;
+    std::vector<double> lengths;
+    for (int l = 0; l <= levels; ++l) {
+        const double most_points = 4 * static_cast<double>(aim.most_points);
+        lengths.push_back(std::exp2(std::ceil(std::log2(std::min(points(l, std::ldexp(h0, l)), most_points)))));
+    }
     if (!exact) {
         double spare = HUGE_VAL;
-        for (int l = 0; l <= levels; ++l) {
-            const double p = points(l, std::ldexp(h0, l)), n = std::exp2(std::ceil(std::log2(p)));
-            spare = std::min(spare, (n - 17) / (p - 16));
-        }
-        if (spare > 1.02) h0 = law ? fit(h0 / spare, h0 * (1 + 1e-9), parts, law, false, levels) : few_bits(h0 / spare);
+        for (int l = 0; l <= levels; ++l)
+            spare = std::min(spare, (lengths[l] - 17) / (points(l, std::ldexp(h0, l)) - 16));
+        // The lengths have two in a hundred to spare in any case.
+        const double least = h0 / std::max(spare, 1 + 1.0 / 64);
+        h0 = fit(least, h0 * (1 + 1e-9), parts, law, levels);
     }
     std::vector<double> before(parts.size());
     for (int l = 0; l <= levels; ++l) {
         Level level;
         level.h = std::ldexp(h0, l);
         const Window& w = best.windows[l];
-        const double most_points = 4 * static_cast<double>(aim.most_points);
-        level.n = std::bit_ceil(static_cast<std::size_t>(std::min(points(l, level.h), most_points)));
+        level.n = static_cast<std::size_t>(lengths[l]);
         level.window = w;
         const double share = std::pow(kRadix, levels - l);
         double anchor = 0;
@@ -219,7 +276,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
             anchor += count * parts[j].law->anchor;
         }
         const double spare = 0.5 * (static_cast<double>(level.n) - (w.right - w.left) / level.h);
-        const double first = std::floor((w.left - anchor) / level.h - spare);
+        const double step = l < levels ? static_cast<double>(level.n) / kWindowSteps : 1;
+        const double first = std::floor(((w.left - anchor) / level.h - spare) / step) * step;
         level.possible = std::abs(first) < kMostIndex;
         level.first = level.possible ? static_cast<std::int64_t>(first) : 0;
         plan.levels.push_back(std::move(level));

@@ -38,16 +38,32 @@ Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, do
                8 * u * std::abs(log_scale);
 }
 
+double Outside::least_right(double tilt, double at) const {
+    double least = HUGE_VAL;
+    for (std::size_t i = 0; i < Further::kCount; ++i)  // what is no number is passed over
+        least = std::min(least, up(right[i], -(tilt + further.right(i)) * at));
+    return beyond_right ? least : -HUGE_VAL;
+}
+
+double Outside::least_left(double tilt, double at) const {
+    double least = HUGE_VAL;
+    for (std::size_t i = 0; i < Further::kCount; ++i)
+        least = std::min(least, up(left[i], -(tilt + further.left(i)) * at));
+    return beyond_left ? least : -HUGE_VAL;
+}
+
 double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
-    if (upper) return std::exp(up(outside.log_right, -(tilt + outside.further_right) * (from + length)));
-    // The moment bounds P(x < from) if its exponent falls, else that is at most 1.
-    const double exponent = tilt + outside.further_left;
-    const double left = exponent < 0 ? std::min(0.0, up(outside.log_left, -exponent * from)) : 0;
-    const double far = up(outside.log_far, -(tilt + outside.further_far) * at);
-    return (outside.log_left > -HUGE_VAL ? std::exp(up(left, -tilt * length)) : 0) +
-           std::exp(up(far, -outside.further_far * length));
+    if (upper) return std::exp(outside.least_right(tilt, from + length));
+    // P(x < from) by the exponents that fall, and at most 1.
+    double left = 0, far = HUGE_VAL;
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        const double exponent = tilt + outside.further.left(i), further = outside.further.right(i);
+        if (exponent < 0) left = std::min(left, up(outside.left[i], -exponent * from));
+        far = std::min(far, up(up(outside.right[i], -(tilt + further) * at), -further * length));
+    }
+    return (outside.beyond_left ? std::exp(up(left, -tilt * length)) : 0) + (outside.beyond_right ? std::exp(far) : 0);
 }
 
 double Profile::bound(std::size_t j, bool upper) const {

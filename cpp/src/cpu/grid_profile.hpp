@@ -10,12 +10,16 @@
 namespace tightdp::grid {
 
 // What the window of a composition leaves out or moves. With x counted from the anchor, logarithms of moments
-// E[e^{(tilt + further) x}; finite] of one side; -infinity where nothing lies there.
+// E[e^{(tilt + further) x}; finite] of one side.
 struct Outside {
-    double log_right = -HUGE_VAL, further_right = 0;  // right of the window
-    double log_left = -HUGE_VAL, further_left = 0;    // left of the window
-    double log_far = -HUGE_VAL, further_far = 0;      // further right than a whole window
-    double last = HUGE_VAL;                           // index of the largest loss
+    Further further;
+    Moments right{}, left{};
+    bool beyond_right = false, beyond_left = false;  // whether anything lies there
+    double last = HUGE_VAL;                          // index of the largest loss
+
+    // The least of bounds exponent by exponent: ln of a moment less (tilt + further) at.
+    double least_right(double tilt, double at) const;
+    double least_left(double tilt, double at) const;
 };
 
 // a + b, which nearly cancel, of two logarithms: rounded up. Also where one is -infinity.

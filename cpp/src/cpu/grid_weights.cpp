@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "grid_kernels.hpp"
 #include "grid_lattice.hpp"
 
 namespace tightdp::grid {
@@ -218,6 +219,34 @@ double log_moment(const Weights& weights, double further, double h) {
     const double blocks = static_cast<double>(weights.w.size() / block + 1);
     const double size = std::abs(further) * h * static_cast<double>(weights.w.size());
     return log_sum + (300 + 130 * std::abs(further) * h + 4 * blocks + 4 * size + 4 * std::abs(log_sum)) * u;
+}
+
+void log_moments(const Weights& weights, const double* further, double h, double* log) {
+    // As many steps of Horner's rule as cannot lead from 2^500 beyond doubles.
+    constexpr double kMostLean = 320, kBlock = 64;
+    const std::size_t n = weights.w.size();
+    double ratio[8], sum[8], octaves[8], steepest = 0;
+    for (int i = 0; i < 8; ++i) {
+        const double lean = std::min(std::abs(further[i] * h), kMostLean);
+        steepest = std::max(steepest, lean);
+        ratio[i] = std::exp(lean);
+    }
+    const std::size_t block = steepest * kBlock <= kMostLean ? static_cast<std::size_t>(kBlock) : 1;
+    // From the light end to the heavy one the sum only grows.
+    TIGHTDP_SELECT_SIMD(grid_horner)(weights.w.data(), n, further[0] > 0, block, ratio, sum, octaves);
+    for (int i = 0; i < 8; ++i) {
+        const double lean = further[i] * h;
+        if (!(std::abs(lean) < kMostLean)) {
+            log[i] = log_moment(weights, further[i], h);
+            continue;
+        }
+        log[i] = -HUGE_VAL;
+        if (sum[i] == 0) continue;
+        const double placed = lean < 0 ? lean * static_cast<double>(n - 1) : 0;
+        const double size = static_cast<double>(n) * (8 + 4 * std::abs(lean)) + 1000;
+        log[i] = std::log(sum[i]) + octaves[i] * 0.69314718055994530942 + placed;
+        log[i] += (size + 4 * (std::abs(log[i]) + std::abs(placed) + octaves[i])) * u;
+    }
 }
 
 }  // namespace tightdp::grid

@@ -13,15 +13,26 @@ if TYPE_CHECKING:
     from .engines.base import Parts
 
 
+FEW = 8
+"""Up to so many distinct mechanisms an engine sees them in canonical order, however they were composed."""
+
+
+def canonical(parts: Parts) -> Parts:
+    """In the order that equal compositions share."""
+    return tuple(sorted(parts, key=lambda part: part[0]._key()))
+
+
 class Composition(Composable):
     """Mechanisms with their counts, run on the same data, each choice of one fixed before the first runs.
 
     A value: equal whenever the multisets are, in whatever order and grouping they were composed; hashable; and its
-    repr builds it again. Sums and multiples are merged when first looked at, so composing takes constant time.
+    repr builds it again. Sums and multiples are merged when first looked at, so composing takes constant time. Bounds
+    of equal compositions are the same; of more than eight distinct mechanisms, composed in different orders, they may
+    differ in the last digits, each of them valid.
     For mechanisms chosen in the light of earlier outputs see ``PrivacyFilter``.
     """
 
-    __slots__ = ("_merged", "_pending")
+    __slots__ = ("_latest", "_merged", "_pending")
 
     def __init__(self, parts: Iterable[tuple[Mechanism, int]] = ()) -> None:
         from ..mechanisms import Mechanism
@@ -32,12 +43,13 @@ class Composition(Composable):
                 raise TypeError(f"parts must be pairs (Mechanism, count), got {mechanism!r}")
             checked.append((mechanism, _check.count("count", count)))
         self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
+        self._latest: Parts = ()
         self._merged: Parts | None = None
 
     @classmethod
     def _lazy(cls, pending: tuple[tuple[Any, int], ...]) -> Composition:
         made = cls.__new__(cls)
-        made._pending, made._merged = pending, None
+        made._pending, made._latest, made._merged = pending, (), None
         return made
 
     def _composition(self) -> Composition:
@@ -52,20 +64,34 @@ class Composition(Composable):
     @property
     def parts(self) -> Parts:
         """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
-        pending, merged = self._pieces()
-        if merged is None:
-            self._merged = merged = _merge(pending)
-            self._pending = ()
-        return merged
+        if self._merged is None:
+            self._merge()
+        assert self._merged is not None
+        return self._merged
 
-    def _pieces(self) -> tuple[tuple[tuple[Any, int], ...], Parts | None]:
-        """What is still to be merged, and the merged parts where they are known; safe beside a thread that merges.
+    @property
+    def latest_last(self) -> Parts:
+        """The same parts; of more than ``FEW`` each stands where it was composed for the last time. What a longer run
+        has in common with a shorter one then comes first, so that an engine may go on from there."""
+        parts = self.parts
+        return parts if len(parts) <= FEW else self._latest
+
+    def _merge(self) -> None:
+        latest = _flat(self._pieces())
+        for _, total in latest:
+            _check.count("count", total)
+        self._latest = latest
+        self._merged = canonical(latest)
+        self._pending = ()
+
+    def _pieces(self) -> tuple[tuple[Any, int], ...]:
+        """What is still to be merged, or where that is done the parts; safe beside a thread that merges.
 
         The parts are set before what they were merged from is dropped, so that reading in the other order never
         finds both missing.
         """
         pending = self._pending
-        return pending, self._merged
+        return pending if self._merged is None else self._latest
 
     @property
     def symmetric(self) -> bool:
@@ -92,21 +118,18 @@ class Composition(Composable):
         return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in self.parts) or "Composition()"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.parts,)
+        return type(self), (self.latest_last,)
 
 
-def _merge(pending: tuple[tuple[Any, int], ...]) -> Parts:
+def _flat(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     """Flattens the tree of sums and multiples without recursion, for it may be as deep as the run is long."""
     counts: dict[Mechanism, int] = {}
-    stack = list(pending)
-    while stack:
+    stack = list(pieces)
+    while stack:  # from the last to the first
         node, times = stack.pop()
         if isinstance(node, Composition):
-            unmerged, merged = node._pieces()
-            stack.extend((child, times * count) for child, count in (unmerged if merged is None else merged))
+            stack.extend((child, times * count) for child, count in node._pieces())
         else:
             simple, count = node._canonical()
             counts[simple] = counts.get(simple, 0) + times * count
-    for total in counts.values():
-        _check.count("count", total)
-    return tuple(sorted(counts.items(), key=lambda part: part[0]._key()))
+    return tuple(reversed(counts.items()))

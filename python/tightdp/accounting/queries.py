@@ -53,7 +53,7 @@ def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Dir
 
 def pairs(composition: Composition, options: Options) -> list[tuple[Parts, Direction]]:
     """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none."""
-    parts = composition.parts
+    parts = composition.latest_last
     reason = neighbors.refuse(parts, options.neighbors)
     if reason:
         raise ValueError(reason)

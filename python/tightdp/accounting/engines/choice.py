@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..attained import attained
+from ..composition import FEW, canonical
 from ..outward import INF, expm1
 from . import allocation, closed_form, contour, fallback, gdp, grid, prv, renyi
 from .base import Direction, Engine, Interval, Parts, Request
@@ -51,7 +52,7 @@ def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: flo
     """Bounds on epsilon(delta) for one direction."""
 
     def ask(candidate: Engine, parts: Parts) -> Interval:
-        return candidate.epsilon(parts, direction, delta, request)
+        return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
     return _answer(engine, parts, direction, ask, Interval(0.0, INF, {}), request.width)
 
@@ -60,10 +61,15 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
     """Bounds on delta(epsilon) for one direction."""
 
     def ask(candidate: Engine, parts: Parts) -> Interval:
-        return candidate.delta(parts, direction, epsilon, request)
+        return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
     trivial = Interval(max((-expm1(epsilon)).lo, 0.0), 1.0, {})
     return _answer(engine, parts, direction, ask, trivial, request.width)
+
+
+def _ordered(engine: Engine, parts: Parts) -> Parts:
+    """The grid engine goes on from what it kept of a shorter run; to all others order means nothing but roundings."""
+    return parts if engine is grid.ENGINE or len(parts) <= FEW else canonical(parts)
 
 
 def _answer(

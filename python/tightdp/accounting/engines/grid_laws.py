@@ -23,6 +23,9 @@ from .base import Direction
 U = 2.0**-53
 MOST_ATOMS = 1 << 21
 """Discrete noise that takes more values than this is left to other engines: 100 MB, half a second."""
+MOST_LAWS = 4096
+"""Laws that are remembered. What is kept of a composition is kept for the laws it was made of: with more distinct ones
+than this, every question composes anew. Sketches take up to 50 KB each."""
 FAR = 45.0
 """Standard deviations of a discrete Gaussian that are kept. Beyond lies less than e^-1000."""
 
@@ -74,7 +77,7 @@ def trivial(mechanism: m.Mechanism) -> bool:
     return False
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=MOST_LAWS)
 def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
     """The laws of a mechanism that was not refused."""
     match mechanism:
