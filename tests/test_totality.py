@@ -43,6 +43,15 @@ def test_a_law_almost_in_one_point():
     assert bound.lower <= -6575 * math.log1p(-4.0015282062781696e-07) <= bound.upper * (1 + 1e-12)
 
 
+def test_a_law_whose_steps_are_far_finer_than_a_lattice():
+    """Its losses count in units of 1e-15 of the others': stepping through them by ones stood still."""
+    run = dp.PureDP(6.2) * 3 + dp.RandomizedResponse(0.5, 1000)
+    plain = run.delta(7.4, engine="grid", neighbors="remove")
+    more = run + dp.PoissonSampled(dp.PureDP(2.6e-6), 1.4e-9) * 23
+    bound = more.delta(7.4, engine="grid", neighbors="remove")
+    assert bound.lower <= plain.upper * (1 + 1e-9) and plain.lower * (1 - 1e-9) <= bound.upper
+
+
 def test_a_random_sample_of_the_box():
     draw = random.Random(5)
     for _ in range(60):

@@ -72,13 +72,15 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
 // lone atom that misses the lattice by t cells moves the lower bound by t h. As far as it can be had, the number of
 // cells in a step halves with every level to come, so that atoms stay on the lattice while it gets coarser.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
-    constexpr double kTries = 4096;
+    constexpr int kTries = 4096;
     const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
     double unit = std::exp2(levels);
     while (unit > 1 && std::ceil(from / unit) * unit > to) unit /= 2;
     const double largest = std::floor(to / unit) * unit;
     double best = leader->step / largest, least_missed = HUGE_VAL;
-    for (double cells = largest; cells >= std::max(from, largest - kTries * unit); cells -= unit) {
+    for (int i = 0; i <= kTries; ++i) {  // counted: what is far beyond 2^53 stays what it is less 1
+        const double cells = largest - i * unit;
+        if (!(cells >= from)) break;
         double missed = 0;
         for (const Part& part : parts) {
             if (part.law.get() == leader || !(part.law->step > 0)) continue;
@@ -142,14 +144,15 @@ Window final_window(const Sketches& sketches, const Aim& aim, double tilt, doubl
 // little.
 double choose_tilt(const Sketches& sketches, const Aim& aim, double log_tail) {
     constexpr double kAbout = 1.1, kNats = 1;
+    constexpr int kTries = 12;  // down to a 64th
     // Relative errors grow by e^loss; they shall stay small against the width.
     const double most_loss = aim.digits + aim.log_width;
     const auto length = [&](double tilt) {
         const Window w = final_window(sketches, aim, tilt, log_tail);
         return w.right - w.left;
     };
-    double best = aim.best_tilt, shortest = HUGE_VAL;
-    for (double tilt = best; tilt > aim.best_tilt / 64; tilt = on_ladder(0.7 * tilt)) {
+    double best = aim.best_tilt, shortest = HUGE_VAL, tilt = best;
+    for (int i = 0; i < kTries; ++i, tilt = on_ladder(0.7 * tilt)) {
         if (tilt < best && loss(sketches, aim, tilt) > most_loss) break;
         const double found = length(tilt);
         if (found < shortest * 0.99)
@@ -159,8 +162,8 @@ double choose_tilt(const Sketches& sketches, const Aim& aim, double log_tail) {
     }
     const double allowed = loss(sketches, aim, best) + kNats;
     for (int halvings = 0; halvings < kRungHalvings; ++halvings) {
-        const double tilt = on_ladder(best, halvings);
-        if (loss(sketches, aim, tilt) <= allowed && length(tilt) <= kAbout * shortest) return tilt;
+        const double even = on_ladder(best, halvings);
+        if (loss(sketches, aim, even) <= allowed && length(even) <= kAbout * shortest) return even;
     }
     return best;
 }
@@ -183,8 +186,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     if (!exact)
         for (const Part& part : parts) rough = std::max(rough, part.count);
     // Points of the law's own lattice need no more than to be told apart.
-    if (exact)
-        while (plan.tilt > (kMostLean + std::log(parts[0].count)) / law->step) plan.tilt = on_ladder(0.95 * plan.tilt);
+    if (exact) plan.tilt = std::min(plan.tilt, on_ladder(0.97 * (kMostLean + std::log(parts[0].count)) / law->step));
     const double lambda = plan.tilt;
     // On the way, mass outside of a window is compared with what the question integrates in the end.
     const double inner_tail = log_tail + loss(sketches, aim, lambda) - log_kernel(lambda);
