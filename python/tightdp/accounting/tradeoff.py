@@ -9,6 +9,7 @@ Nodes are added where the supremum is, and each halving of their distance divide
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,10 @@ _FIRST = 65
 """Nodes to begin with."""
 _ROUNDS = 24
 """Refinements: more than halve every interval down to the accuracy of doubles."""
+_ROUGH = 3e-3
+"""Relative width that deltas are first asked for."""
+_LIMIT = 3.0
+"""Where nodes close up, a band of width b about delta leaves one of two to three b about beta."""
 _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x, where all three are at most 1."""
 
@@ -40,12 +45,23 @@ def tradeoff(composition: Composition, alphas: ArrayLike, options: Options, tole
     for parts, direction in queries.pairs(composition, options):
 
         def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Interval:
-            return choice.delta(options.engine, parts, direction, eps, options.request).interval
+            return _absolute(options, parts, direction, eps, tolerance / 4)
 
         curves.append(_one_pair(delta, at.ravel(), tolerance))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)
     return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+
+
+def _absolute(options: Options, parts: Parts, direction: Direction, eps: float, width: float) -> Interval:
+    """Bounds of delta as near to each other as ``width`` asks: small ones need few digits, or none."""
+    rough = replace(options.request, width=max(options.request.width, _ROUGH))
+    found = choice.delta(options.engine, parts, direction, eps, rough).interval
+    if found.upper - found.lower <= width:
+        return found
+    fine = replace(options.request, width=min(width / found.upper, rough.width))
+    again = choice.delta(options.engine, parts, direction, eps, fine).interval
+    return Interval(max(found.lower, again.lower), min(found.upper, again.upper), again.budget)
 
 
 def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: float) -> Curve:
@@ -57,7 +73,9 @@ def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: floa
     known = _bounds(delta, nodes)
     for _ in range(_ROUNDS):
         lower, upper, where = _envelope(nodes, known, alphas)
-        wide = (upper - lower > tolerance) & (alphas > 0) & (alphas < 1)
+        near = np.clip(where + np.array([[-1], [0], [1], [2]]), 0, len(nodes) - 1)
+        unknown = (known[:, 1] - known[:, 0])[near].min(axis=0)  # no more nodes make that any less
+        wide = (upper - lower > np.maximum(tolerance, _LIMIT * unknown)) & (alphas > 0) & (alphas < 1)
         split = np.unique(where[wide])
         split = np.unique(np.clip(np.concatenate((split - 1, split, split + 1)), 0, len(nodes) - 2))
         middles = 0.5 * (nodes[split] + nodes[split + 1])
