@@ -32,8 +32,8 @@ _ROUNDS = 24
 """Refinements: more than halve every interval down to the accuracy of doubles."""
 _ROUGH = 3e-3
 """Relative width that deltas are first asked for."""
-_LIMIT = 3.0
-"""Where nodes close up, a band of width b about delta leaves one of two to three b about beta."""
+_PATIENCE = 6
+"""Rounds in which the width must shrink: by a factor of 4 each where delta is known well enough."""
 _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x, where all three are at most 1."""
 
@@ -71,11 +71,15 @@ def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: floa
     most = min(-np.log(inside.min()), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.linspace(np.log(_LEAST), most, _FIRST)
     known = _bounds(delta, nodes)
+    lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
+    widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
     for _ in range(_ROUNDS):
-        lower, upper, where = _envelope(nodes, known, alphas)
-        near = np.clip(where + np.array([[-1], [0], [1], [2]]), 0, len(nodes) - 1)
-        unknown = (known[:, 1] - known[:, 0])[near].min(axis=0)  # no more nodes make that any less
-        wide = (upper - lower > np.maximum(tolerance, _LIMIT * unknown)) & (alphas > 0) & (alphas < 1)
+        low, high, where = _envelope(nodes, known, alphas)
+        lower, upper = np.maximum(lower, low), np.minimum(upper, high)  # nodes that know little may spoil a chord
+        widths.append(upper - lower)
+        # Where delta itself is what is unknown, more nodes are of no use.
+        useful = widths[-1] < 0.8 * widths[-1 - _PATIENCE]
+        wide = (widths[-1] > tolerance) & useful & (alphas > 0) & (alphas < 1)
         split = np.unique(where[wide])
         split = np.unique(np.clip(np.concatenate((split - 1, split, split + 1)), 0, len(nodes) - 2))
         middles = 0.5 * (nodes[split] + nodes[split + 1])
@@ -85,7 +89,6 @@ def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: floa
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
         known = np.concatenate((known, _bounds(delta, middles)))[order]
         nodes = np.concatenate((nodes, middles))[order]
-    lower, upper, _ = _envelope(nodes, known, alphas)
     never = delta(1e6)  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
     lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never.upper - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
