@@ -132,14 +132,43 @@ def test_a_law_at_the_address_of_one_that_is_gone_is_another_law():
     expected = {}
     for turn in range(3):
         for mu in (0.11, 0.12, 0.13, 0.14):
-            law = _core.GridLaw.laplace(mu).poisson(0.1, False)
-            found = _core.grid_epsilon([(law, 5.0)], 1e-6, WIDTH, 1 << 20)
-            del law
+            laws = [_core.GridLaw.laplace(mu * (1 + j / 10)).poisson(0.1, False) for j in range(5)]
+            found = _core.grid_epsilon([(law, 5.0) for law in laws], 1e-6, WIDTH, 1 << 20)
+            del laws
             gc.collect()
             if turn == 0:
                 expected[mu] = found
             assert found == expected[mu]
     assert len({found[0] for found in expected.values()}) == 4
+    for mu, found in expected.items():
+        laws = [_core.GridLaw.laplace(mu * (1 + j / 10)).poisson(0.1, False) for j in range(5)]
+        parts = [(law, 5.0) for law in laws]
+        assert found == cold(partial(_core.grid_epsilon, parts, 1e-6, WIDTH, 1 << 20))
+
+
+def same_as_cold(questions):
+    """All of them in a row, and then each by itself."""
+    warm = [question() for question in questions]
+    assert warm == [cold(question) for question in questions]
+
+
+def test_laws_that_change_counts_are_another_product():
+    """So much alike that their plans are the same."""
+    alike = [dp.PoissonSampled(dp.Laplace(2.0 + k / 1000), 0.1) for k in range(FEW + 2)]
+    counts = (3, 5), (5, 3), (3, 3), (4, 5), (5, 4)
+    same_as_cold([partial(ask, alike[0] * i + alike[1] * j + sum(alike[2:])) for i, j in counts])
+    same_as_cold([partial(ask, sum(alike[2:]) + alike[0] * i + alike[1] * j) for i, j in counts])
+
+
+@pytest.mark.parametrize("question", [ENGINE.epsilon, ENGINE.delta])
+def test_levels_that_are_kept(question):
+    """So many steps that they are composed in levels: consecutive questions share all but the last, and then do not."""
+    law, at = dp.Laplace(3.0), 1e-6 if question == ENGINE.epsilon else 60.0
+    few = [(law * k).parts for k in range(30000, 30012)]
+    far = [(law * k).parts for k in range(30000, 40000, 800)]
+    near = [at * (1 + k / 100) for k in range(10)]
+    same_as_cold([partial(question, parts, "remove", at, Request(width=WIDTH)) for parts in few + far])
+    same_as_cold([partial(question, few[0], "remove", x, Request(width=WIDTH)) for x in near])
 
 
 def test_no_more_is_kept_than_stated():
