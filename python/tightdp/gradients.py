@@ -23,6 +23,8 @@ Norms = npt.NDArray[np.float64]
 # The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
+_NAMES = {np.dtype(name): name for name in ("float32", "float64")}
+"""NumPy takes microseconds to spell a dtype."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
 """Of the noise: ten of it are finite."""
 
@@ -283,7 +285,7 @@ def _prepare(
 
 
 def _dtype(array: Any) -> str:
-    return str(array.dtype).removeprefix("torch.")
+    return _NAMES.get(array.dtype) or str(array.dtype).removeprefix("torch.")
 
 
 def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
