@@ -1,5 +1,6 @@
 """The generators: known answers, the map from index to value, and independence of how the work is split."""
 
+import copy
 import os
 import pickle
 import subprocess
@@ -166,8 +167,16 @@ def test_philox_repeats_and_moves_on():
     assert eval(repr(dp.Philox(11, 1)), {"Philox": dp.Philox})._first == 1
 
 
+def test_a_copy_of_philox_goes_on_where_it_is():
+    source = dp.Philox(11)
+    source.normal(3)
+    copies = copy.copy(source), copy.deepcopy(source), pickle.loads(pickle.dumps(source))
+    for draws in zip(*(x.normal(5) for x in (source, *copies)), strict=True):
+        assert len(set(draws)) == 1
+
+
 def test_secure_random_never_repeats_and_shows_no_key():
-    source = dp.SecureRandom()
+    source = copy.deepcopy(dp.SecureRandom())  # no state, so a copy is as good as it
     draws = np.stack([source.integers(8) for _ in range(50)])
     assert np.unique(draws).size == draws.size
     assert repr(source) == "SecureRandom()"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
+import threading
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -78,6 +78,12 @@ class SecureRandom(RandomSource):
     def __repr__(self) -> str:
         return "SecureRandom()"
 
+    def __copy__(self) -> SecureRandom:
+        return self  # it has no state to share
+
+    def __deepcopy__(self, memo: object) -> SecureRandom:
+        return self
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("SecureRandom cannot be pickled: make one where it is needed")
 
@@ -94,15 +100,20 @@ class Philox(RandomSource):
     :param first_stream: the stream of the first call; the k-th call after it uses first_stream + k.
     """
 
-    __slots__ = ("_first", "_next", "_seed")
+    __slots__ = ("_first", "_lock", "_next", "_seed")
 
     def __init__(self, seed: int, first_stream: int = 0) -> None:
         self._seed = _word("seed", seed)
-        self._first = _word("first_stream", first_stream)
-        self._next = itertools.count(self._first)
+        self._first = self._next = _word("first_stream", first_stream)
+        self._lock = threading.Lock()
 
     def stream(self) -> _core.RandomStream:
-        return _core.philox_stream(self._seed, next(self._next) % 2**64)
+        with self._lock:
+            index, self._next = self._next, (self._next + 1) % 2**64
+        return _core.philox_stream(self._seed, index)
+
+    def __reduce__(self) -> tuple[type[Philox], tuple[int, int]]:
+        return Philox, (self._seed, self._next)  # a copy goes on where this one is
 
     def __repr__(self) -> str:
         return f"Philox({self._seed})" if self._first == 0 else f"Philox({self._seed}, {self._first})"
