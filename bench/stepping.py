@@ -1,6 +1,6 @@
 """Asking for epsilon after every step of a long run: what is kept between questions, and what it saves.
 
-    python bench/stepping.py [--steps 200] [--every 10] [--width 1e-6] [--interval 1e-4] [--run NAME]
+    python bench/stepping.py [--steps 100] [--every 10] [--width 1e-6] [--interval 1e-4] [--run NAME]
 
 Three accounts see the same steps: ours; ours in a process where nothing is kept, asked after every tenth step; and
 dp-accounting's, which composes one distribution a step on a mesh of ``--interval``. Answers with and without what is
@@ -101,7 +101,7 @@ def compare(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--width", type=float, default=1e-6)
     parser.add_argument("--interval", type=float, default=1e-4)
