@@ -124,7 +124,7 @@ struct Try {
 // Tries again until the width is met or nothing more is to be had: finer, or with wider windows. A rough answer comes
 // first where the whole one is long: it says where to look.
 template <class Once>
-Answer refine(Once once, double width, std::size_t most_points) {
+Answer refine(Once once, double width, std::size_t most_points, bool several) {
     Answer best{0, HUGE_VAL};
     Try next{std::max(width, kRough), 1, 3, 23};
     bool informed = false;
@@ -148,7 +148,8 @@ Answer refine(Once once, double width, std::size_t most_points) {
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            const bool stuck = attempt > 1 && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
+            // Of several laws one may have missed the lattice by chance.
+            const bool stuck = (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
             // The width falls with h^2, or, where atoms miss the lattice, with h.
             const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
@@ -217,7 +218,7 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
         informed = slope > 0;
         return a;
     };
-    Answer a = refine(once, width, most_points);
+    Answer a = refine(once, width, most_points, parts.size() > 1);
     // Beyond the largest sum of losses there is infinity alone.
     if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, top_of(parts));
     uncross(a);
@@ -267,7 +268,7 @@ Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::
         informed = slope > 0;
         return a;
     };
-    Answer a = refine(once, width, most_points);
+    Answer a = refine(once, width, most_points, parts.size() > 1);
     if (a.upper - a.lower > width * a.upper) a.lower = std::max(a.lower, nearly_one(parts, epsilon));
     a.lower = std::max(a.lower, -std::expm1(epsilon) * (1 - 4 * u));
     uncross(a);
