@@ -123,3 +123,20 @@ def test_completion_makes_a_pair_below_what_it_was_made_of(table, infinity, shar
 def test_what_is_no_loss_is_named(error, match, call):
     with pytest.raises(error, match=match):
         call()
+
+
+@given(st.data())
+def test_left_of_all_losses_the_curve_is_a_line_in_e_to_the_epsilon(data):
+    """Also with mass where the other distribution has none: delta = 1 - e^epsilon Q(P > 0)^k."""
+    size, count = data.draw(st.integers(2, 5)), data.draw(st.integers(1, 4))
+    p, q = (np.array(data.draw(st.lists(st.integers(1, 100), min_size=size, max_size=size)), float) for _ in "pq")
+    p[0] *= data.draw(st.booleans())
+    q[-1] *= data.draw(st.booleans())
+    p, q = p / p.sum(), q / q.sum()
+    both = (p > 0) & (q > 0)
+    least = count * float(np.log(p[both] / q[both]).min()) if both.any() else 0.0
+    epsilon = min(least, 0.0) - data.draw(st.floats(0.01, 5))
+    bound = (dp.PrivacyLoss.from_distributions(p, q) * count).delta(epsilon, neighbors="remove")
+    truth = 1 - math.exp(epsilon) * float(q[p > 0].sum()) ** count
+    assert bound.lower <= truth * (1 + 1e-14) and truth <= bound.upper * (1 + 1e-14)
+    assert bound.width <= 1.1e-6

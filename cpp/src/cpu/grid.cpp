@@ -269,7 +269,10 @@ Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::
         return a;
     };
     Answer a = refine(once, width, most_points, parts.size() > 1);
-    if (a.upper - a.lower > width * a.upper) a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+    if (a.upper - a.lower > width * a.upper) {
+        a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+        a.upper = std::min(a.upper, left_of_all(parts, epsilon));
+    }
     a.lower = std::max(a.lower, -std::expm1(epsilon) * (1 - 4 * u));
     uncross(a);
     return a;

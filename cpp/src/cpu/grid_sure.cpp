@@ -56,26 +56,55 @@ Infinity infinity_of(const std::vector<Part>& parts) {
 
 double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kCells = 512;
-    double log_mass = 0, log_half = 0.5 * epsilon, size = std::abs(epsilon);
+    constexpr double kPowers[] = {0.5, 1};
+    double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
     for (const Part& part : parts) {
         const Lattice lattice = over(*part.law, 0, kCells);
         Discretised d;
         if (!coarsely(*part.law, lattice, 0, kCells, d)) return 0;
         // The losses of the lower law count from its first point.
         const double first = lattice.at(d.lower.first), from = first - d.slack - 4 * u * std::abs(first);
-        double mass = d.infinity_lower, half = 0;
-        for (std::size_t i = 0; i < d.lower.w.size(); ++i) {
-            mass += d.lower.w[i];
-            half += d.lower.w[i] * std::exp(-0.5 * lattice.h * static_cast<double>(i));
-        }
+        double mass = d.infinity_lower;
+        for (const double w : d.lower.w) mass += w;
         mass *= 1 - 4096 * u;
         if (!(mass > 0)) return 0;
         log_mass += part.count * std::log(mass);
-        log_half += part.count * (std::log(half * (1 + 4096 * u) + 1e-290) - 0.5 * from);
-        size += part.count * (std::abs(std::log(mass)) + std::abs(std::log(half)) + std::abs(from));
+        size += part.count * (std::abs(std::log(mass)) + std::abs(from));
+        for (int power = 0; power < 2; ++power) {
+            double rest = 0;
+            for (std::size_t i = 0; i < d.lower.w.size(); ++i)
+                rest += d.lower.w[i] * std::exp(-kPowers[power] * lattice.h * static_cast<double>(i));
+            const double log = std::log(rest * (1 + 4096 * u) + 1e-290);
+            log_rest[power] += part.count * (log - kPowers[power] * from);
+            size += part.count * std::abs(log);
+        }
     }
     const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
-    return std::exp(log_mass - more) - std::exp(log_half + more);
+    return std::exp(log_mass - more) - std::exp(std::min(log_rest[0], log_rest[1]) + more);
+}
+
+double left_of_all(const std::vector<Part>& parts, double epsilon) {
+    constexpr double kCells = 512;
+    double log_mass = 0, log_rest = epsilon, bottom = 0, size = std::abs(epsilon);
+    for (const Part& part : parts) {
+        const Lattice lattice = over(*part.law, 0, kCells);
+        Discretised d;
+        if (!coarsely(*part.law, lattice, 0, kCells, d)) return 1;
+        const double first = lattice.at(d.upper.first), slack = d.slack + 4 * u * std::abs(first);
+        double mass = d.infinity_upper, rest = 0;
+        for (std::size_t i = 0; i < d.upper.w.size(); ++i) {
+            mass += d.upper.w[i];
+            rest += d.upper.w[i] * std::exp(-lattice.h * static_cast<double>(i));
+        }
+        log_mass += part.count * std::log(mass * (1 + 4096 * u));
+        log_rest += part.count * (std::log(rest * (1 - 4096 * u)) - first - slack);
+        bottom += part.count * (first - slack);
+        size += part.count * (std::abs(std::log(mass)) + std::abs(std::log(rest)) + std::abs(first) + slack);
+    }
+    const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
+    if (!(epsilon <= bottom - more)) return 1;
+    const double bound = std::exp(std::max(0.0, log_mass) + more) - std::exp(log_rest - more);
+    return bound >= 0 && bound <= 1 ? bound : 1;  // also if it is no number
 }
 
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon) {

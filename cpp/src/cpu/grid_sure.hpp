@@ -20,9 +20,12 @@ struct Infinity {
 };
 Infinity infinity_of(const std::vector<Part>& parts);
 
-// A lower bound on delta(epsilon) that is good where it is nearly 1: all mass less that of min(1, e^{epsilon - y}), which
-// is at most e^{(epsilon - y)/2} (grid.md, section 5.5).
+// A lower bound on delta(epsilon) that is good where it is nearly 1, or epsilon left of all sums of losses: all mass less
+// that of min(1, t), t = e^{epsilon - y}, which is at most the root of t, and at most t (grid.md, section 5.5).
 double nearly_one(const std::vector<Part>& parts, double epsilon);
+
+// An upper bound on delta(epsilon) where epsilon is left of all sums of losses; 1 elsewhere (grid.md, section 5.5).
+double left_of_all(const std::vector<Part>& parts, double epsilon);
 
 // An upper bound on delta(epsilon) by one moment of coarse laws that dominate: kernel times e^{-tilt epsilon} M(tilt).
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon);
