@@ -1,10 +1,10 @@
-// A warp a setting, warps taking settings in turn; formulas: tightdp/contour/batch_setting.hpp.
+// A warp a setting, warps taking settings in turn; formulas: tightdp/contour/batch_epsilon.hpp.
 #include "contour_batch.hpp"
 
 #include <algorithm>
 
 #include "scratch.hpp"
-#include "tightdp/contour/batch_setting.hpp"
+#include "tightdp/contour/batch_epsilon.hpp"
 #include "warp_team.cuh"
 
 namespace tightdp::cuda {
