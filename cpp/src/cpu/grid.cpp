@@ -220,7 +220,7 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
     };
     Answer a = refine(once, width, most_points, parts.size() > 1);
     // Beyond the largest sum of losses there is infinity alone.
-    if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, top_of(parts));
+    if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, std::max(0.0, top_of(parts)));
     uncross(a);
     if (a.upper - a.lower > kLost * a.upper) bisect(parts, delta, width, most_points, a);
     return a;

@@ -43,9 +43,7 @@ class Grid:
         def ask(laws: _Laws, points: int) -> _Answer:
             return _core.grid_epsilon(laws, delta, request.width, points)
 
-        found = _best(parts, direction, ask, request, Interval(0.0, 0.0, {}))
-        # Where all finite losses are negative the largest of them is a bound, and so is 0.
-        return found._replace(lower=max(found.lower, 0.0), upper=max(found.upper, 0.0))
+        return _best(parts, direction, ask, request, Interval(0.0, 0.0, {}))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
         def ask(laws: _Laws, points: int) -> _Answer:
