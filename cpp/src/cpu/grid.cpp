@@ -210,7 +210,10 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
         Answer a;
         curves.epsilon(delta, a);
         curves.budget(a.upper, delta, aim.slope, a);
-        for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) *term /= aim.slope * delta;
+        for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) {
+            *term /= aim.slope * delta;
+            if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
+        }
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
         low = std::max(low, a.lower), high = std::min(high, a.upper);
         // Only a bracket within the lattice is of use.
