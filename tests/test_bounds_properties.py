@@ -65,7 +65,7 @@ def test_every_bound_is_an_interval_of_its_range_and_consistent(pieces, delta, e
     assert 0 <= d.lower <= d.upper <= 1
     if epsilon >= 0 and epsilon >= b.upper:
         assert d.lower <= delta
-    if epsilon < b.lower:
+    if max(epsilon, 0.0) < b.lower:  # b is of epsilons from 0 on
         assert d.upper >= delta
 
 
