@@ -99,11 +99,12 @@ def selection(mechanism):
     """Whether candidate 0 wins. The canary adds 1 to the score of every other."""
 
     def build(seed):
-        gate, plain, moved = Gate(Free(), dp.Philox(seed)), np.zeros(5), np.array([0.0, 1, 1, 1, 1])
+        gate, plain, moved = Gate(Free(), dp.Philox(seed)), np.zeros(5, np.int64), np.array([0, 1, 1, 1, 1])
 
         def run(inside):
             scores = moved if inside else plain
-            return float(gate.least(Query(scores.shape, 1.0, 1.0, lambda s: scores, True), mechanism).value == 0)
+            query = Query(scores.shape, 1.0, 1.0, 1.0, lambda s: scores, scores=True)
+            return float(gate.least(query, mechanism).value == 0)
 
         return run, mechanism
 

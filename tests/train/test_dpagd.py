@@ -71,11 +71,11 @@ class Scripted:
         self.choices, self.noises, self.asked, self.directions, self.offsets = list(choices), list(noises), [], [], []
 
     def gradient_sum(self, w, max_norm, *, sampling_probability):
-        return Query((2,), max_norm, sampling_probability, lambda s: None)
+        return Query((2,), max_norm, sampling_probability, 1.0, lambda s: None)
 
     def line_loss_sums(self, w, direction, steps, max_loss, *, sampling_probability):
         self.directions.append(direction)
-        return Query((len(steps),), max_loss, sampling_probability, lambda s: None, scores=True)
+        return Query((len(steps),), max_loss, sampling_probability, 1.0, lambda s: None, scores=True)
 
     def gaussian(self, query, noise_multiplier):
         self.asked.append(noise_multiplier)
@@ -140,7 +140,7 @@ def test_the_penalty_carries_the_public_number_of_records():
 def test_the_wrong_sign_of_the_authors_code_would_choose_the_worst(still):
     """Correction 10: their noisy max took the argmax of -score - noise."""
     gate = Gate(type("Any", (), {"spend": lambda self, m: None})(), dp.Philox(2))
-    query = Query((3,), 1.0, 1.0, lambda s: np.array([50.0, 0.0, 100.0]), scores=True)
+    query = Query((3,), 1.0, 1.0, 1.0, lambda s: np.array([50, 0, 100]), scores=True)
     assert {gate.least(query, dp.BoundedRange(1.0)).value for _ in range(50)} == {1}
 
 

@@ -23,7 +23,7 @@ def vectors(X):
 def released(X, times, seed=0, **options):
     oracle, source = vectors(X), dp.Philox(seed)
     query = importance_sum(oracle, np.zeros(X.shape[1]), 1.0, 0.3, 2.0, 0.1, refresh=False, **options)
-    return np.array([query.evaluate(source) for _ in range(times)])
+    return np.array([query.evaluate(source) * query.grid for _ in range(times)])
 
 
 def test_it_is_charged_what_it_released(blobs):
@@ -69,7 +69,7 @@ def test_inclusion_is_in_proportion_to_the_clipped_norm_and_contributions_have_n
     norms = np.array([0.0, 0.05, 0.3, 0.8, 1.0, 7.0])
     X = np.diag(norms)
     draws = released(X, 6000)
-    assert set(np.round(np.unique(draws), 9)) <= {0.0, 1.0}
+    assert set(np.round(np.unique(draws), 5)) <= {0.0, 1.0}  # up to truncation
     expected = 0.3 * np.minimum(norms, 1.0)
     error = np.sqrt(expected * (1 - expected) / len(draws))
     assert (abs(draws.mean(axis=0) - expected) <= 4.5 * error + 1e-9).all()
@@ -84,8 +84,8 @@ def test_a_norm_that_grew_beyond_reach_is_never_taken_more_often_than_charged():
         taken = 0
         for _ in range(4000):
             oracle.state["norm bounds"] = np.array([hat])
-            taken += query.evaluate(source)[0]
-        assert abs(taken / 4000 - probability) < 4.5 * math.sqrt(probability / 4000)
+            taken += query.evaluate(source)[0] * query.grid
+        assert abs(taken / 4000 - probability) < 4.5 * math.sqrt(probability / 4000) + query.grid
         assert probability <= 0.3
 
 
@@ -97,8 +97,8 @@ def test_the_estimate_is_unbiased_and_dpsgd_of_equal_cost_has_less_variance():
     w, trials = np.zeros(3), 3000
     importance = importance_sum(oracle, w, 1.0, 0.3, 2.0, 0.1, refresh=False)
     plain = oracle.gradient_sum(w, 1.0, sampling_probability=0.3)
-    draws = [np.array([q.evaluate(source) for _ in range(trials)]) / (0.3 * 300) for q in (importance, plain)]
-    for d in draws:
+    draws = [np.array([q.evaluate(source) * q.grid for _ in range(trials)]) / (0.3 * 300) for q in (importance, plain)]
+    for d in draws:  # what truncation takes off is far below the error of the mean
         assert (abs(d.mean(axis=0) - X.mean(axis=0)) < 4.5 * d.std(axis=0) / math.sqrt(trials)).all()
     norms = np.linalg.norm(X, axis=1)
     exact = [((0.3 * norms - 0.09 * norms**2).sum()) / 90**2, (0.21 * norms**2).sum() / 90**2]

@@ -22,9 +22,10 @@ from .algorithm import Plan
 from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
 from .gate import Gate
+from .grid import grid_below, truncated
 from .model import Vector
 from .optimizers import Optimizer, check_optimizer
-from .oracle import Oracle, Public, Query
+from .oracle import Integers, Oracle, Public, Query
 from .reach import FRACTION, check_stable, plain_steps, total_length
 from .sampling import Source
 from .settings import checked, optional
@@ -225,7 +226,9 @@ def importance_sum(
     a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
     """
 
-    def evaluate(source: Source) -> Vector:
+    grid = grid_below(max_norm)
+
+    def evaluate(source: Source) -> Integers:
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)
@@ -240,9 +243,9 @@ def importance_sum(
             weights = np.where(taken, max_norm / norms, 0.0)
         hats[rows] = bounds(norms)
         oracle.state["norm bounds"] = hats
-        return gradients.weighted_sum(weights)
+        return truncated(gradients.weighted_sum(weights), grid)
 
     def bounds(norms: Vector) -> NDArray[np.float64]:
         return reach * np.maximum(np.minimum(norms, max_norm), floor * max_norm)
 
-    return Query((oracle.public.size,), max_norm, q, evaluate)
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate)

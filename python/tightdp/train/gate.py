@@ -6,6 +6,7 @@ looked at nothing. What was released is a frozen ``Mechanism``, and the account 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -14,10 +15,11 @@ import numpy as np
 from .. import _check
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from .budget import Budget
+from .grid import MOST
 from .minimum import Perturbed
 from .model import Vector
-from .oracle import Query
-from .sampling import Source, gumbel, laplace
+from .oracle import Integers, Query
+from .sampling import Source, add_rounded_normals, gumbel, laplace
 
 T = TypeVar("T", Vector, int)
 
@@ -49,12 +51,17 @@ class Gate:
         return tuple(self._history)
 
     def gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
-        """The query's value + N(0, (noise_multiplier * sensitivity)^2 I). An empty batch releases the noise alone."""
-        mechanism = self._spend(Gaussian(noise_multiplier), query.sampling_probability)
+        """The query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
+
+        With the query's ``scale``, the deviation is that times the coordinate's scale. An empty batch releases the
+        noise alone.
+        """
+        charge = Gaussian(noise_multiplier)
+        deviation = _deviation(query, charge.noise_multiplier)
+        mechanism = self._spend(charge, query.sampling_probability)
         value = query.evaluate(self._source)
-        deviation = noise_multiplier * query.sensitivity
-        noisy: Vector = value + deviation * self._source.normal(value.size).reshape(value.shape)
-        return self._released(noisy, mechanism)
+        self._add_noise(deviation, value)
+        return self._released(value.astype(np.float64) * query.grid, mechanism)
 
     def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
         """The index of (about) the smallest of score + ``offset``, the latter public.
@@ -70,7 +77,7 @@ class Gate:
         else:
             scale, draw = query.sensitivity / _check.positive("epsilon", mechanism.nominal_epsilon), laplace
         spent = self._spend(mechanism, query.sampling_probability)
-        scores = query.evaluate(self._source) + offset
+        scores = query.evaluate(self._source) * query.grid + offset
         noise = draw(self._source, scores.size)
         return self._released(int(np.argmin(scores - scale * noise)), spent)
 
@@ -86,6 +93,9 @@ class Gate:
         noisy: Vector = value + 2 * cover * query.slack * self._source.normal(value.size)
         return self._released(noisy, spent)
 
+    def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
+        add_rounded_normals(self._source, deviation, value)
+
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
@@ -97,3 +107,17 @@ class Gate:
         if self._callback is not None:
             self._callback(len(self._history))
         return Release(value, mechanism)
+
+
+def _deviation(query: Query, noise_multiplier: float) -> float | Vector:
+    """The noise's deviation in units of the grid, one for all coordinates or one each, never rounded down."""
+    deviation: float | Vector = math.nextafter(noise_multiplier * query.sensitivity / query.grid, math.inf)
+    if query.scale is not None:
+        deviation = np.nextafter(deviation * query.scale, np.inf)
+    largest = float(np.max(deviation))
+    if not largest <= MOST:
+        raise ValueError(
+            f"noise_multiplier must be at most {noise_multiplier * (MOST / largest):g} for this query's grid, "
+            f"got {noise_multiplier!r}"
+        )
+    return deviation

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .grid import grid_below, truncated
 from .linear import LinearModel, Loss
 from .minimize import minimize
 from .model import Vector
-from .oracle import Oracle, Public, Query
+from .oracle import Integers, Oracle, Public, Query
 from .records import Records
 from .sampling import Source
 
@@ -73,7 +74,12 @@ def minimum(oracle: Oracle, w: Vector, f: Objective) -> Query:
     """The minimum with b = 0, from the starting point ``w``. Sensitivity: lipschitz/convexity for the true minimum, and
     twice the slack for the computed one."""
     sensitivity = f.lipschitz / f.convexity + 2 * f.slack
-    return Query(w.shape, sensitivity, 1.0, lambda source: _minimum(oracle, w, f, np.zeros_like(w), source))
+    grid = grid_below(sensitivity)
+
+    def evaluate(source: Source) -> Integers:
+        return truncated(_minimum(oracle, w, f, np.zeros_like(w), source), grid)
+
+    return Query(w.shape, sensitivity, 1.0, grid, evaluate)
 
 
 def perturbed_minimum(oracle: Oracle, w: Vector, f: Objective) -> Perturbed:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .grid import COARSE, clipped_rows, grid_below, truncated
 from .linear import LinearModel, Loss
-from .model import Gradients, Model, Vector, clip_weights
+from .model import Gradients, Model, Vector
 from .records import Records
 from .sampling import Source, poisson_sample
 
@@ -23,18 +24,27 @@ CHUNK = 8192
 """Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
 
 
+Integers = NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class Query:
-    """A sum over records that may be released with noise.
+    """A sum over records that may be released with noise: integers, in units of a public grid.
 
-    ``sensitivity``: largest L2 norm of one record's contribution (for ``scores``: the largest width of the interval
-    in which one record moves them all). ``evaluate`` is for the gate alone.
+    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and whatever
+    the other records are; with ``scale`` by one with ``|m * grid / scale| <= sensitivity``, coordinate by coordinate.
+    For ``scores`` one record adds between 0 and ``sensitivity`` to every one. ``evaluate`` is for the gate alone; its
+    sums wrap modulo 2^64, so that nothing is refused for what the records are (docs/theory/exact.md).
     """
 
     shape: tuple[int, ...]
     sensitivity: float
     sampling_probability: float
-    evaluate: Callable[[Source], Vector] = field(repr=False, compare=False)
+    grid: float
+    """A power of two, public: the value is ``evaluate(source) * grid``."""
+    evaluate: Callable[[Source], Integers] = field(repr=False, compare=False)
+    scale: Vector | None = field(default=None, repr=False, compare=False)
+    """One positive number a coordinate, public or from releases; the noise is that much larger there."""
     scores: bool = False
     """Whether the value is a vector of scores to choose from, each record adding between 0 and ``sensitivity`` to
     every one."""
@@ -104,24 +114,32 @@ class Oracle:
         ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
         """
 
-        def evaluate(source: Source) -> Vector:
+        grid = grid_below(max_norm)
+
+        def evaluate(source: Source) -> Integers:
             _, records = self.batch(source, sampling_probability)
-            total = np.zeros(self.public.size)
+            total = np.zeros(self.public.size, np.int64)
             for part in self.pieces(records):
-                total += self.gradients(w, part).clipped_sum(max_norm, center, scale)
+                total += truncated(self.gradients(w, part).clipped_sum(max_norm, center, scale), grid)
             return total
 
-        return Query((self.public.size,), max_norm, sampling_probability, evaluate)
+        return Query((self.public.size,), max_norm, sampling_probability, grid, evaluate)
 
     def feature_sum(self, max_norm: float) -> Query:
         """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
+        width = self._records.features.shape[1]
 
-        def evaluate(source: Source) -> Vector:
+        grid = grid_below(max_norm)
+
+        def evaluate(source: Source) -> Integers:
             _, records = self.batch(source, 1.0)
-            weights = clip_weights(records.squared_norms, records.valid, max_norm)
-            return np.asarray(weights @ records.features, dtype=np.float64)
+            total = np.zeros(width, np.int64)
+            for part in records.pieces(CHUNK):
+                rows = clipped_rows(part.features.astype(np.float64), max_norm, grid)
+                total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
+            return total
 
-        return Query((self._records.features.shape[1],), max_norm, 1.0, evaluate)
+        return Query((width,), max_norm, 1.0, grid, evaluate)
 
     def centered(self, center: Vector) -> Oracle:
         """An oracle over the same records with ``center`` subtracted from their features: a public function of a
@@ -133,15 +151,17 @@ class Oracle:
     def norm_sum(self, w: Vector, max_norm: float, *, sampling_probability: float = 1.0) -> Query:
         """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
 
-        def evaluate(source: Source) -> Vector:
+        grid = grid_below(max_norm, COARSE)
+
+        def evaluate(source: Source) -> Integers:
             _, records = self.batch(source, sampling_probability)
-            total = 0.0
+            total = np.zeros(1, np.int64)
             for part in self.pieces(records):
                 norms = np.sqrt(self.gradients(w, part).squared_norms(None, None))
-                total += float(np.minimum(norms, max_norm).sum())
-            return np.array([total])
+                total += truncated(np.minimum(norms, max_norm), grid).sum()
+            return total
 
-        return Query((1,), max_norm, sampling_probability, evaluate)
+        return Query((1,), max_norm, sampling_probability, grid, evaluate)
 
     def line_loss_sums(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
@@ -152,13 +172,16 @@ class Oracle:
         are monotone, so noise of scale max_loss / eta is enough (docs/theory/selection.md).
         """
 
-        def evaluate(source: Source) -> Vector:
+        grid = grid_below(max_loss)
+
+        def evaluate(source: Source) -> Integers:
             _, records = self.batch(source, sampling_probability)
-            sums = np.zeros(len(steps))
+            sums = np.zeros(len(steps), np.int64)
             with np.errstate(over="ignore", invalid="ignore"):
                 for part in self.pieces(records):
                     for i, losses in enumerate(self.model.line_losses(w, direction, steps, part)):
-                        sums[i] += np.nansum(np.clip(losses, 0.0, max_loss), dtype=np.float64)
+                        bounded = np.nan_to_num(np.clip(losses, 0.0, max_loss), nan=0.0)
+                        sums[i] += truncated(bounded.astype(np.float64), grid).sum()
             return sums
 
-        return Query((len(steps),), max_loss, sampling_probability, evaluate, scores=True)
+        return Query((len(steps),), max_loss, sampling_probability, grid, evaluate, scores=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_
 from .budget import FixedPlan, Target, noise_for
 from .driver import seeded
 from .gate import Gate
-from .oracle import Query
+from .grid import grid_below, truncated
+from .oracle import Integers, Query
 from .records import Records
 from .sampling import Source
 
@@ -93,30 +95,36 @@ class DPPCA(TransformerMixin, BaseEstimator):
 
 
 def second_moment(records: Records, max_norm: float) -> Query:
-    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and sqrt(2) times what is above:
-    its L2 norm is the Frobenius norm, so the sensitivity is max_norm^2."""
-    size = records.features.shape[1]
+    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it.
 
-    def evaluate(source: Source) -> NDArray[np.float64]:
+    With ``scale`` 1 on the diagonal and 1/sqrt(2) above, the norm of the scaled vector is the Frobenius norm, so the
+    sensitivity is max_norm^2.
+    """
+    size = records.features.shape[1]
+    grid = grid_below(max_norm**2)
+
+    def evaluate(source: Source) -> Integers:
         norms = np.sqrt(records.squared_norms) * (1 + size * 2.0**-53)
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(records.valid & (norms < np.inf), np.minimum(1.0, max_norm / norms), 0.0)
         rows = records.features * factors[:, None]
-        return packed(np.asarray(rows.T @ rows, dtype=np.float64))
+        return truncated(packed(np.asarray(rows.T @ rows, dtype=np.float64)), grid)
 
-    return Query((size * (size + 1) // 2,), max_norm**2, 1.0, evaluate)
+    length = size * (size + 1) // 2
+    scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
+    scale[:size] = 1
+    return Query((length,), max_norm**2, 1.0, grid, evaluate, scale)
 
 
-def packed(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An isometry from symmetric matrices with the Frobenius norm."""
-    above = np.triu_indices(len(matrix), 1)
-    return np.concatenate([np.diag(matrix), np.sqrt(2) * matrix[above]])
+def packed(matrix: NDArray[Any]) -> NDArray[Any]:
+    """The diagonal of a symmetric matrix, then what is above it."""
+    return np.concatenate([np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]])
 
 
 def unpacked(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """The inverse of ``packed``."""
     matrix = np.zeros((size, size))
-    matrix[np.triu_indices(size, 1)] = vector[size:] / np.sqrt(2)
+    matrix[np.triu_indices(size, 1)] = vector[size:]
     matrix += matrix.T
     matrix[np.diag_indices(size)] = vector[:size]
     return matrix

@@ -1,0 +1,70 @@
+"""The public grid of a release: every record's contribution is a vector of multiples of one power of two.
+
+Multiples add exactly in any order, so that one record moves a sum by what it contributes and by nothing else
+(docs/theory/exact.md). A grid is a function of bounds that are public or released, never of the records.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check
+
+FINE = 20
+"""Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:
+over a million records of 20 features .03 to .18 of one record's weight in all, where 16 digits lose up to 4."""
+COARSE = 12
+"""Digits of sums of norms, which steer settings: a part in 4,096 is no matter there, and the noise may be larger."""
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Range of norm bounds: their grids, and the noise on them, are far from the ends of the double range."""
+MOST = 2.0**39
+"""Largest deviation of the noise in units of the grid."""
+
+
+def norm_bound(name: str, value: object) -> float:
+    """A float in [1e-30, 1e30]."""
+    bound = _check.positive(name, value)
+    if not SMALLEST <= bound <= LARGEST:
+        raise ValueError(f"{name} must be in [1e-30, 1e+30], got {value!r}")
+    return bound
+
+
+def grid_below(bound: float, bits: int = FINE) -> float:
+    """The largest power of two that is at most ``bound`` 2^-bits."""
+    return math.ldexp(1.0, math.frexp(bound)[1] - 1 - bits)
+
+
+def truncated(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.int64]:
+    """Multiples of ``grid``, toward zero: nothing gets longer."""
+    with np.errstate(invalid="ignore"):
+        return np.trunc(values / grid).astype(np.int64)
+
+
+def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """At least |x| of each row, in exact arithmetic, and more by a few parts in 10^5 at most.
+
+    A row's bits are a function of that row alone: its entries are rounded away from zero to so few digits that their
+    squares add up without rounding, in whatever order NumPy adds them. Infinite where the norm is past the doubles.
+    """
+    top = np.abs(rows).max(axis=1, initial=0.0)
+    bits = (53 - rows.shape[1].bit_length()) // 2
+    exponent = np.maximum(np.frexp(top)[1], -900)
+    integers = np.ceil(np.abs(rows) * np.ldexp(1.0, bits - exponent)[:, None])
+    squares = np.einsum("ij,ij->i", integers, integers)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(np.sqrt(squares) * (1 + 2.0**-50), exponent - bits))
+
+
+def clipped_rows(rows: npt.NDArray[np.float64], max_norm: float, grid: float) -> npt.NDArray[np.float64]:
+    """Each row scaled down to ``max_norm`` and truncated: integers, in units of the grid, as float64.
+
+    The norm of a row times the grid is at most ``max_norm`` exactly, and the row is a function of its own entries
+    alone (docs/theory/exact.md). A row whose norm is past the doubles becomes 0.
+    """
+    norms = norms_above(rows)
+    with np.errstate(divide="ignore"):
+        factors = np.minimum(1.0, max_norm * (1 - 2.0**-50) / norms)
+    return np.trunc(rows * factors[:, None] * (1 / grid))
