@@ -8,6 +8,7 @@
 #include <string>
 
 #include "fft_kernels.hpp"
+#include "per_process.hpp"
 #include "tightdp/fft/real_fft.hpp"
 
 namespace tightdp {
@@ -60,6 +61,14 @@ std::size_t bin(std::size_t p, std::size_t m) {
     return (result + stride * kOrder8[column]) % m;
 }
 
+// Plans up to 2^20 take 10 MB together and stay; longer ones live as long as somebody holds them.
+struct Plans {
+    static constexpr std::size_t kKept = std::size_t{1} << 20;
+    std::mutex mutex;
+    std::array<std::weak_ptr<const RealFft>, 64> known;
+    std::array<std::shared_ptr<const RealFft>, 64> kept;
+};
+
 }  // namespace
 
 RealFft::RealFft(std::size_t n) : n_(n) {
@@ -81,19 +90,15 @@ RealFft::RealFft(std::size_t n) : n_(n) {
 }
 
 std::shared_ptr<const RealFft> RealFft::plan(std::size_t n) {
-    // Plans up to 2^20 take 10 MB together and stay; longer ones live as long as somebody holds them.
-    constexpr std::size_t kKept = std::size_t{1} << 20;
-    static std::mutex mutex;
-    static std::array<std::weak_ptr<const RealFft>, 64> known;
-    static std::array<std::shared_ptr<const RealFft>, 64> kept;
     if (!std::has_single_bit(n)) return std::make_shared<const RealFft>(n);
+    auto& [mutex, known, kept] = PerProcess<Plans>::get();
     const std::lock_guard lock(mutex);
     const auto level = static_cast<std::size_t>(std::countr_zero(n));
     auto plan = known[level].lock();
     if (!plan) {
         plan = std::make_shared<const RealFft>(n);
         known[level] = plan;
-        if (n <= kKept) kept[level] = plan;
+        if (n <= Plans::kKept) kept[level] = plan;
     }
     return plan;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 
 namespace tightdp::grid {
 namespace {
@@ -161,8 +162,10 @@ std::uint64_t Law::next_id() {
 }
 
 const Sketch& Law::sketch() const {
-    std::call_once(sketched_, [this] { sketch_ = sketch_of(*this); });
-    return sketch_;
+    if (const Sketch* const found = sketch_.load()) return *found;
+    auto made = std::make_unique<const Sketch>(sketch_of(*this));
+    const Sketch* found = nullptr;
+    return sketch_.compare_exchange_strong(found, made.get()) ? *made.release() : *found;
 }
 
 double Law::top() const {

@@ -4,10 +4,10 @@
 // `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "tightdp/config.hpp"
@@ -75,6 +75,11 @@ struct Sketch {
 };
 
 struct Law {
+    Law() = default;
+    Law(const Law&) = delete;
+    Law& operator=(const Law&) = delete;
+    ~Law() { delete sketch_.load(); }
+
     const std::uint64_t id = next_id();  // never that of another law, living or gone
     std::shared_ptr<const Density> density;
     std::vector<Atom> atoms;  // ascending losses
@@ -86,6 +91,8 @@ struct Law {
     double anchor = 0;        // a loss that belongs on the lattice, as close to it as doubles are
     double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...
 
+    // Made when first asked for. Threads that ask at once may each make it, and keep the first one's: waiting for another
+    // thread would be for ever in a forked child, which has the law and not the thread.
     const Sketch& sketch() const;
 
     // An upper bound on all finite losses, rounded up.
@@ -94,8 +101,7 @@ struct Law {
   private:
     static std::uint64_t next_id();
 
-    mutable std::once_flag sketched_;
-    mutable Sketch sketch_;
+    mutable std::atomic<const Sketch*> sketch_{nullptr};
 };
 
 using LawPtr = std::shared_ptr<const Law>;

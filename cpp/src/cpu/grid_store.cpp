@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "per_process.hpp"
+
 namespace tightdp::grid {
 
 Store& Store::shared() {
-    static Store* const store = new Store;  // never destroyed: threads may outlive main
-    return *store;
+    return PerProcess<Store>::get();
 }
 
 // Words are compared in the end: the hash need only spread them.

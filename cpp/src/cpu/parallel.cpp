@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "per_process.hpp"
+
 namespace tightdp {
 namespace {
 
@@ -135,16 +137,6 @@ class Pool {
     std::atomic<void*> context_{nullptr};
 };
 
-// Never destroyed: its detached threads may outlive static destruction. After fork the child has none of
-// those threads, so it gets a new pool and the old one is leaked.
-std::atomic<Pool*>& current_pool() {
-    static std::atomic<Pool*> pool{[] {
-        pthread_atfork(nullptr, nullptr, [] { current_pool().store(new Pool); });
-        return new Pool;
-    }()};
-    return pool;
-}
-
 }  // namespace
 
 int max_threads() noexcept {
@@ -156,7 +148,7 @@ void set_max_threads(int count) noexcept {
 }
 
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context) {
-    if (wanted <= 1 || !current_pool().load()->run(wanted, body, context)) body(context, 0, 1);
+    if (wanted <= 1 || !PerProcess<Pool>::get().run(wanted, body, context)) body(context, 0, 1);
 }
 
 void SpinBarrier::wait(int workers) noexcept {

@@ -10,10 +10,13 @@ from ..mechanisms import Mechanism
 from .bound import Bound
 from .composable import Composable
 from .composition import Composition
+from .ledger import Entries, Ledger, in_order
 from .options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Neighbors
 from .serial import from_plain, to_plain
 
 _VERSION = 1
+_ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
+_State = tuple[Entries, Composition]
 
 
 class Accountant:
@@ -22,6 +25,10 @@ class Accountant:
     Which mechanism comes next must not depend on what earlier ones released; where it does, use ``PrivacyFilter``.
     ``neighbors`` is the relation that questions are asked under unless they name one. Equal to another accountant with
     the same history under the same relation.
+
+    Any number of threads may record and ask at once: nothing is lost, and an answer is about all that was recorded at
+    one moment. In a forked child an account of the parent can be read and not added to (RuntimeError). A copy, by
+    ``copy`` or ``pickle``, is an account of its own, which belongs to the process that made the copy.
 
     >>> import tightdp as dp
     >>> account = dp.Accountant()
@@ -35,32 +42,36 @@ class Accountant:
     def __init__(self, *, neighbors: Neighbors = "add_or_remove") -> None:
         _check.choice("neighbors", neighbors, NEIGHBORS)
         self.neighbors: Neighbors = neighbors
-        self._history: list[tuple[Mechanism, int]] = []
-        self._composition = Composition()
+        self._ledger: Ledger[_State] = Ledger((None, Composition()), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
         """Records ``count`` releases of a mechanism, or of a composition as a whole."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
         count = _check.count("count", count)
-        times = [(mechanism, 1)] if isinstance(mechanism, Mechanism) else mechanism._composition().parts
-        for each, inner in times:
-            last, before = self._history[-1] if self._history else (None, 0)
-            if last == each:
-                self._history[-1] = (each, before + inner * count)
-            else:
-                self._history.append((each, inner * count))
-        self._composition = self._composition + mechanism * count
+        releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._composition().parts
+        added = mechanism * count
+
+        def record(before: _State) -> _State:
+            entries, composition = before
+            for each, inner in releases:
+                if entries is not None and entries[1] == each:
+                    entries = (entries[0], each, entries[2] + inner * count)
+                else:
+                    entries = (entries, each, inner * count)
+            return entries, composition + added
+
+        self._ledger.change(record)
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """What was released, in order; equal releases in a row are one entry with their number."""
-        return tuple(self._history)
+        return in_order(self._ledger.state[0])
 
     @property
     def composition(self) -> Composition:
         """All of it as one value."""
-        return self._composition
+        return self._ledger.state[1]
 
     def epsilon(
         self,
@@ -73,7 +84,7 @@ class Accountant:
         delta_error: float = DELTA_ERROR,
     ) -> Bound:
         """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
-        return self._composition.epsilon(
+        return self.composition.epsilon(
             delta,
             neighbors=neighbors or self.neighbors,
             engine=engine,
@@ -93,7 +104,7 @@ class Accountant:
         delta_error: float = DELTA_ERROR,
     ) -> Bound:
         """Bounds on delta at ``epsilon`` of everything released so far."""
-        return self._composition.delta(
+        return self.composition.delta(
             epsilon,
             neighbors=neighbors or self.neighbors,
             engine=engine,
@@ -104,21 +115,24 @@ class Accountant:
 
     def __len__(self) -> int:
         """How many releases there were."""
-        return sum(count for _, count in self._history)
+        return sum(count for _, count in self.history)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Accountant):
             return NotImplemented
-        return self.neighbors == other.neighbors and self._history == other._history
+        return self.neighbors == other.neighbors and self.history == other.history
 
     __hash__ = None  # type: ignore[assignment]  # an account changes
 
     def __repr__(self) -> str:
-        return f"<Accountant of {self._composition!r}, neighbors={self.neighbors!r}>"
+        return f"<Accountant of {self.composition!r}, neighbors={self.neighbors!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.neighbors, self.history)
 
     def to_json(self) -> str:
         """The account as JSON text; doubles survive exactly."""
-        history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self._history]
+        history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self.history]
         return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
 
     @classmethod
@@ -137,3 +151,10 @@ class Accountant:
                 raise TypeError(f"history must be a list of mechanisms with counts, got {entry!r}")
             account.compose(from_plain(entry.get("mechanism")), entry.get("count", 1))
         return account
+
+
+def _restored(cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...]) -> Accountant:
+    account = cls(neighbors=neighbors)
+    for mechanism, count in history:
+        account.compose(mechanism, count)
+    return account

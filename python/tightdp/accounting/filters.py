@@ -7,8 +7,9 @@ under adaptive choice, and is not offered: an adversary with two levels of noise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NoReturn
 
 import numpy as np
 
@@ -18,14 +19,38 @@ from .composable import Composable
 from .composition import Composition
 from .engines.renyi import without_failure
 from .families import Family, GaussianCaps, RenyiOrder, ZeroConcentrated, charged
+from .ledger import Entries, Ledger, in_order
 from .options import NEIGHBORS, Neighbors
 from .outward import INF, Range, down, log1p
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
+_ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
+_ADVICE = "parent and child would each spend the same budget; give the child a filter of its own, with its share of it"
 
 
 class BudgetExceeded(RuntimeError):
     """A release was refused because it would not be covered by the guarantee; nothing was spent."""
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """What went through a filter so far."""
+
+    total: Range
+    failed: Range
+    others_left: Mapping[Mechanism, int]
+    entries: Entries = None
+
+
+@dataclass(frozen=True)
+class _Price:
+    """What ``count`` releases cost, but for what was spent before."""
+
+    mechanism: Mechanism
+    count: int
+    paid: Mechanism
+    cost: float
+    failure: float
 
 
 class PrivacyFilter:
@@ -47,6 +72,12 @@ class PrivacyFilter:
     failure : part of ``delta`` set aside for mechanisms that are only approximately private ("renyi" alone)
 
     Guarantee: the outputs up to any time chosen in the light of them are (``epsilon``, ``delta``)-DP.
+
+    Any number of threads may spend at once: each release is checked and recorded in one step, and an interrupt leaves
+    it recorded or refused. (``can_spend`` speaks of the moment; where threads share a filter only ``spend`` decides.) A
+    budget is one: a forked child can read a filter of its parent and not spend from it (RuntimeError), and copying or
+    pickling a filter raises TypeError. To go on in another process, make the filter there and spend its ``history``
+    first, and from then on nothing here.
 
     >>> import tightdp as dp
     >>> f = dp.PrivacyFilter(1.0, 1e-6)
@@ -83,9 +114,8 @@ class PrivacyFilter:
         if not self._failure_cap < self.delta:
             raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
         self._family = self._build(family, (Range(self.delta) - self._failure_cap).lo, order, expected, others)
-        self._spent, self._failed = Range(0.0), Range(0.0)
-        self._history: list[tuple[Mechanism, int]] = []
-        self._others_left = dict(self._family.left) if isinstance(self._family, GaussianCaps) else {}
+        others_left = self._family.left if isinstance(self._family, GaussianCaps) else {}
+        self._ledger = Ledger(_Spent(Range(0.0), Range(0.0), others_left), _ADVICE)
 
     def _build(
         self, family: str, delta: float, order: float | None, expected: Composable | None, others: Composable | None
@@ -120,52 +150,63 @@ class PrivacyFilter:
     @property
     def spent(self) -> float:
         """How much was spent, rounded up."""
-        return self._spent.hi
+        return self._ledger.state.total.hi
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """What was spent, in order."""
-        return tuple(self._history)
+        return in_order(self._ledger.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Whether ``count`` more releases of ``mechanism`` are covered."""
-        return self._after(mechanism, count) is not None
+        self._ledger.check_process()
+        return self._after(self._ledger.state, self._price(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
-        after = self._after(mechanism, count)
-        if after is None:
-            raise BudgetExceeded(
-                f"{count} x {mechanism!r} would exceed the filter: {self.spent:.6g} of {self.cap:.6g} "
-                f"({self.unit}) are spent, and this costs {self.cost(mechanism) * count:.6g}"
-            )
-        self._spent, self._failed, others = after
-        if others is not None:
-            self._others_left[others] -= count
-        self._history.append((mechanism, count))
+        price = self._price(mechanism, count)
+
+        def record(before: _Spent) -> _Spent:
+            after = self._after(before, price)
+            if after is None:
+                raise BudgetExceeded(
+                    f"{count} x {mechanism!r} would exceed the filter: {before.total.hi:.6g} of {self.cap:.6g} "
+                    f"({self.unit}) are spent, and this costs {price.cost * count:.6g}"
+                )
+            return after
+
+        self._ledger.change(record)
 
     def cost(self, mechanism: Mechanism) -> float:
         """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
         return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
 
-    def _after(self, mechanism: Mechanism, count: int) -> tuple[Range, Range, Mechanism | None] | None:
-        """The account after the release, and the reserve it would come from; None where it is not covered."""
+    def _price(self, mechanism: Mechanism, count: int) -> _Price:
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
         count = _check.count("count", count)
         paid = charged(mechanism, self.neighbors)
-        if self._others_left.get(paid, 0) >= count:
-            return self._spent, self._failed, paid
         kept, failure = without_failure(paid)
-        cost = self._family.cost(kept)
-        if cost == INF:
+        return _Price(mechanism, count, paid, self._family.cost(kept), failure)
+
+    def _after(self, before: _Spent, price: _Price) -> _Spent | None:
+        """The account after the releases; None where they are not covered."""
+        entries = (before.entries, price.mechanism, price.count)
+        left = before.others_left.get(price.paid, 0) - price.count
+        if left >= 0:  # room was kept for them
+            return replace(before, others_left={**before.others_left, price.paid: left}, entries=entries)
+        if price.cost == INF:
             return None
-        spent = self._spent + count * Range(cost)
-        failed = self._failed + count * -log1p(-Range(failure)) if failure < 1 else Range(INF)
+        total = before.total + price.count * Range(price.cost)
+        failure = -log1p(-Range(price.failure)) if price.failure < 1 else Range(INF)
+        failed = before.failed + price.count * failure
         allowed = (-log1p(-Range(self._failure_cap))).lo
-        if spent.hi > self.cap or (failure and failed.hi > allowed):
+        if total.hi > self.cap or (price.failure and failed.hi > allowed):
             return None
-        return spent, failed, None
+        return replace(before, total=total, failed=failed, entries=entries)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
 
 
 class Odometer:
@@ -175,6 +216,8 @@ class Odometer:
     exceeded: releases are never refused. Guarantee (filters.md section 6): with P and Q the laws of all outputs,
     ended at any time chosen in the light of them, and e(x) the answer then, P(S) <= sum over S of e^{e(x)} Q(x) +
     delta.
+
+    Threads, forks and copies as with ``PrivacyFilter``: a reading must know of all that was released.
     """
 
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
@@ -185,18 +228,24 @@ class Odometer:
         self.levels: tuple[float, ...] = tuple(given.tolist())
         each = down(self.delta / len(self.levels), 2.0**-52)
         self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
-        self._alive = 0
+        start = tuple(level._ledger.state for level in self._filters)
+        self._ledger: Ledger[tuple[_Spent | None, ...]] = Ledger(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Records ``count`` releases, before they are run."""
-        for i, level in enumerate(self._filters):
-            if i >= self._alive:
-                try:
-                    level.spend(mechanism, count)
-                except BudgetExceeded:
-                    self._alive = i + 1
+        prices = [level._price(mechanism, count) for level in self._filters]
+
+        def record(before: tuple[_Spent | None, ...]) -> tuple[_Spent | None, ...]:
+            """None stands for a level that was exceeded."""
+            levels = zip(self._filters, before, prices, strict=True)
+            return tuple(None if spent is None else level._after(spent, price) for level, spent, price in levels)
+
+        self._ledger.change(record)
 
     @property
     def epsilon(self) -> float:
         """The smallest level that covers everything recorded; infinite beyond the last."""
-        return self.levels[self._alive] if self._alive < len(self.levels) else INF
+        return next((level for level, spent in zip(self.levels, self._ledger.state, strict=True) if spent), INF)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Odometer cannot be copied or pickled: a reading must know of all that was released")
