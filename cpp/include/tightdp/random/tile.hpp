@@ -52,4 +52,26 @@ TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int l
     }
 }
 
+// Words beyond those: the j-th further four of a pair of normals, where `pair` < 2^47 counts the pairs of a stream (64 a
+// tile, 16 k + lane within it) and j < 2^16. Block 2^63 + 2^16 pair + j, its first four words: the tiles of any index below
+// 2^64 are made of blocks below 2^63, so no word is read twice. docs/theory/noise.md, section 5.
+TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
+                                   std::uint32_t (&out)[4]) noexcept {
+    const std::uint64_t block = std::uint64_t{1} << 63 | pair << 16 | j;
+    if (s.generator == Generator::chacha20) {
+        std::uint32_t state[kChaChaWords];
+        chacha20_setup(state, s.key, s.stream);
+        state[12] = static_cast<std::uint32_t>(block);
+        state[13] = static_cast<std::uint32_t>(block >> 32);
+        chacha20_block(state);
+        for (int i = 0; i < 4; ++i) out[i] = state[i];
+    } else {
+        out[0] = static_cast<std::uint32_t>(block);
+        out[1] = static_cast<std::uint32_t>(block >> 32);
+        out[2] = static_cast<std::uint32_t>(s.stream);
+        out[3] = static_cast<std::uint32_t>(s.stream >> 32);
+        philox4x32_10(out, s.key[0], s.key[1]);
+    }
+}
+
 }  // namespace tightdp::random

@@ -1,0 +1,239 @@
+// floor(sigma Z + 1/2) where Z = sqrt(-2 ln x) cos 2 pi y or sqrt(-2 ln x) sin 2 pi y and x, y are real numbers in [0, 1]
+// of which the first 64, 128, 192, ... binary digits are known: as many as settle it.
+//
+// Intervals of fixed-point numbers that hold -2 ln x and |cos 2 pi y| or |sin 2 pi y| for every x and y with those digits;
+// their ends times sigma, squared, are compared as integers. Errors are counted in docs/theory/noise.md, section 5.4.
+#pragma once
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "fixed_point.hpp"
+#include "wide_int.hpp"
+
+namespace tightdp::exact {
+
+// sum over k of s^(2k+1) / (2k+1), or with alternating signs: artanh s, or arctan s. 0 <= s <= 1/5. Work: 5 n + 5 limbs.
+TIGHTDP_HD inline void odd_series(int n, const Limb* s, bool alternating, Limb* sum, Limb* work) noexcept {
+    Limb *const square = work, *const power = square + n + 1, *const term = power + n + 1, *const scratch = term + n + 1;
+    multiply(n, s, s, square, scratch);
+    copy(n, s, power);
+    copy(n, s, sum);
+    for (Limb k = 3; k <= 14 * static_cast<Limb>(n); k += 2) {  // (1/5)^(14 n) < 2^-32n
+        multiply(n, power, square, power, scratch);
+        copy(n, power, term);
+        divide(n, k, term);
+        if (alternating && (k & 2)) subtract(n, term, sum);
+        else add(n, term, sum);
+    }
+}
+
+// out = factor artanh(1/q), or factor arctan(1/q).
+TIGHTDP_HD inline void inverse_series(int n, Limb factor, Limb q, bool alternating, Limb* out, Limb* work) noexcept {
+    Limb* const s = work;
+    set(n, 1, s);
+    divide(n, q, s);
+    odd_series(n, s, alternating, out, work + n + 1);
+    set(n, factor, s);
+    multiply(n, s, out, out, work + n + 1);
+}
+
+// A constant p artanh(1/a) +- q artanh(1/b), or with arctan, from its integer part and its digits, most significant limb
+// first, which serve the first 128 digits of x and y. More are computed when they are wanted, once in some 2^60 draws.
+// Work: 7 n + 7 limbs.
+inline constexpr int kStoredLimbs = 5;
+struct Constant {
+    Limb integer, digits[kStoredLimbs];
+    Limb p, a, q, b;
+    bool arctan;  // with -, else with +
+};
+
+TIGHTDP_HD inline void evaluate(int n, const Constant& c, Limb* out, Limb* work) noexcept {
+    if (n <= kStoredLimbs) {
+        out[n] = c.integer;
+        for (int i = 0; i < n; ++i) out[n - 1 - i] = c.digits[i];
+        return;
+    }
+    inverse_series(n, c.p, c.a, c.arctan, out, work);
+    inverse_series(n, c.q, c.b, c.arctan, work, work + n + 1);
+    c.arctan ? subtract(n, work, out) : add(n, work, out);
+}
+
+// ln 2 = 2 ln(4/3) + ln(9/8).
+TIGHTDP_HD inline Constant log_two() noexcept {
+    return {0, {0xb17217f7u, 0xd1cf79abu, 0xc9e3b398u, 0x03f2f6afu, 0x40f34326u}, 4, 7, 2, 17, false};
+}
+
+// 2 pi = 32 arctan(1/5) - 8 arctan(1/239) (Machin).
+TIGHTDP_HD inline Constant two_pi() noexcept {
+    return {6, {0x487ed511u, 0x0b4611a6u, 0x2633145cu, 0x06e0e689u, 0x48127044u}, 32, 5, 8, 239, true};
+}
+
+// The sine, or else the cosine, of theta in [0, 1]. Work: 4 n + 4 limbs.
+TIGHTDP_HD inline void sine_or_cosine(int n, const Limb* theta, bool sine, Limb* sum, Limb* work) noexcept {
+    Limb *const square = work, *const term = square + n + 1, *const scratch = term + n + 1;
+    multiply(n, theta, theta, square, scratch);
+    if (sine) copy(n, theta, sum);
+    else set(n, 1, sum);
+    copy(n, sum, term);
+    bool minus = true;
+    for (Limb k = sine ? 2 : 1; k <= 8 * static_cast<Limb>(n) + 4; k += 2, minus = !minus) {  // (8 n + 4)! > 2^32n
+        multiply(n, term, square, term, scratch);
+        divide(n, k * (k + 1), term);
+        if (minus) subtract(n, term, sum);
+        else add(n, term, sum);
+    }
+}
+
+// An interval of fixed-point numbers.
+struct Enclosure {
+    Limb *low, *high;
+};
+
+// The value in `low`, less and plus more than its computation loses: 4096 n^2 units.
+TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
+    const std::uint64_t slack = 4096u * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
+    copy(n, e.low, e.high);
+    add_limb(n, slack, 0, e.high);
+    set(n, 0, work);
+    add_limb(n, slack, 0, work);
+    subtract(n, work, e.low);
+}
+
+// -2 ln of the numbers in [x, x + 2^-digits], x > 0 of `digits` binary digits. x is used up. Work: 9 n + 9 limbs.
+TIGHTDP_HD inline void enclose_radius_squared(int n, int digits, Limb* x, const Enclosure& out, Limb* work) noexcept {
+    Limb *const t = work, *const s = t + n + 1, *const rest = s + n + 1;
+    // x = 2^-k mu with mu in [1, 2).
+    const int k = normalise(n, x);
+    // ln mu = 2 artanh((mu - 1)/(mu + 1)), or from sqrt 2 or so on ln 2 - 2 artanh((2 - mu)/(2 + mu)).
+    const bool upper = x[n - 1] >= 0x6a09e668u;
+    if (upper) {
+        set(n, 2, t);
+        subtract(n, x, t);
+        add_limb(n, 2, n, x);
+    } else {
+        copy(n, x, t);
+        t[n] -= 1;
+        add_limb(n, 1, n, x);
+    }
+    divide(n, t, x, s);
+    odd_series(n, s, false, t, rest);
+    double_it(n, t);
+    evaluate(n, log_two(), s, rest);
+    set(n, static_cast<Limb>(upper ? k - 1 : k), out.high);
+    multiply(n, s, out.high, out.low, rest);
+    if (upper) add(n, t, out.low);
+    else subtract(n, t, out.low);
+    widen(n, out, t);
+    // -ln falls by at most 2^-digits / x <= 2^(k - digits) on the way to x + 2^-digits.
+    const int bit = 32 * n - digits + k;
+    set(n, 0, t);
+    t[bit / 32] = Limb{1} << bit % 32;
+    subtract(n, t, out.low);
+    double_it(n, out.low);
+    double_it(n, out.high);
+}
+
+// sin or cos 2 pi t of the numbers in [t, t + 2^-digits], t in [0, 1/8). Work: 8 n + 8 limbs.
+TIGHTDP_HD inline void enclose_turn(int n, int digits, const Limb* t, bool sine, const Enclosure& out, Limb* work) noexcept {
+    Limb *const theta = work, *const rest = work + n + 1;
+    evaluate(n, two_pi(), theta, rest);
+    multiply(n, theta, t, theta, rest);
+    sine_or_cosine(n, theta, sine, out.low, rest);
+    widen(n, out, theta);
+    // Either moves by at most 2 pi 2^-digits, less than 7.
+    const int limb = n - digits / 32;
+    add_limb(n, 7, limb, out.high);
+    set(n, 0, theta);
+    theta[limb] = 7;
+    subtract(n, theta, out.low);
+}
+
+TIGHTDP_HD inline std::uint64_t square_root(Uint128 x) noexcept {
+    auto root = static_cast<std::uint64_t>(::sqrt(approximate(x)));
+    while (static_cast<Uint128>(root) * root > x) --root;
+    while (static_cast<Uint128>(root + 1) * (root + 1) <= x) ++root;
+    return root;
+}
+
+// floor(sigma sqrt(l) a + 1/2) from l and a, rounded down, or up where `up`. sigma <= 2^39. Work: 4 n + 16 limbs.
+TIGHTDP_HD inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a, bool up, Limb* work) noexcept {
+    Limb *const p = work, *const scratch = work + n + 5;
+    multiply(n, l, a, p, scratch);
+    add_limb(n, up, 0, p);
+    multiply(n, p, a, p, scratch);
+    add_limb(n, up, 0, p);
+    // sigma = m 2^e; (2 sigma)^2 l a^2 = m^2 p 2^(2e + 2 - 32n), whose integer part decides.
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, &sigma, sizeof bits);
+    const int exponent = static_cast<int>(bits >> 52);
+    const std::uint64_t mantissa = (bits & 0xfffffffffffffu) | (exponent ? std::uint64_t{1} << 52 : 0);
+    const Limb m[2] = {static_cast<Limb>(mantissa), static_cast<Limb>(mantissa >> 32)};
+    multiply_limbs(p, n + 1, m, 2, scratch);
+    multiply_limbs(scratch, n + 3, m, 2, p);
+    const int shift = 32 * n - 2 - 2 * ((exponent ? exponent : 1) - 1075);
+    Uint128 square = 0;
+    for (int i = 4; i >= 0; --i) {
+        const int limb = shift / 32 + i;
+        const Uint128 digits = limb < n + 5 ? p[limb] : 0;
+        square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - shift % 32);
+    }
+    // floor(v + 1/2) = floor((floor(2 v) + 1) / 2).
+    return (square_root(square) + 1) / 2;
+}
+
+// Limbs of work that `words` words take.
+TIGHTDP_HD constexpr int settling_work(int words) noexcept { return 15 * (2 * words + 2); }
+
+// Whether the first `words` words of 64 binary digits settle the integer; word(j, x, y) gives the j-th of x and of y.
+template <class Words>
+TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const Words& word, Limb* work,
+                                      std::int64_t& rounded) noexcept {
+    const int n = 2 * words + 1, digits = 64 * words;
+    Limb *const x = work, *const t = x + n + 1, *const rest = work + 6 * (n + 1);
+    const Enclosure l{t + n + 1, t + 2 * (n + 1)}, a{t + 3 * (n + 1), t + 4 * (n + 1)};
+    x[n] = t[n] = x[0] = t[0] = 0;
+    for (int j = 0; j < words; ++j) {
+        std::uint64_t of_x, of_y;
+        word(j, of_x, of_y);
+        for (int half = 0; half < 2; ++half) {
+            x[n - 1 - 2 * j - half] = static_cast<Limb>(of_x >> (32 - 32 * half));
+            t[n - 1 - 2 * j - half] = static_cast<Limb>(of_y >> (32 - 32 * half));
+        }
+    }
+    if (is_zero(n, x)) return false;  // -ln x has no bound yet
+    // y = octant/8 + t, or (octant + 1)/8 - t - 2^-digits, with t the same digits or their complements.
+    const Limb octant = t[n - 1] >> 29;
+    if (octant & 1)
+        for (int i = 1; i < n; ++i) t[i] = ~t[i];
+    t[n - 1] &= 0x1fffffffu;
+    const bool same = ((octant + 1) & 2) == 0;  // |cos 2 pi y| = cos 2 pi t, rather than sin 2 pi t
+    enclose_radius_squared(n, digits, x, l, rest);
+    enclose_turn(n, digits, t, sine == same, a, rest);
+    const std::uint64_t low = nearest_product(n, sigma, l.low, a.low, false, rest);
+    if (low != nearest_product(n, sigma, l.high, a.high, true, rest)) return false;
+    const bool negative = sine ? octant >= 4 : ((octant + 2) & 4) != 0;
+    rounded = negative ? -static_cast<std::int64_t>(low) : static_cast<std::int64_t>(low);
+    return true;
+}
+
+// The integer, from as many words as settle it. The memory of a third and further words is taken when they are.
+template <class Words>
+TIGHTDP_HD inline std::int64_t settle_normal(double sigma, bool sine, const Words& word) noexcept {
+    constexpr int kOnStack = 2;
+    Limb stack[settling_work(kOnStack)];
+    std::int64_t rounded = 0;
+    for (int words = 1;; ++words) {
+        if (words <= kOnStack) {
+            if (settled_normal(sigma, sine, words, word, stack, rounded)) return rounded;
+            continue;
+        }
+        Limb* const work = static_cast<Limb*>(::malloc(sizeof(Limb) * static_cast<unsigned>(settling_work(words))));
+        if (!work) __builtin_trap();
+        const bool settled = settled_normal(sigma, sine, words, word, work, rounded);
+        ::free(work);
+        if (settled) return rounded;
+    }
+}
+
+}  // namespace tightdp::exact

@@ -1,0 +1,44 @@
+// floor(sigma Z + 1/2) for an exactly normal real number Z: Box and Muller's transform of two real uniforms, of which as many
+// binary digits are drawn as the integer depends on. docs/theory/noise.md, section 5. Compile without contraction (normal.hpp).
+#pragma once
+
+#include "../exact/box_muller.hpp"
+#include "rounding.hpp"
+#include "tile.hpp"
+
+namespace tightdp::random {
+
+// 64 binary digits of the two uniforms of a pair at a time.
+template <int first_bits>
+struct PairDigits {
+    const RandomStream& stream;
+    std::uint64_t pair;
+    std::uint64_t x, y;  // the first
+
+    TIGHTDP_HD void operator()(int j, std::uint64_t& of_x, std::uint64_t& of_y) const noexcept {
+        // Of the first word only `first_bits` digits were looked at; what follows them is further words' in tests.
+        constexpr std::uint64_t open = first_bits < 64 ? ~std::uint64_t{0} >> (first_bits % 64) : 0;
+        std::uint32_t further[4] = {};
+        if (j > 0 || open != 0) further_words(stream, pair, static_cast<std::uint32_t>(j), further);
+        of_x = static_cast<std::uint64_t>(further[0]) << 32 | further[1];
+        of_y = static_cast<std::uint64_t>(further[2]) << 32 | further[3];
+        if (j > 0) return;
+        of_x = (x & ~open) | (of_x & open);
+        of_y = (y & ~open) | (of_y & open);
+    }
+};
+
+// The two integers of pair `pair` of a stream (tile.hpp: 64 tile + 16 k + lane), whose words in the tile are w.
+template <int first_bits = 64>
+TIGHTDP_HD inline void rounded_pair(const RandomStream& stream, std::uint64_t pair, const std::uint32_t (&w)[4],
+                                    double sigma_cosine, double sigma_sine, std::int64_t (&out)[2]) noexcept {
+    if (nearest_pair<first_bits>(rounding_limits<first_bits>(sigma_cosine), rounding_limits<first_bits>(sigma_sine), w[0],
+                                 w[1], w[2], w[3], out[0], out[1]))
+        return;
+    const PairDigits<first_bits> digits{stream, pair, static_cast<std::uint64_t>(w[0]) << 32 | w[1],
+                                        static_cast<std::uint64_t>(w[2]) << 32 | w[3]};
+    out[0] = exact::settle_normal(sigma_cosine, false, digits);
+    out[1] = exact::settle_normal(sigma_sine, true, digits);
+}
+
+}  // namespace tightdp::random

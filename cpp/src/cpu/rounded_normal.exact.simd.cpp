@@ -1,0 +1,51 @@
+// Rounded normals over tiles of words, where floats leave no doubt.
+#include "rounded_kernels.hpp"
+#include "tightdp/random/rounding.hpp"
+#include "tightdp/random/tile.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+using namespace random;
+
+namespace {
+
+template <bool each>
+inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __restrict words, long groups,
+                                                      const double* __restrict sigma, std::int64_t* __restrict values,
+                                                      unsigned char* __restrict doubt) {
+    const RoundingLimits all = rounding_limits<64>(*sigma);
+    for (long group = 0; group < groups; ++group) {
+        const std::uint32_t* const w = words + group * 4 * kLanes;
+        std::int64_t* const out = values + group * 2 * kLanes;
+        std::int64_t drawn[2][kLanes];
+        std::int64_t doubtful = 0;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const double* const s = sigma + group * 2 * kLanes + lane;
+            const RoundingLimits cosine = each ? rounding_limits<64>(s[0]) : all;
+            const RoundingLimits sine = each ? rounding_limits<64>(s[kLanes]) : all;
+            std::int64_t a, b;
+            const bool sure = nearest_pair<64>(cosine, sine, w[lane], w[kLanes + lane], w[2 * kLanes + lane],
+                                               w[3 * kLanes + lane], a, b);
+            drawn[0][lane] = a;
+            drawn[1][lane] = b;
+            doubtful |= sure ? 0 : 1;
+        }
+        doubt[group] = doubtful != 0;
+        if (doubtful) continue;
+        for (int half = 0; half < 2; ++half)
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const auto sum = static_cast<std::uint64_t>(out[half * kLanes + lane]) +
+                                 static_cast<std::uint64_t>(drawn[half][lane]);
+                out[half * kLanes + lane] = static_cast<std::int64_t>(sum);
+            }
+    }
+}
+
+}  // namespace
+
+void rounded_groups(const std::uint32_t* words, long groups, const double* sigma, bool each, std::int64_t* values,
+                    unsigned char* doubt) {
+    each ? add_groups<true>(words, groups, sigma, values, doubt) : add_groups<false>(words, groups, sigma, values, doubt);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,26 @@
+// Rounded normals by index, added to integers. Which draw has which index: tightdp/random/tile.hpp.
+//
+// Draw i of a stream is floor(sigma Z_i + 1/2), Z_i a standard normal on the real numbers that is a function of (key,
+// stream, i) alone: the same integers whatever the number of threads, the instruction set, or the split of a range over
+// calls. docs/theory/noise.md, section 5.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tightdp/random/tile.hpp"
+
+namespace tightdp {
+
+// Draws of index [first, first + n), first + n <= 2^48, on the calling thread alone; values[i] += draw first + i modulo 2^64.
+// 0 <= sigma <= 2^39, one for all or one for each value.
+void add_rounded_normals_range(const random::RandomStream& stream, double sigma, std::uint64_t first, std::size_t n,
+                               std::int64_t* values) noexcept;
+void add_rounded_normals_range(const random::RandomStream& stream, const double* sigma, std::uint64_t first,
+                               std::size_t n, std::int64_t* values) noexcept;
+
+// From index 0, on as many threads as pay.
+void add_rounded_normals(const random::RandomStream& stream, double sigma, std::size_t n, std::int64_t* values);
+void add_rounded_normals(const random::RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values);
+
+}  // namespace tightdp
