@@ -14,7 +14,8 @@ from tightdp.cli.csv_table import Rows, encode, plan_columns
 from tightdp.cli.progress import Progress
 from tightdp.train.catalog import ALGORITHMS
 
-COMMON = ["--label", "income", "--delta", "1e-6", "--categorical", "sex", "--bounds", "age=18:90,hours=0:80"]
+BOUNDS = ["--label", "income", "--delta", "1e-6", "--bounds", "age=18:90,hours=0:80"]
+COMMON = [*BOUNDS, "--classes", "low,high", "--categories", "sex=f,m"]
 
 
 @pytest.fixture
@@ -41,7 +42,11 @@ def test_model_and_statement(table, capsys):
     assert model["features"] == ["age", "sex=f", "sex=m", "hours"] and model["classes"] == ["high", "low"]
     assert model["privacy"]["charged"] == report["charged"] and "test_accuracy_not_private" not in model["privacy"]
     rows = Rows.read(table)
-    X = encode(rows, plan_columns(rows, "income", ["sex"], {"age": (18, 90), "hours": (0, 80)}), allow_missing=False)
+    X = encode(
+        rows,
+        plan_columns(rows, "income", {"sex": ("f", "m")}, {"age": (18, 90), "hours": (0, 80)}),
+        allow_missing=False,
+    )
     predicted = np.where(X @ np.array(model["coef"][0]) + model["intercept"][0] > 0, "low", "high")
     assert np.mean(predicted == rows.column("income")) == pytest.approx(report["test_accuracy_not_private"], abs=1e-6)
 
@@ -83,8 +88,15 @@ def test_progress_without_a_total():
     ("options", "line"),
     [
         (["--label", "wage"], "no column 'wage'; there are age, sex, hours, income"),
-        (["--categorical", "", "--bounds", "age=18:90"], "is not a number (text columns are named with --categorical)"),
-        (["--categorical", "sex,job"], "no column 'job'"),
+        (["--categories", "job=a,b"], "no column 'job'"),
+        (["--categorical", "job"], "--categorical job: its categories must be declared, --categories job=VALUE"),
+        (["--public-values", "--categorical", "job"], "no column 'job'"),
+        (["--categories", "sex=f"], "--categories sex=f: must be COLUMN=VALUE,VALUE,..., once a column"),
+        (["--categories", "=f"], "--categories =f: must be COLUMN=VALUE"),
+        (["--categories", "age=1,1"], "--categories age=1,1: must be one or more different values"),
+        (["--categories", "hours="], "--categories hours=: must be one or more different values"),
+        (["--classes", ",".join(map(str, range(1001)))], "must be at most 1,000 values, got 1,001"),
+        (["--classes", "low,low"], "--classes low,low: must be one or more different values"),
         (["--bounds", "age=90:18"], "--bounds age=90:18: must be COLUMN=LOW:HIGH"),
         (["--bounds", "age=18"], "--bounds age=18: must be COLUMN=LOW:HIGH"),
         (["--epsilon", "-1"], "epsilon must be"),
@@ -93,8 +105,8 @@ def test_progress_without_a_total():
         (["--set", "steps=0"], "steps must be"),
         (["--algorithm", "dp-sgd", "--set", "optimizer=adam"], "optimizer must be"),
         (["--classes", "high"], "at least two classes"),
-        (["--categorical", "sex,income"], "'income' is the label"),
-        (["--categorical", "sex,age"], "'age' is both categorical and bounded"),
+        (["--categories", "income=low,high"], "'income' is the label"),
+        (["--categories", "age=1,2"], "'age' is both categorical and bounded"),
         (["--test", "nowhere.csv"], "nowhere.csv"),
         (["--out", "/nonexistent/model.json"], "--out /nonexistent/model.json: there is no folder"),
         (["--out", "/"], "--out /: cannot be written"),
@@ -115,9 +127,7 @@ def test_bad_options_give_one_line_and_exit_code_2(table, options, line, capsys)
         ("age,age,hours,income\n1,1,1,a\n", "columns named twice: age"),
         ("age,sex,hours,income\n20,m,1\n", "line 2: 3 cells where the header has 4"),
         ("age,sex,hours,income\n20,m,1,a\n?,m,2,b\n", "record 2 has no age"),
-        ("age,sex,hours,income\n20,m,1,a\n21,f,x,b\n", "record 2, column hours: 'x' is not a number"),
-        ("age,sex,hours,income\n20,m,1,a\n21,f,2,a\n", "column 'income' has one class only: 'a'"),
-        ("age,sex,hours,income\n20,m,1,a\n21,f,2,\n", "record 2 has no income, and that is the label"),
+        ("age,sex,hours,income\n20,m,1,a\n21,f,x,b\n", "record 2, column hours: not a number (text columns are"),
         ("age,sex,hours,income\n20,m,1," + "a" * 200_000 + "\n", "bad.csv: field larger than field limit"),
         ("age,sex,hours,income\n20,m,1,\u00e9\n".encode("latin-1"), "bad.csv: must be a text file in UTF-8"),
     ],
@@ -131,8 +141,8 @@ def test_bad_files_give_one_line_and_exit_code_2(tmp_path, text, line, capsys):
 
 
 def test_numbers_beyond_the_default_bounds_are_refused(table, capsys):
-    arguments = ["train", str(table), "--label", "income", "--categorical", "sex", "--epsilon", "1", "--delta", "1e-6"]
-    assert main(arguments) == 2
+    arguments = ["train", str(table), "--label", "income", "--epsilon", "1", "--delta", "1e-6"]
+    assert main([*arguments, "--classes", "low,high", "--categories", "sex=f,m"]) == 2
     assert "'age' goes beyond [0, 1] and has no bounds" in capsys.readouterr().err
 
 

@@ -1,6 +1,7 @@
 """A CSV file as features and labels: numbers clipped to public bounds and mapped to [0, 1], categories one-hot.
 
-Nothing is fitted: bounds come from the caller, categories from the caller or, declared public, from the file.
+Nothing is fitted: bounds, labels and categories come from the caller. Errors name file, record and column, never what a
+cell holds: they may end up in a log.
 """
 
 from __future__ import annotations
@@ -46,7 +47,12 @@ class Category:
         return [f"{self.name}={c}" for c in self.categories]
 
     def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
-        return np.asarray(np.array(values)[:, None] == np.array(self.categories), dtype=np.float64)
+        place = {category: i for i, category in enumerate(self.categories)}
+        found = np.array([place.get(value, -1) for value in values])
+        out = np.zeros((len(found), len(place)))
+        (known,) = np.nonzero(found >= 0)
+        out[known, found[known]] = 1.0
+        return out
 
 
 Column = Number | Category
@@ -98,12 +104,10 @@ class Rows:
             raise ValueError(f"{self.file}: no column {name!r}; there are {', '.join(self.columns)}")
         return self.columns[name]
 
-    def labels(self, name: str) -> list[str]:
-        """A column that nothing may be missing in."""
-        labels = self.column(name)
-        if "" in labels:
-            raise ValueError(f"{self.file}: record {labels.index('') + 1} has no {name}, and that is the label")
-        return labels
+    def undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
+        """Which records have something else in a column than ``values``; nothing counts as something else."""
+        known = frozenset(values)
+        return np.array([cell not in known for cell in self.column(name)])
 
     def numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
         """A column as numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
@@ -116,28 +120,28 @@ class Rows:
                 out[record - 1] = np.nan if missing else float(cell)
             except ValueError:
                 raise ValueError(
-                    f"{self.file}: record {record}, column {name}: {cell!r} is not a number "
-                    f"(text columns are named with --categorical)"
+                    f"{self.file}: record {record}, column {name}: not a number "
+                    f"(text columns are named with --categories or --categorical)"
                 ) from None
         return out
 
 
 def plan_columns(
-    rows: Rows, label: str, categorical: Sequence[str], bounds: Mapping[str, tuple[float, float]]
+    rows: Rows, label: str, categories: Mapping[str, tuple[str, ...]], bounds: Mapping[str, tuple[float, float]]
 ) -> tuple[Column, ...]:
     """How each column but the label is encoded. ValueError for names that are not there and bounds that are needed."""
-    for name in (label, *categorical, *bounds):
+    for name in (label, *categories, *bounds):
         rows.column(name)
-    if label in categorical or label in bounds:
+    if label in categories or label in bounds:
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
     columns: list[Column] = []
     for name in rows.columns:
         if name == label:
             continue
-        if name in categorical:
+        if name in categories:
             if name in bounds:
                 raise ValueError(f"column {name!r} is both categorical and bounded")
-            columns.append(Category(name, tuple(sorted(set(rows.column(name))))))
+            columns.append(Category(name, categories[name]))
         elif name in bounds:
             columns.append(Number(name, *bounds[name]))
         else:

@@ -10,18 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..train.catalog import ALGORITHMS, MODELS
 from .composition import check_writable
-from .csv_table import Column, Rows, encode, plan_columns
+from .csv_table import Category, Column, Rows, encode, plan_columns
+from .declared import MOST, Declared, declared
 from .progress import Progress
 
-EPILOG = """\
+EPILOG = f"""\
 Features are numbers clipped to public --bounds (default 0:1, and then all values must lie inside) and mapped to [0,
-1], and columns named by --categorical as one feature a category. The model file holds all that may be published:
-weights, encoding, privacy statement. Taken as public, and to be checked by you: the number of records (or
---public-size), the labels (or --classes), the categories that occur, the bounds. Accuracy on the training data is
-not printed, for it is not private. """
+1], and text columns as one feature a category. The model file holds all that may be published: weights, encoding,
+privacy statement. It lists labels and categories, so a value that one record alone has would give that record away.
+They are therefore declared, --classes and --categories, at most {MOST:,} of each, chosen without looking at the data;
+what occurs and was not declared appears nowhere: a category is then a row of zeros, as one that is missing, and a
+record with such a label contributes nothing. --public-values declares instead that all those which occur are public
+knowledge, as the sexes in a census are: a promise about the data that nobody can check for you.
+
+Taken as public, and to be checked by you: the number of records (or --public-size), the names of the columns, labels,
+categories and bounds. Accuracy on the training data is not printed, for it is not private. What is printed on standard
+error is for whoever holds the data. """
 
 
 def add_parser(commands: Any) -> None:
@@ -40,9 +48,13 @@ def add_parser(commands: Any) -> None:
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument("--epsilon", type=float, help="target; left out, the algorithm's own noise_multiplier is reported")
     p.add_argument("--delta", type=float, required=True)
-    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns, encoded one-hot")
+    p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
+    p.add_argument(
+        "--categories", action="append", default=[], metavar="COLUMN=VALUE,...", help="a text column and its values"
+    )
+    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
+    p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
     p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
-    p.add_argument("--classes", metavar="LABEL,...", help="the public label set (default: the labels that occur)")
     p.add_argument("--public-size", type=int, help="a public number of records (default: their true number)")
     p.add_argument("--regularization", type=float, default=0.0)
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
@@ -58,22 +70,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
     out = arguments.out or arguments.data.with_suffix(".model.json")
     check_writable("--out", out)
+    values = declared(arguments.classes, arguments.categories, arguments.categorical, arguments.public_values)
+    bounds = _bounds(arguments.bounds)
     rows = Rows.read(arguments.data)
-    categorical = [name for name in arguments.categorical.split(",") if name]
-    columns = plan_columns(rows, arguments.label, categorical, _bounds(arguments.bounds))
+    labels = values.labels_of(rows, arguments.label)
+    columns = plan_columns(rows, arguments.label, values.categories_of(rows), bounds)
     X = encode(rows, columns, allow_missing=arguments.allow_missing)
-    y = np.array(rows.labels(arguments.label))
-    if arguments.classes is None and len(np.unique(y)) == 1:
-        raise ValueError(f"{arguments.data}: column {arguments.label!r} has one class only: {str(y[0])!r}")
+    y = _labels(rows, arguments.label, labels, X)
+    _note_undeclared(rows, columns)
     if arguments.test is not None:
         test = Rows.read(arguments.test)
-        test_X, test_y = encode(test, columns, allow_missing=False), test.labels(arguments.label)
+        test_X, test_y = encode(test, columns, allow_missing=False), test.column(arguments.label)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier = MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
         delta=arguments.delta,
-        classes=None if arguments.classes is None else np.array(arguments.classes.split(",")),
+        classes=np.array(labels),
         public_size=arguments.public_size,
         regularization=arguments.regularization,
         random_state=arguments.seed,
@@ -83,13 +96,37 @@ def run(arguments: argparse.Namespace) -> int:
         classifier.fit(X, y)
     finally:
         progress.close()
-    report = _statement(arguments, classifier)
+    report = _statement(arguments, values, classifier)
     out.write_text(json.dumps(_model(arguments, columns, classifier, report), indent=1) + "\n")
     if arguments.test is not None:
         report["test_accuracy_not_private"] = round(float(classifier.score(test_X, test_y)), 6)
     report["model_file"] = str(out)
-    print(json.dumps(report) if arguments.json else _sentences(report))
+    print(json.dumps(report) if arguments.json else "\n".join([*_sentences(report), *_private(report)]))
     return 0
+
+
+def _labels(rows: Rows, label: str, labels: tuple[str, ...], X: NDArray[np.float64]) -> NDArray[np.str_]:
+    """The labels, and a row of NaN in ``X``, which contributes nothing, where it is none of them."""
+    undeclared = rows.undeclared(label, labels)
+    X[undeclared] = np.nan
+    _note(rows, label, undeclared, "contribute nothing")
+    return np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])
+
+
+def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
+    for column in columns:
+        if isinstance(column, Category):
+            _note(rows, column.name, rows.undeclared(column.name, column.categories), "have a row of zeros there")
+
+
+def _note(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
+    """Tells whoever holds the data, and not the model file, of a slip in what was declared."""
+    if undeclared.any():
+        print(
+            f"tightdp: note, not to be published: {undeclared.sum():,} of {len(undeclared):,} records have no declared "
+            f"value of {column!r}, and {what}",
+            file=sys.stderr,
+        )
 
 
 def _algorithm(name: str, settings: list[str]) -> Any:
@@ -124,7 +161,7 @@ def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def _statement(arguments: argparse.Namespace, classifier: Any) -> dict[str, Any]:
+def _statement(arguments: argparse.Namespace, values: Declared, classifier: Any) -> dict[str, Any]:
     """What was released and what it cost: all of it may be published."""
     bound = classifier.privacy_
     return {
@@ -137,11 +174,16 @@ def _statement(arguments: argparse.Namespace, classifier: Any) -> dict[str, Any]
         "algorithm": repr(classifier.algorithm),
         "public_by_assumption": {
             "records": "given" if arguments.public_size is not None else "their true number",
-            "labels": "given" if arguments.classes is not None else "those that occur",
-            "categories": "those that occur" if arguments.categorical else "none",
+            "columns": "their names and bounds",
+            "labels": _origin(values.classes),
+            "categories": {column: _origin(given) for column, given in values.categories.items()},
         },
         "reproducible_noise_not_for_release": arguments.seed is not None,
     }
+
+
+def _origin(given: tuple[str, ...] | None) -> str:
+    return "those that occur" if given is None else "declared"
 
 
 def _model(
@@ -155,19 +197,28 @@ def _model(
         "features": [name for c in columns for name in c.features],
         "coef": classifier.coef_.tolist(),
         "intercept": classifier.intercept_.tolist(),
-        "privacy": dict(report),
+        "privacy": {**report, "sentences": _sentences(report)},
     }
 
 
-def _sentences(report: dict[str, Any]) -> str:
+def _sentences(report: dict[str, Any]) -> list[str]:
+    public = report["public_by_assumption"]
+    categories = ", ".join(f"{column}: {origin}" for column, origin in public["categories"].items()) or "none"
     lines = [
         f"({report['epsilon']:.6g}, {report['delta']:g})-differentially private, {report['neighbors']}; "
         f"the bound is certified from {report['epsilon_lower']:.6g} to {report['epsilon']:.6g} ({report['engine']}).",
         f"Charged: {report['charged']}",
-        "Public by assumption: " + ", ".join(f"{k} ({v})" for k, v in report["public_by_assumption"].items()) + ".",
+        f"Public by assumption: records ({public['records']}), columns ({public['columns']}), "
+        f"labels ({public['labels']}), categories ({categories}).",
     ]
     if report["reproducible_noise_not_for_release"]:
         lines.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
+    return lines
+
+
+def _private(report: dict[str, Any]) -> list[str]:
+    """What is printed and stands in no file."""
+    lines = [f"Model: {report['model_file']}"]
     if "test_accuracy_not_private" in report:
-        lines.append(f"Accuracy on the test file (not private): {report['test_accuracy_not_private']:.4f}")
-    return "\n".join([*lines, f"Model: {report['model_file']}"])
+        lines.insert(0, f"Accuracy on the test file (not private): {report['test_accuracy_not_private']:.4f}")
+    return lines

@@ -1,0 +1,163 @@
+"""What `tightdp train` writes for everybody to read names nothing that was not declared."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from tightdp.cli import main
+from tightdp.cli.csv_table import Category
+
+CANARY = "Clinic of Jane Doe"
+COMMON = ["--label", "income", "--delta", "1e-6", "--epsilon", "1", "--seed", "1", "--set", "steps=5"]
+DECLARED = [*COMMON, "--classes", "low,high", "--categories", "clinic=north,south"]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A table of numbers, clinics and labels, with the rows given on top."""
+
+    def write(*rows, header=("age", "clinic", "income"), n=300):
+        g = np.random.default_rng(0)
+        file = tmp_path / "people.csv"
+        with file.open("w", newline="") as out:
+            table = csv.writer(out)
+            table.writerow(header)
+            table.writerows(rows)
+            for _ in range(n):
+                age = g.random()
+                table.writerow([age, g.choice(["north", "south"]), "high" if age > 0.5 else "low"])
+        return file
+
+    return write
+
+
+def train(file, *options):
+    return main(["train", str(file), *options])
+
+
+def written(file):
+    return "".join(path.read_text() for path in file.parent.iterdir() if path != file)
+
+
+@pytest.mark.parametrize("algorithm", ["noisy-gd", "dp-agd"])
+def test_what_was_not_declared_stands_in_no_file(write, algorithm, capsys):
+    options = [option for option in DECLARED if option not in ("--set", "steps=5")]
+    file = write([0.5, CANARY, "high"], [0.5, "north", CANARY], [0.5, CANARY, CANARY], [0.5, "", ""])
+    assert train(file, *options, "--algorithm", algorithm, "--json") == 0
+    seen = capsys.readouterr()
+    assert CANARY not in written(file) + seen.out + seen.err
+    model = json.loads(file.with_suffix(".model.json").read_text())
+    assert model["classes"] == ["high", "low"] and model["features"] == ["age", "clinic=north", "clinic=south"]
+    assert "3 of 304 records have no declared value of 'income', and contribute nothing" in seen.err
+    assert "3 of 304 records have no declared value of 'clinic', and have a row of zeros there" in seen.err
+
+
+def test_undeclared_labels_contribute_nothing_and_undeclared_categories_are_zeros(write, capsys):
+    def model(*rows, n=300):
+        file = write(*rows, n=n)
+        assert train(file, *DECLARED, "--public-size", "300") == 0
+        return json.loads(file.with_suffix(".model.json").read_text())
+
+    plain = model()
+    with_label = model([0.5, "north", CANARY])
+    assert with_label == plain  # coefficients included: the noise is seeded
+    assert model([0.5, CANARY, "high"]) == model([0.5, "", "high"]) != plain
+    rows = Category("clinic", ("north", "south")).encode([CANARY, "south", ""])
+    assert rows.tolist() == [[0, 0], [0, 1], [0, 0]]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ([], "--classes must be given"),
+        (["--classes", "low,high", "--categorical", "clinic"], "--categorical clinic: its categories must be declared"),
+        (["--categories", "clinic=north,south"], "--classes must be given"),
+    ],
+)
+def test_what_occurs_is_refused_unless_it_is_said_to_be_public(write, options, line, capsys):
+    """Before the file is read: it need not even exist."""
+    file = write([0.5, CANARY, "high"])
+    for at in (file, file.with_name("nowhere.csv")):
+        assert train(at, *COMMON, *options) == 2
+        err = capsys.readouterr().err
+        assert line in err and "--public-values" in err and CANARY not in err and len(err.splitlines()) == 1
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_public_values_lists_what_occurs_and_says_so(write, capsys):
+    file = write([0.5, CANARY, "high"], [0.5, "", ""])
+    assert train(file, *COMMON, "--public-values", "--categorical", "clinic") == 0
+    model = json.loads(file.with_suffix(".model.json").read_text())
+    assert model["features"] == ["age", f"clinic={CANARY}", "clinic=north", "clinic=south"]
+    assert model["classes"] == ["high", "low"]
+    assert model["privacy"]["public_by_assumption"]["labels"] == "those that occur"
+    assert model["privacy"]["public_by_assumption"]["categories"] == {"clinic": "those that occur"}
+    printed = capsys.readouterr().out
+    for sentence in model["privacy"]["sentences"]:
+        assert sentence in printed
+    assert "labels (those that occur), categories (clinic: those that occur)" in printed
+
+
+def test_the_model_file_says_what_was_printed(write, capsys):
+    file = write()
+    assert train(file, *DECLARED, "--test", str(file)) == 0
+    printed = capsys.readouterr().out.splitlines()
+    model = json.loads(file.with_suffix(".model.json").read_text())
+    assert printed[: len(model["privacy"]["sentences"])] == model["privacy"]["sentences"]
+    assert [line.split(":")[0] for line in printed[len(model["privacy"]["sentences"]) :]] == [
+        "Accuracy on the test file (not private)",
+        "Model",
+    ]
+    assert "labels (declared), categories (clinic: declared)" in printed[2]
+    assert "Do not release this model" in printed[3]
+    assert "accuracy" not in file.with_suffix(".model.json").read_text()
+
+
+@pytest.mark.parametrize(("column", "option"), [("income", "--classes VALUE"), ("clinic", "--categories clinic=VALUE")])
+def test_more_values_than_a_thousand_are_refused_at_once(write, column, option, capsys):
+    at = ("age", "clinic", "income").index(column)
+    rows = [[0.5, "north", "high"] for _ in range(1001)]
+    for k, row in enumerate(rows):
+        row[at] = f"{CANARY} {k}"
+    file = write(*rows)
+    assert train(file, *COMMON, "--public-values", "--categorical", "clinic") == 2
+    err = capsys.readouterr().err
+    assert f"column {column!r} has 1,003 different values, and at most 1,000" in err and option in err
+    assert CANARY not in err and len(err.splitlines()) == 1
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_thousand_values_are_not_too_many(write, capsys):
+    file = write(*([0.5, f"clinic {k}", "high"] for k in range(998)))
+    assert train(file, *COMMON, "--public-values", "--categorical", "clinic") == 0
+    assert len(json.loads(file.with_suffix(".model.json").read_text())["features"]) == 1001
+    capsys.readouterr()
+
+
+def test_declared_values_may_hold_commas_and_equals_signs(write, capsys):
+    file = write([0.5, "a=b, c", "high"])
+    assert train(file, *COMMON, "--classes", "low, high", "--categories", 'clinic=north,"a=b, c"') == 0
+    model = json.loads(file.with_suffix(".model.json").read_text())
+    assert model["features"] == ["age", "clinic=north", "clinic=a=b, c"]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("row", [[CANARY, "north", "high"], [f"1e{CANARY}", CANARY, CANARY], [0.5, CANARY]])
+def test_errors_do_not_quote_what_a_cell_holds(write, row, capsys):
+    file = write([0.5, "north", "high"], row)
+    assert train(file, *DECLARED) == 2
+    err = capsys.readouterr().err
+    assert CANARY not in err and ("record 2, column age" in err or "line 3" in err)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_one_public_label_is_no_choice(write, capsys):
+    file = write([0.5, "north", CANARY], n=0)
+    assert train(file, *COMMON, "--public-values", "--categorical", "clinic") == 2
+    err = capsys.readouterr().err
+    assert "column 'income' has one label only" in err and CANARY not in err
