@@ -1,6 +1,6 @@
-"""How fast noise is drawn, and 1e8 normals held to their distribution.
+"""How fast noise is drawn, rounded normals beside plain ones, and 1e8 normals held to their distribution.
 
-    python bench/noise.py [--draws 1e8] [--threads 1]
+    python bench/noise.py [--draws 1e8] [--threads 1] [--rounds 31]
 
 Speeds are of filling an array that is there already; peers draw one array each, in turns with ours.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy import stats
+from timing import interleaved
 
 import tightdp as dp
 from tightdp import _core
@@ -66,10 +67,34 @@ def rate(fill: Callable[[], object], n: int, rounds: int = 15) -> float:
     return n / statistics.median(times) / 1e6
 
 
+def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
+    """Nanoseconds a draw: plain float64 normals, the same rounded, with a deviation for each, Karney's (fewer)."""
+    stream = _core.chacha_stream(bytes(range(32)), 1)
+    z, out, each, few = np.empty(n), np.zeros(n, np.int64), np.full(n, sigma), np.zeros(n // 32, np.int64)
+    numerator, denominator = sigma.as_integer_ratio()
+    calls = (
+        lambda: _core.random_normal(stream, 0, z),
+        lambda: _core.add_rounded_normals(stream, sigma, out),
+        lambda: _core.add_rounded_normals(stream, each, out),
+        lambda: _core.add_rounded_normal(stream, numerator, denominator.bit_length() - 1, few),
+    )
+    seconds = interleaved(calls, rounds)
+    # What is timed is right: the draws are the plain normals' nearest integers, where those are in no doubt.
+    drawn = np.zeros(n, np.int64)
+    _core.add_rounded_normals(stream, sigma, drawn)
+    calls[0]()
+    assert (np.abs(drawn - sigma * z) <= 0.5 + 2.0**-20 + 2.0**-42 * sigma).all()
+    again = np.zeros(n, np.int64)
+    _core.add_rounded_normals(stream, each, again)
+    assert (drawn == again).all()
+    return [1e9 * s / m for s, m in zip(seconds, (n, n, n, few.size), strict=True)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=float, default=1e8)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=31)
     options = parser.parse_args()
     _core.set_max_threads(options.threads)
     print(f"{_core.isa()}, {options.threads} thread(s), millions a second")
@@ -84,8 +109,13 @@ def main() -> None:
     words = rate(lambda: _core.random_words(_core.secure_stream(), 0, n), n)
     print(f"  ChaCha20 words of 32 bits: {words:.0f}")
     m = 200_000
-    for name, draw in (("discrete Gaussian", dp.discrete_gaussian), ("rounded Gaussian", dp.rounded_gaussian)):
-        print(f"  {name}: {rate(lambda d=draw: d(2**20, m), m, 5):.1f}")
+    print(f"  discrete Gaussian: {rate(lambda: dp.discrete_gaussian(2**20, m), m, 5):.1f}")
+    print("rounded normals, ns a draw, all four in turns, and times the plain one")
+    for sigma in (1.0, 2.0**20, 2.0**30, 2.0**36):
+        plain, *rest = compare_rounded(sigma, options.rounds)
+        names = ("rounded", "a deviation each", "Karney")
+        shown = ", ".join(f"{name} {t:.2f} ({t / plain:.2f})" for name, t in zip(names, rest, strict=True))
+        print(f"  sigma 2^{math.log2(sigma):.0f}: plain {plain:.2f}, {shown}")
     for source in (dp.SecureRandom(), dp.Philox(1)):
         for dtype in (np.float32, np.float64):
             assert_normal(int(options.draws), source, dtype)

@@ -35,9 +35,12 @@ def test_discrete_laplace_draw_for_draw(scale):
 
 
 @pytest.mark.parametrize("sigma", [2.0**-10, 0.5, 1.1, 3, 2**20, 2.0**39 + 0.125])
-def test_rounded_gaussian_draw_for_draw(sigma):
+def test_karney_draw_for_draw(sigma):
+    """The reference sampler of rounded normals."""
     expected = reference.draws(lambda w: reference.rounded_normal(Fraction(sigma), w), 400, _core.philox_stream(3, 0))
-    np.testing.assert_array_equal(dp.rounded_gaussian(sigma, 400, rng=dp.Philox(3)), expected)
+    got, ratio = np.zeros(400, np.int64), Fraction(sigma)
+    _core.add_rounded_normal(_core.philox_stream(3, 0), ratio.numerator, ratio.denominator.bit_length() - 1, got)
+    np.testing.assert_array_equal(got, expected)
 
 
 def assert_pmf(draws, pmf):
@@ -187,7 +190,14 @@ def test_low_bits_betray_the_value_to_floating_noise_and_nothing_to_exact_noise(
         (lambda: dp.discrete_laplace(1e-9, 3), ValueError, "scale"),
         (lambda: dp.discrete_gaussian(1, -3), ValueError, "size"),
         (lambda: dp.discrete_gaussian(1, 3, rng=4), TypeError, "rng"),
-        (lambda: dp.rounded_gaussian(Fraction(1, 3), 3), ValueError, "power of two"),
+        (lambda: dp.rounded_gaussian(Fraction(1, 3), 3), ValueError, "sigma.*double"),
+        (lambda: dp.rounded_gaussian(2**39 + 1, 3), ValueError, r"sigma.*\(0, 2\^39\]"),
+        (lambda: dp.rounded_gaussian(0.0, 3), ValueError, "sigma"),
+        (lambda: dp.rounded_gaussian(math.nan, 3), ValueError, "sigma"),
+        (lambda: dp.rounded_gaussian([1.0, -1.0], 2), ValueError, "sigma"),
+        (lambda: dp.rounded_gaussian([1.0, math.inf], 2), ValueError, "sigma"),
+        (lambda: dp.rounded_gaussian([1.0, 2.0], 3), ValueError, r"sigma.*shape \(3,\)"),
+        (lambda: dp.rounded_gaussian("1", 3), TypeError, "sigma"),
         (lambda: dp.exact_release(np.ones((2, 2)), 0.0, 1.0), ValueError, "max_norm"),
         (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 0.0), ValueError, "noise_multiplier"),
         (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=0.3), ValueError, "power of two"),

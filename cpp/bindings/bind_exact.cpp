@@ -22,24 +22,21 @@ auto adder(void (*add)(const tightdp::random::RandomStream&, std::uint64_t, Seco
     };
 }
 
-void add_rounded_normals(const SealedStream& stream, double sigma, Integers out) {
-    std::int64_t* const data = out.mutable_data();
-    const auto n = static_cast<std::size_t>(out.size());
-    if (!(sigma >= 0 && sigma <= 0x1p39)) throw std::invalid_argument("sigma must be in [0, 2^39]");
-    py::gil_scoped_release release;
-    tightdp::add_rounded_normals(*stream, sigma, n, data);
-}
+constexpr double kLargestSigma = 0x1p39;
+constexpr std::uint64_t kLastDraw = std::uint64_t{1} << 48;
 
-void add_rounded_normals_each(const SealedStream& stream, const py::array_t<double, py::array::c_style>& sigma,
-                              Integers out) {
+void add_rounded_normals(const SealedStream& stream, const py::array_t<double, py::array::c_style>& sigma, Integers out,
+                         std::uint64_t first) {
     std::int64_t* const data = out.mutable_data();
-    const auto n = static_cast<std::size_t>(out.size());
+    const auto n = static_cast<std::size_t>(out.size()), sigmas = static_cast<std::size_t>(sigma.size());
     const double* const s = sigma.data();
-    if (sigma.size() != out.size()) throw std::invalid_argument("sigma must be one number or one for each value");
-    for (std::size_t i = 0; i < n; ++i)
-        if (!(s[i] >= 0 && s[i] <= 0x1p39)) throw std::invalid_argument("sigma must be in [0, 2^39]");
+    if (sigma.ndim() > 0 && sigmas != n) throw std::invalid_argument("sigma must be one number or one for each value");
+    for (std::size_t i = 0; i < sigmas; ++i)
+        if (!(s[i] >= 0 && s[i] <= kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
+    if (first > kLastDraw || n > kLastDraw - first) throw std::invalid_argument("a stream has 2^48 draws");
     py::gil_scoped_release release;
-    tightdp::add_rounded_normals(*stream, s, n, data);
+    if (sigma.ndim() > 0) tightdp::add_rounded_normals(*stream, s, n, data, first);
+    else tightdp::add_rounded_normals(*stream, *s, n, data, first);
 }
 
 void exact_sum(const std::vector<py::object>& grads, std::vector<Integers> outs,
@@ -71,9 +68,8 @@ void bind_exact(py::module_& m) {
     def("add_discrete_gaussian", adder(&tightdp::add_discrete_gaussian), "denominator");
     def("add_discrete_laplace", adder(&tightdp::add_discrete_laplace), "denominator");
     def("add_rounded_normal", adder(&tightdp::add_rounded_normal), "shift");
-    m.def("add_rounded_normals", &add_rounded_normals, py::arg("stream"), py::arg("sigma"), py::arg("out").noconvert());
-    m.def("add_rounded_normals", &add_rounded_normals_each, py::arg("stream"), py::arg("sigma"),
-          py::arg("out").noconvert());
+    m.def("add_rounded_normals", &add_rounded_normals, py::arg("stream"), py::arg("sigma"), py::arg("out").noconvert(),
+          py::arg("first") = 0);
     m.def("exact_sum", &exact_sum, py::arg("grads"), py::arg("outs"), py::arg("norms"), py::arg("max_norm"),
           py::arg("inverse_grid"));
 }

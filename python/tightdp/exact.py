@@ -2,8 +2,8 @@
 
 Floating-point Gaussian noise is not the Gaussian mechanism: which floats a release can take depends on the value that
 was protected (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, sums are integers,
-and noise is sampled by integer arithmetic from random bits. Proofs: docs/theory/noise.md, sections 4 to 6.
-Sampling takes a random time; whoever can measure it to the nanosecond learns something of the noise.
+and so is the noise: real-valued noise rounded, or discrete noise. Proofs: docs/theory/noise.md, sections 4 to 6.
+Discrete noise takes a random time; whoever can measure it to the nanosecond learns something of the noise.
 """
 
 from __future__ import annotations
@@ -50,19 +50,30 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
     return _draw("scale", scale, size, rng, _core.add_discrete_laplace)
 
 
-def rounded_gaussian(sigma: float, size: Size, *, rng: RandomSource | None = None) -> Integers:
-    """The integers nearest to draws of N(0, sigma^2), exactly (Karney 2016).
+def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """The integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z normal on the real numbers.
 
-    sigma : int or float in [2^-10, 2^40], taken as the number it is
+    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is; or an array of doubles,
+        one for each value of ``size``
 
     Added to an integer vector this is the Gaussian mechanism on real numbers, then rounding: post-processing, so it is
     accounted as ``Gaussian(sigma / D)`` for a vector that one record moves by at most D in L2 norm, sampling included.
+    The integers are a function of the source's key and stream: not of the number of threads, nor of the machine.
+
+    >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
+    [0, -881]
     """
-    ratio = _ratio("sigma", sigma)
-    if ratio.denominator & (ratio.denominator - 1):
-        raise ValueError(f"sigma must be a multiple of a power of two, as every float is, got {sigma!r}")
-    return _draw("sigma", ratio, size, rng, lambda stream, n, d, out: _core.add_rounded_normal(
-        stream, n, d.bit_length() - 1, out))  # fmt: skip
+    shape, n = shape_of(size)
+    each = isinstance(sigma, (np.ndarray, list, tuple))
+    deviations = _check.reals("sigma", sigma) if each else np.array(_double("sigma", sigma))
+    if not ((deviations > 0) & (deviations <= 2.0**39)).all():
+        raise ValueError(f"sigma must be in (0, 2^39], got {sigma!r}")
+    if each and deviations.shape != shape:
+        raise ValueError(f"sigma must be a number or of shape {shape}, as size is, got shape {deviations.shape}")
+    rng = source(rng)
+    out = np.zeros(n, np.int64)
+    _core.add_rounded_normals(rng.stream(), deviations.reshape(-1) if each else deviations, out)
+    return out.reshape(shape)
 
 
 class ExactRelease(NamedTuple):
@@ -118,18 +129,19 @@ def exact_release(
     deviation = Fraction(multiplier) * Fraction(bound)
     step = Fraction(2) ** (_log2(deviation) - 20) if grid is None else _grid(grid)
     sigma = deviation / step
-    if not _LOW <= sigma <= _HIGH or found.batch * Fraction(bound) / step >= 2**62:
+    if not _LOW <= sigma <= _HIGH / 2 or found.batch * Fraction(bound) / step >= 2**62:
         raise ValueError(
-            "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^40] and "
+            "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
             f"batch * max_norm / grid under 2^62, got {float(step)!r}"
         )
     totals = _integer_sums(found, bound, float(1 / step))
     # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
-    sigma = _rounded_up(sigma, 30 if noise == "gaussian" else 20)
-    add = _core.add_rounded_normal if noise == "gaussian" else _core.add_discrete_gaussian
-    second = sigma.denominator.bit_length() - 1 if noise == "gaussian" else sigma.denominator
+    sigma = _rounded_up(sigma, 52 if noise == "gaussian" else 20)
     for total in totals:
-        add(rng.stream(), sigma.numerator, second, total.reshape(-1))
+        if noise == "gaussian":
+            _core.add_rounded_normals(rng.stream(), float(sigma), total.reshape(-1))
+        else:
+            _core.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
     values = [total.astype(np.float64) * float(step) for total in totals]
     mechanism: Mechanism
     if noise == "gaussian":
@@ -174,6 +186,13 @@ def _ratio(name: str, value: float | Fraction) -> Fraction:
             f"in [2^-10, 2^40], got {value!r}"
         )
     return ratio
+
+
+def _double(name: str, value: Any) -> float:
+    x = _check.positive(name, value)
+    if isinstance(value, (int, Fraction)) and x != value:
+        raise ValueError(f"{name} must be a number that a double holds, got {value!r}")
+    return x
 
 
 def _log2(x: Fraction) -> int:

@@ -34,9 +34,9 @@ def settled(sigma: float, sine: bool, x: list[int], y: list[int]) -> int | None:
         return None
     digits = 64 * len(x)
     with mp.workprec(digits + 200):
-        at = [mp.mpf(sum(w << (64 * (len(x) - 1 - i)) for i, w in enumerate(v))) for v in (x, y)]
-        radii = [mp.sqrt(-2 * mp.log((at[0] + end) / mp.mpf(2) ** digits)) for end in (0, 1)]
-        turns = [(mp.sinpi if sine else mp.cospi)((at[1] + end) / mp.mpf(2) ** (digits - 1)) for end in (0, 1)]
+        ends = (0, mp.mpf(2) ** -digits)
+        radii = [mp.sqrt(-2 * mp.log(left(x) + end)) for end in ends]
+        turns = [(mp.sinpi if sine else mp.cospi)(2 * (left(y) + end)) for end in ends]
         # The digits leave no quarter turn inside, so both factors are monotone.
         found = {int(mp.floor(mp.mpf(sigma) * r * c + 0.5)) for r in radii for c in turns}
     return found.pop() if len(found) == 1 else None
@@ -55,3 +55,25 @@ def draw(words: np.ndarray, key: bytes | int, stream: int, index: int, sigma: fl
         for digits, following in zip((x, y), further(key, stream, pair, len(x)), strict=True):
             digits.append(following)
     return found
+
+
+def left(words: list[int]) -> mp.mpf:
+    """The first of the reals that begin with these words, at the precision in force."""
+    return sum((mp.mpf(w) / mp.mpf(2) ** (64 * (i + 1)) for i, w in enumerate(words)), mp.mpf(0))
+
+
+def gap(sigma: float, sine: bool, x: list[int], y: list[int]) -> mp.mpf:
+    """How far sigma Z of the first reals that begin with these words is from half an integer."""
+    with mp.workprec(64 * len(x) + 200):
+        v = mp.mpf(sigma) * mp.sqrt(-2 * mp.log(left(x))) * (mp.sinpi if sine else mp.cospi)(2 * left(y))
+        return abs(v + 0.5 - mp.nint(v + 0.5))
+
+
+def movement(sigma: float, x: list[int]) -> mp.mpf:
+    """How far sigma Z may move over the reals that begin with as many words, times four or so."""
+    with mp.workprec(64 * len(x) + 200):
+        if not any(x):
+            return mp.inf
+        step = mp.mpf(2) ** (-64 * len(x))
+        r, change = mp.sqrt(-2 * mp.log(left(x))), 8 * step / left(x)
+        return mp.mpf(sigma) * (min(change / r if r else mp.inf, mp.sqrt(change)) + 30 * (r + mp.sqrt(change)) * step)

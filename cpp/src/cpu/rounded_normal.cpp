@@ -30,11 +30,10 @@ void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uin
     for (int lane = 0; lane < kLanes; ++lane) {
         const std::uint32_t w[4] = {words[lane], words[kLanes + lane], words[2 * kLanes + lane],
                                     words[3 * kLanes + lane]};
-        std::int64_t drawn[2];
-        rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w, sigma[each ? lane : 0],
-                     sigma[each ? kLanes + lane : 0], drawn);
-        add_one(drawn[0], values[lane]);
-        add_one(drawn[1], values[kLanes + lane]);
+        const RoundedPair drawn = rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w, sigma[each ? lane : 0],
+                                               sigma[each ? kLanes + lane : 0]);
+        add_one(drawn.cosine, values[lane]);
+        add_one(drawn.sine, values[kLanes + lane]);
     }
 }
 
@@ -47,7 +46,7 @@ void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, const
     TIGHTDP_SELECT_SIMD(rounded_groups)(words, count * kGroups, sigma, each, values, doubt);
     for (long g = 0; g < count * kGroups; ++g)
         if (doubt[g])
-            add_doubtful(stream, tile * (kTileValues / 2) + static_cast<std::uint64_t>(g * kLanes), words + g * 4 * kLanes,
+            add_doubtful(stream, pair_of(tile, 0, static_cast<int>(g)), words + g * 4 * kLanes,
                          sigma + (each ? g * kGroupDraws : 0), each, values + g * kGroupDraws);
 }
 
@@ -76,11 +75,12 @@ void add_range(const RandomStream& stream, const double* sigma, bool each, std::
     }
 }
 
-void add(const RandomStream& stream, const double* sigma, bool each, std::size_t n, std::int64_t* values) {
+void add(const RandomStream& stream, const double* sigma, bool each, std::size_t n, std::int64_t* values,
+         std::uint64_t first) {
     const int workers = static_cast<int>(std::min<std::size_t>(max_threads(), n / kGrain + 1));
     parallel(workers, [&](int worker, int count) {
         const Range r = share(n, kGrain, worker, count);
-        add_range(stream, sigma + (each ? r.begin : 0), each, r.begin, r.end - r.begin, values + r.begin);
+        add_range(stream, sigma + (each ? r.begin : 0), each, first + r.begin, r.end - r.begin, values + r.begin);
     });
 }
 
@@ -96,12 +96,14 @@ void add_rounded_normals_range(const RandomStream& stream, const double* sigma, 
     add_range(stream, sigma, true, first, n, values);
 }
 
-void add_rounded_normals(const RandomStream& stream, double sigma, std::size_t n, std::int64_t* values) {
-    add(stream, &sigma, false, n, values);
+void add_rounded_normals(const RandomStream& stream, double sigma, std::size_t n, std::int64_t* values,
+                         std::uint64_t first) {
+    add(stream, &sigma, false, n, values, first);
 }
 
-void add_rounded_normals(const RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values) {
-    add(stream, sigma, true, n, values);
+void add_rounded_normals(const RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values,
+                         std::uint64_t first) {
+    add(stream, sigma, true, n, values, first);
 }
 
 }  // namespace tightdp

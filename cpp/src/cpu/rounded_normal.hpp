@@ -19,8 +19,10 @@ void add_rounded_normals_range(const random::RandomStream& stream, double sigma,
 void add_rounded_normals_range(const random::RandomStream& stream, const double* sigma, std::uint64_t first,
                                std::size_t n, std::int64_t* values) noexcept;
 
-// From index 0, on as many threads as pay.
-void add_rounded_normals(const random::RandomStream& stream, double sigma, std::size_t n, std::int64_t* values);
-void add_rounded_normals(const random::RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values);
+// The same on as many threads as pay.
+void add_rounded_normals(const random::RandomStream& stream, double sigma, std::size_t n, std::int64_t* values,
+                         std::uint64_t first = 0);
+void add_rounded_normals(const random::RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values,
+                         std::uint64_t first = 0);
 
 }  // namespace tightdp

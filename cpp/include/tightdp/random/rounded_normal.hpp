@@ -30,15 +30,16 @@ struct PairDigits {
 
 // The two integers of pair `pair` of a stream (tile.hpp: 64 tile + 16 k + lane), whose words in the tile are w.
 template <int first_bits = 64>
-TIGHTDP_HD inline void rounded_pair(const RandomStream& stream, std::uint64_t pair, const std::uint32_t (&w)[4],
-                                    double sigma_cosine, double sigma_sine, std::int64_t (&out)[2]) noexcept {
-    if (nearest_pair<first_bits>(rounding_limits<first_bits>(sigma_cosine), rounding_limits<first_bits>(sigma_sine), w[0],
-                                 w[1], w[2], w[3], out[0], out[1]))
-        return;
+TIGHTDP_HD inline RoundedPair rounded_pair(const RandomStream& stream, std::uint64_t pair, const std::uint32_t (&w)[4],
+                                           double sigma_cosine, double sigma_sine) noexcept {
+    RoundedPair rounded =
+        nearest_pair<first_bits>(rounding_limits<first_bits>(sigma_cosine), rounding_limits<first_bits>(sigma_sine), w[0],
+                                 w[1], w[2], w[3]);
     const PairDigits<first_bits> digits{stream, pair, static_cast<std::uint64_t>(w[0]) << 32 | w[1],
                                         static_cast<std::uint64_t>(w[2]) << 32 | w[3]};
-    out[0] = exact::settle_normal(sigma_cosine, false, digits);
-    out[1] = exact::settle_normal(sigma_sine, true, digits);
+    if (rounded.cosine_in_doubt) rounded.cosine = exact::settle_normal(sigma_cosine, false, digits);
+    if (rounded.sine_in_doubt) rounded.sine = exact::settle_normal(sigma_sine, true, digits);
+    return rounded;
 }
 
 }  // namespace tightdp::random

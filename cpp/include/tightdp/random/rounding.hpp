@@ -26,19 +26,23 @@ TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
     return {sigma, 0.5 - error, lowest < 0x1p10 ? lowest : 0x1p10, 0x1p32 - 1};
 }
 
-// The integer nearest to sigma z, |sigma z| < 2^51; false where that may not be the rounded real number.
+// The integer nearest to sigma z, |sigma z| < 2^51; true where the rounded real number may be another.
 TIGHTDP_FORMULA bool nearest_integer(const RoundingLimits& limits, double z, std::int64_t& nearest) noexcept {
     constexpr double shift = 0x1.8p52;  // an integer added to it is its last binary digits
     const double v = limits.sigma * z, shifted = v + shift, gap = v - (shifted - shift);
     nearest = detail::reinterpret<std::int64_t>(shifted) - detail::reinterpret<std::int64_t>(shift);
-    return (gap < limits.gap) & (-gap < limits.gap);
+    return !((gap < limits.gap) & (-gap < limits.gap));
 }
 
-// The integers of a pair from its four words, the cosine's and the sine's; false where either is in doubt.
+// The two integers of a pair and whether they are in doubt.
+struct RoundedPair {
+    std::int64_t cosine, sine;
+    bool cosine_in_doubt, sine_in_doubt;
+};
+
 template <int first_bits>
-TIGHTDP_FORMULA bool nearest_pair(const RoundingLimits& cosine, const RoundingLimits& sine, std::uint32_t w0,
-                                  std::uint32_t w1, std::uint32_t w2, std::uint32_t w3, std::int64_t& a,
-                                  std::int64_t& b) noexcept {
+TIGHTDP_FORMULA RoundedPair nearest_pair(const RoundingLimits& cosine, const RoundingLimits& sine, std::uint32_t w0,
+                                         std::uint32_t w1, std::uint32_t w2, std::uint32_t w3) noexcept {
     if constexpr (first_bits < 64) {  // the middle of what the first digits leave open
         static_assert(first_bits < 32);
         constexpr std::uint32_t open = 0xffffffffu >> first_bits, middle = 0x80000000u >> first_bits;
@@ -48,8 +52,12 @@ TIGHTDP_FORMULA bool nearest_pair(const RoundingLimits& cosine, const RoundingLi
     }
     const NormalPair<double> pair = normal_pair<double>(w0, w1, w2, w3);
     const double digits = w0;
-    const bool inside = (digits >= cosine.lowest) & (digits >= sine.lowest) & (digits < cosine.highest);
-    return nearest_integer(cosine, pair.cosine, a) & nearest_integer(sine, pair.sine, b) & inside;
+    RoundedPair rounded;
+    const bool near_cosine = nearest_integer(cosine, pair.cosine, rounded.cosine);
+    const bool near_sine = nearest_integer(sine, pair.sine, rounded.sine);
+    rounded.cosine_in_doubt = near_cosine | (digits < cosine.lowest) | (digits >= cosine.highest);
+    rounded.sine_in_doubt = near_sine | (digits < sine.lowest) | (digits >= sine.highest);
+    return rounded;
 }
 
 }  // namespace tightdp::random

@@ -52,8 +52,12 @@ TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int l
     }
 }
 
-// Words beyond those: the j-th further four of a pair of normals, where `pair` < 2^47 counts the pairs of a stream (64 a
-// tile, 16 k + lane within it) and j < 2^16. Block 2^63 + 2^16 pair + j, its first four words: the tiles of any index below
+// The number of the pair of normals that those words make.
+TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexcept {
+    return tile * (kTileValues / 2) + static_cast<std::uint64_t>(kLanes * k + lane);
+}
+
+// Words beyond those: the j-th further four of a pair < 2^47, j < 2^16. Block 2^63 + 2^16 pair + j, its first four words: the tiles of any index below
 // 2^64 are made of blocks below 2^63, so no word is read twice. docs/theory/noise.md, section 5.
 TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
                                    std::uint32_t (&out)[4]) noexcept {
