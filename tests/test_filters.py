@@ -129,7 +129,7 @@ def test_bad_releases_are_named():
         with pytest.raises(error, match=f"^{name} must"):
             f.can_spend(*arguments)
     with pytest.raises(ValueError, match=r"^neighbors must not be 'replace'"):
-        dp.PrivacyFilter(1.0, 1e-6, neighbors="replace").can_spend(STEP)
+        dp.PrivacyFilter(1.0, 1e-6, neighbors="replace").can_spend(dp.PoissonSampled(dp.Laplace(9.0), 0.1))
 
 
 def test_an_odometer_reads_the_smallest_level_that_still_holds():

@@ -41,7 +41,7 @@ def test_it_bounds_every_mechanism_of_its_class(seed, total, size, epsilon):
         tables[batch] = law / law.sum()
     others = list(draw.integers(0, total - 1, size=total - 1))
     one, other = (mixture(tables, [*others, kind], size) for kind in (total - 1, total))
-    run = dp.FixedSizeSampled(dp.PureDP(epsilon / 2), size, total)  # "replace" doubles it
+    run = dp.FixedSizeSampled(dp.BoundedRange(epsilon), size, total)  # "replace" doubles it: losses within epsilon
     for at in (-0.3, 0.0, 0.05, 0.2, 0.7):
         bound = delta(run, at).upper * (1 + 1e-12)
         assert hockey_stick(one, other, at) <= bound and hockey_stick(other, one, at) <= bound
@@ -76,16 +76,15 @@ def test_data_sets_that_attain_it_once(at):
 @pytest.mark.parametrize("epsilon", [0.4, 1.7])
 def test_twice_by_all_outcomes(epsilon):
     """Two steps of the dominating law, and of either pair that is attained, from their atoms."""
-    inner, e = dp.PureDP(epsilon), 2 * epsilon
+    inner, grown = dp.PureDP(epsilon), math.exp(epsilon)
     size, total = 2, 10
     q = size / total
-    high, low = math.exp(e) / (1 + math.exp(e)), 1 / (1 + math.exp(e))  # of P; Q is the mirror image
-    removed = {math.log1p(q * math.expm1(e)): (1 - q) * low + q * high, math.log1p(q * math.expm1(-e)): 0.0}
-    down, up = min(removed), max(removed)
-    removed[down] = 1 - removed[up]
-    added = {-down: high, -up: low}
+    base = {2 * epsilon: grown, 0.0: 1 - 1 / grown, -2 * epsilon: 1 / grown}
+    base = {y: p / (1 + grown) for y, p in base.items()}  # P; Q is the mirror image
+    removed = {math.log1p(q * math.expm1(y)): p * (q + (1 - q) * math.exp(-y)) for y, p in base.items()}
+    added = {-math.log1p(q * math.expm1(-y)): p for y, p in base.items()}
     # The dominating law: the right half of the first, mirrored, and the rest at 0.
-    right = removed[up]
+    up, right = max(removed), removed[max(removed)]
     envelope = {up: right, -up: right * math.exp(-up), 0.0: 1 - right * (1 + math.exp(-up))}
 
     def curve(law, at):

@@ -72,7 +72,12 @@ def test_a_lattice_dominates_its_law():
         (ValueError, "^rounds must be", ([dp.Gaussian(1.0)], 0, 1.0), {}),
         (ValueError, "^epsilon must be", ([dp.Gaussian(1.0)], 1, -1.0), {}),
         (ValueError, "^points must be", ([dp.Gaussian(1.0)], 1, 1.0), {"points": 100}),
-        (ValueError, "^neighbors must be", (LEVELS, 1, 1.0), {"neighbors": "replace"}),
+        (
+            ValueError,
+            "^neighbors must be",
+            ([dp.PoissonSampled(dp.Laplace(1.0), 0.1)], 1, 1.0),
+            {"neighbors": "replace"},
+        ),
     ],
 )
 def test_bad_menus_are_named(error, message, arguments, options):

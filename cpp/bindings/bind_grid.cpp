@@ -60,6 +60,8 @@ void bind_grid(py::module_& m) {
     using namespace py::literals;
     py::class_<Handle>(m, "GridLaw", "A privacy-loss law of the grid engine; immutable.")
         .def_static("gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
+        .def_static("gaussian_replaced",
+                    [](double mu, double q) { return Handle{gaussian_replaced(mu, q)}; }, "mu"_a, "q"_a)
         .def_static("laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
         .def_static("bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,

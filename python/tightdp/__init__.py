@@ -3,7 +3,7 @@
 from ._core import __version__
 from .accounting.accountant import Accountant
 from .accounting.batch import epsilon_batch
-from .accounting.bound import Bound
+from .accounting.bound import Bound, ContradictionError
 from .accounting.calibrate import calibrate, noise_multiplier
 from .accounting.composition import Composition
 from .accounting.curves import Curve
@@ -38,6 +38,7 @@ __all__ = [
     "BoundedRange",
     "BudgetExceeded",
     "Composition",
+    "ContradictionError",
     "Curve",
     "DiscreteGaussian",
     "DiscreteLaplace",

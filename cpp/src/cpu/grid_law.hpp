@@ -113,6 +113,9 @@ struct Part {
 
 LawPtr gaussian(double mu);
 LawPtr laplace(double mu);
+
+// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), N of deviation 1/mu (replace.md, section 5); q in (0, 1).
+LawPtr gaussian_replaced(double mu, double q);
 LawPtr bounded_range(double eta);
 
 // Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.

@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+class ContradictionError(RuntimeError):
+    """Two certified bounds of one quantity exclude each other, so that at least one is wrong.
+
+    Either this library has an error, which its authors want to hear of, or the machine's arithmetic is not what the
+    proofs assume (docs/theory/closed-forms.md section 1). No bound from the same question is to be relied on.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """``lower <= truth <= upper``. ``float(bound)`` is the safe side, the upper bound.
@@ -24,7 +32,7 @@ class Bound:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:  # also false for NaN
-            raise AssertionError(f"engine {self.engine} crossed its bounds: {self.lower!r} > {self.upper!r}")
+            raise ContradictionError(f"engine {self.engine} crossed its bounds: {self.lower!r} > {self.upper!r}")
 
     @property
     def width(self) -> float:

@@ -16,6 +16,7 @@ from .engines import renyi
 from .neighbors import replaced
 from .options import Neighbors
 from .outward import INF, Range, log
+from .pairs import ReplacedClass, ReplacedGaussian
 from .renyi.conversion import log_kappa, minimum
 
 
@@ -57,6 +58,10 @@ class ZeroConcentrated(Family):
         match mechanism:
             case m.PoissonSampled(inner, _):  # joint convexity: a sample reveals no more
                 return self.cost(inner)
+            case ReplacedGaussian(sigma, _):
+                return self.cost(m.Gaussian(sigma / 2))
+            case ReplacedClass(e, 0.0, _):
+                return _pure(2 * Range(e))
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
             case m.ZCDP(rho):
@@ -96,6 +101,8 @@ class GaussianCaps(Family):
         match mechanism:
             case m.PoissonSampled(inner, _):
                 return self.cost(inner)
+            case ReplacedGaussian(sigma, _):
+                return self.cost(m.Gaussian(sigma / 2))
             case m.Gaussian(sigma):
                 return (1 / (Range(sigma) * sigma)).hi
         return INF
@@ -146,8 +153,7 @@ def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
         return mechanism
     if isinstance(mechanism, m.FixedSizeSampled):
         return mechanism  # its moments are those of "replace"
-    inner = mechanism.mechanism if isinstance(mechanism, (m.PoissonSampled, m.RandomAllocation)) else mechanism
-    found = replaced(inner)
-    if found is None or inner is not mechanism:
+    found = replaced(mechanism)
+    if found is None:
         raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
     return found

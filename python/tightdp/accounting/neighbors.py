@@ -1,8 +1,9 @@
 """What a neighbouring relation makes of a mechanism (docs/theory/conversions.md section 1).
 
 A noise multiplier is relative to one record's contribution. Replacing a record changes two contributions, so that the
-pair of a symmetric mechanism under "replace" is its own add-or-remove pair at twice the sensitivity. Translated like
-this a composition needs no engine that knows of "replace".
+pair of a symmetric mechanism under "replace" is its own add-or-remove pair at twice the sensitivity; classes and
+Poisson samples have pairs of their own (``pairs.py``). Translated like this a composition needs no engine that
+knows of "replace".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from .. import _check
 from .. import mechanisms as m
 from ..losses import PrivacyLoss
+from .pairs import ReplacedClass, ReplacedGaussian
 
 if TYPE_CHECKING:
     from .engines.base import Parts
@@ -52,9 +54,13 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
         case m.Laplace(scale):
             return m.Laplace(_half(scale))
         case m.PureDP():
-            return m.PureDP(_double(mechanism.nominal_epsilon))
+            return ReplacedClass(_doubled(mechanism.nominal_epsilon), 0.0)
         case m.ApproximateDP():
-            return _group_of_two(mechanism.nominal_epsilon, mechanism.nominal_delta)
+            return ReplacedClass(_doubled(mechanism.nominal_epsilon), mechanism.nominal_delta)
+        case m.PoissonSampled(m.PureDP() | m.ApproximateDP() as inner, q):
+            return ReplacedClass(_doubled(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q)
+        case m.PoissonSampled(m.Gaussian(sigma), q):
+            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_half(sigma))
         case m.BoundedRange(eta):
             return m.BoundedRange(_double(eta))
         case m.ZCDP(rho):
@@ -88,7 +94,7 @@ def _double(x: float) -> float:
     return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
-def _group_of_two(epsilon: float, delta: float) -> m.Mechanism:
-    """Two neighbouring steps: (2 eps, (1 + e^eps) delta), rounded up; from 1 on everything may be revealed."""
-    grown = delta * (1 + math.exp(min(epsilon, 709.0))) * (1 + 1e-15)
-    return m.ApproximateDP(_double(epsilon), min(grown, 1.0))
+def _doubled(x: float) -> float:
+    """The same parameter, if there is a double for what becomes of it."""
+    _double(x)
+    return x

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import neighbors
-from .attained import attained
+from .attained import members, reveals_nothing
 from .bound import Bound, shares
 from .engines import choice
 
@@ -40,12 +40,13 @@ def delta(composition: Composition, epsilon: float, options: Options) -> Bound:
 
 
 def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Direction], Answer]) -> Bound:
-    answers = [ask(parts, direction) for parts, direction in pairs(composition, options)]
+    asked = pairs(composition, options)
+    answers = [ask(parts, direction) for parts, direction in asked]
     worst = max(answers, key=lambda answer: answer.interval.upper)
     lower, upper = max(answer.interval.lower for answer in answers) + 0.0, worst.interval.upper  # + 0.0: -0.0 is 0
     if worst.engine == "gdp":  # its term is infinite, whatever the width
         return Bound(lower, upper, worst.engine, dict(worst.interval.budget))
-    rest = "pair" if attained(composition.parts) == composition.parts else "class"
+    rest = "pair" if all(members(*pair) == (pair[0],) for pair in asked) else "class"
     if not worst.interval.budget:
         rest = "unknown"
     return Bound(lower, upper, worst.engine, shares(upper - lower, worst.interval.budget, rest))
@@ -57,9 +58,13 @@ def pairs(composition: Composition, options: Options) -> list[tuple[Parts, Direc
     reason = neighbors.refuse(parts, options.neighbors)
     if reason:
         raise ValueError(reason)
+    # What reveals nothing changes no answer, not even its last digit or the engine that gives it.
+    revealing = tuple(part for part in parts if not reveals_nothing(part[0]))
+    if revealing or options.engine == "auto":
+        parts = revealing
     if options.neighbors == "replace":
         translated = neighbors.translate(parts)
         return [(parts, "replace")] if translated is None else [(translated, "remove")]
-    if composition.symmetric:
+    if all(mechanism.symmetric for mechanism, _ in parts):
         return [(parts, "remove")]
     return [(parts, direction) for direction in options.directions]

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from ... import _core
 from ... import mechanisms as m
+from ..attained import reveals_nothing
+from ..bound import ContradictionError
 from ..outward import INF, Range, expm1, log
 from . import allocation_laws, allocation_sums, closed_form, grid_laws
 from .allocation_laws import COARSEST, FINEST, Allocation, Atoms
@@ -116,7 +118,8 @@ def _combined(found: tuple[float, float, dict[str, float]] | None, lower: float,
         return Interval(lower, upper, {"part": upper - lower})
     budget = found[2] if found[1] < upper else {"part": upper - lower}
     low, high = max(lower, found[0]), min(upper, found[1])
-    assert low <= high, f"bounds contradict each other: {found[:2]} and {(lower, upper)}"
+    if not low <= high:
+        raise ContradictionError(f"random allocation: a lattice has {found[:2]} where formulas have {(lower, upper)}")
     return Interval(low, high, budget)
 
 
@@ -187,7 +190,7 @@ def _composed(
     above, below = [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     for mechanism, count in parts:
-        if grid_laws.trivial(mechanism):
+        if reveals_nothing(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
             pair = grid_laws.law(mechanism, direction)

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..attained import attained
+from ..attained import members
+from ..bound import ContradictionError
 from ..composition import FEW, canonical
 from ..outward import INF, expm1
 from . import allocation, closed_form, contour, fallback, gdp, grid, prv, renyi
@@ -54,7 +55,8 @@ def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: flo
     def ask(candidate: Engine, parts: Parts) -> Interval:
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
-    return _answer(engine, parts, direction, ask, Interval(0.0, INF, {}), request.width)
+    question = _Question(parts, direction, f"epsilon({delta!r})", Interval(0.0, INF, {}), request.width)
+    return _answer(engine, question, ask)
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Answer:
@@ -64,7 +66,7 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
         return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
     trivial = Interval(max((-expm1(epsilon)).lo, 0.0), 1.0, {})
-    return _answer(engine, parts, direction, ask, trivial, request.width)
+    return _answer(engine, _Question(parts, direction, f"delta({epsilon!r})", trivial, request.width), ask)
 
 
 def _ordered(engine: Engine, parts: Parts) -> Parts:
@@ -72,55 +74,67 @@ def _ordered(engine: Engine, parts: Parts) -> Parts:
     return parts if engine is grid.ENGINE or len(parts) <= FEW else canonical(parts)
 
 
-def _answer(
-    engine: str | Engine,
-    parts: Parts,
-    direction: Direction,
-    ask: Callable[[Engine, Parts], Interval],
-    trivial: Interval,
-    width: float,
-) -> Answer:
-    member = attained(parts)
+class _Question(NamedTuple):
+    parts: Parts
+    direction: Direction
+    asked: str
+    trivial: Interval
+    width: float
+
+
+def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Interval]) -> Answer:
+    parts, direction = question.parts, question.direction
+    known = members(parts, direction)
+    loose = known != (parts,)
     if engine == "auto":
-        found = _auto(parts, direction, ask, trivial, width, loose=member != parts)
-        if member == parts:
+        found = _auto(question, ask, loose)
+        if not loose:
             return found
-        lower = _auto(member, direction, ask, trivial, width, loose=False).interval.lower
-        return Answer(found.interval._replace(lower=min(lower, found.interval.upper)), found.engine)
+        each = [_auto(question._replace(parts=member), ask, loose=False).interval.lower for member in known]
+        return Answer(_raised(found.interval, max(each), question), found.engine)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.refuse(parts, direction)
     if reason:
         raise ValueError(f"engine {chosen.name!r} cannot serve: {reason}")
     interval = ask(chosen, parts)
-    if member != parts:
-        known = chosen.refuse(member, direction) is None
-        lower = ask(chosen, member).lower if known else trivial.lower
-        interval = interval._replace(lower=min(lower, interval.upper))
+    if loose:
+        served = [member for member in known if chosen.refuse(member, direction) is None]
+        lower = max((ask(chosen, member).lower for member in served), default=question.trivial.lower)
+        interval = _raised(interval, lower, question)
     return Answer(interval, chosen.name)
 
 
-def _auto(
-    parts: Parts,
-    direction: Direction,
-    ask: Callable[[Engine, Parts], Interval],
-    best: Interval,
-    width: float,
-    loose: bool,
-) -> Answer:
+def _raised(interval: Interval, lower: float, question: _Question) -> Interval:
+    """The bound of a class with the lower end that a member attains."""
+    if not lower <= interval.upper:
+        raise ContradictionError(f"{_named(question)}: a member of the class has {lower!r}, above {interval.upper!r}")
+    return interval._replace(lower=lower)
+
+
+def _named(question: _Question) -> str:
+    run = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in question.parts)
+    return f"{question.asked} of {run or 'nothing'}, direction {question.direction!r}"
+
+
+def _auto(question: _Question, ask: Callable[[Engine, Parts], Interval], loose: bool) -> Answer:
     names: list[str] = []
+    best = question.trivial
     for engine in _AUTO:
-        if engine.refuse(parts, direction) is not None:
+        if engine.refuse(question.parts, question.direction) is not None:
             continue
-        found = ask(engine, parts)
+        found = ask(engine, question.parts)
         if loose:  # a lower bound of the pair is none of the class
             found = found._replace(lower=best.lower)
         if found.lower > best.lower or found.upper < best.upper:
             tighter = found.upper < best.upper
             lower, upper = max(found.lower, best.lower), min(found.upper, best.upper)
-            assert lower <= upper, f"engines {names} and {engine.name} contradict each other: {best}, {found}"
+            if not lower <= upper:
+                raise ContradictionError(
+                    f"{_named(question)}: engine {engine.name} has {tuple(found)} where {names} have {tuple(best)}"
+                )
             best = Interval(lower, upper, found.budget if tighter or not best.budget else best.budget)
             names.append(engine.name)
-        if engine is closed_form.ENGINE or (not loose and _narrow(best, width)):
+        if engine is closed_form.ENGINE or (not loose and _narrow(best, question.width)):
             break
     return Answer(best, "+".join(names) or "trivial")
 

@@ -13,6 +13,7 @@ from ..laws.base import Law
 from ..laws.gaussian import Gaussian
 from ..laws.gaussian_selections import GaussianSelections, servable
 from ..outward import Range, exp, expm1, log1p
+from ..pairs import ReplacedClass, ReplacedGaussian, losses
 from .base import DEFAULT, Direction, Interval, Parts, Request
 
 _MOST_ATOMS = 64
@@ -135,6 +136,11 @@ def _one(mechanism: m.Mechanism, direction: Direction) -> Law | None:
             return single.BoundedRange(eta) if eta > 0 else Gaussian(0.0)
         case m.RandomizedResponse(p, buckets):
             return _randomized_response(p, buckets)
+        case ReplacedClass():
+            less, more = (single.Atoms(_masses(found.atoms()), found.infinity) for found in losses(mechanism))
+            return single.Between(less, more)
+        case ReplacedGaussian(sigma, q):
+            return single.ReplacedGaussian(1 / Range(sigma), q)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity <= _MOST_ATOMS:
             return _discrete_laplace(scale, sensitivity)
         case m.PoissonSampled(inner, q):
@@ -143,6 +149,10 @@ def _one(mechanism: m.Mechanism, direction: Direction) -> Law | None:
                 return None
             return single.SampledRemove(full, q) if direction == "remove" else single.SampledAdd(full, q)
     return None
+
+
+def _masses(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
+    return [(loss, exp(log_mass)) for loss, log_mass in atoms]
 
 
 def _randomized_response(p: float, buckets: int) -> Law:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 
 from ... import _core
+from ..attained import reveals_nothing
 from . import grid_laws
 from .base import DEFAULT, Direction, Interval, Parts, Request
 
@@ -67,7 +68,7 @@ def _best(
     pairs = [
         (grid_laws.law(mechanism, direction), float(count))
         for mechanism, count in parts
-        if not grid_laws.trivial(mechanism)
+        if not reveals_nothing(mechanism)
     ]
     if not pairs:
         return nothing

@@ -17,7 +17,8 @@ from ... import _core
 from ... import mechanisms as m
 from ...losses import PrivacyLoss, completed
 from ..neighbors import replaced
-from ..outward import Range, exp, log, log1p
+from ..outward import Number, Range, as_range, exp, log, log1p
+from ..pairs import BinaryRange, Losses, ReplacedClass, ReplacedGaussian, losses
 from .base import Direction
 
 U = 2.0**-53
@@ -63,23 +64,13 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
     return None
 
 
-def trivial(mechanism: m.Mechanism) -> bool:
-    """Whether it reveals nothing, or so little that no double shows it."""
-    match mechanism:
-        case m.PureDP():
-            return mechanism.nominal_epsilon == 0
-        case m.BoundedRange(eta):
-            return eta == 0
-        case m.RandomizedResponse(p, _):
-            return p == 1
-        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
-            return trivial(inner)
-    return False
-
-
 @lru_cache(maxsize=MOST_LAWS)
 def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
     """The laws of a mechanism that was not refused."""
+    if direction == "replace":
+        found = replaced(mechanism)
+        if found is not None:
+            return law(found, "remove")
     match mechanism:
         case m.PoissonSampled(inner, q):
             return _sampled(inner, q, q, direction)
@@ -88,10 +79,6 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
                 return law(inner, direction)
             share = Range(size) / total
             return _sampled(inner, share.lo, min(share.hi, math.nextafter(1.0, 0.0)), direction, fixed=True)
-    if direction == "replace":
-        found = replaced(mechanism)
-        assert found is not None, mechanism
-        return law(found, "remove")
     return _simple(mechanism, direction)
 
 
@@ -107,6 +94,13 @@ def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
             return _exact(_two_points(mechanism.nominal_epsilon, 0.0))
         case m.ApproximateDP():
             return _exact(_two_points(mechanism.nominal_epsilon, mechanism.nominal_delta))
+        case BinaryRange(eta, _):
+            pair = _of_ranges(mechanism.atoms(), step=Range(eta))
+            return _exact(pair.reversed() if direction == "add" else pair)
+        case ReplacedClass():
+            return _replaced_class(mechanism)
+        case ReplacedGaussian(sigma, q):
+            return _exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
         case m.RandomizedResponse(p, buckets):
             return _exact(_randomized_response(p, buckets))
         case m.DiscreteGaussian(sigma, sensitivity):
@@ -137,11 +131,9 @@ def _sampled(inner: m.Mechanism, low: float, high: float, direction: Direction, 
     if low == 1:
         return base
     # Attained by data sets whose other records all look alike. Under Poisson sampling one of the two records may
-    # contribute nothing, where contributions are vectors.
+    # contribute nothing.
     member = base if fixed else law(inner, "remove")
-    known = fixed or isinstance(inner, (m.Gaussian, m.Laplace))
-    nothing = _atoms([0.0], [0.0], [0.0])
-    lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True)) if known else (nothing,)
+    lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True))
     return Pair(base.upper.replace_one(high), lowers)
 
 
@@ -161,14 +153,18 @@ def _atoms(
     return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step)
 
 
-def _of_ranges(atoms: list[tuple[Range, Range]], infinity: float = 0.0, step: Range | None = None) -> _core.GridLaw:
-    """Atoms (loss, ln mass) by ranges that hold them."""
+def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> _core.GridLaw:
+    """Atoms (loss, ln mass) by ranges that hold them, on a lattice through the heaviest."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
-    slack = max(y.hi - y.lo for y, _ in atoms)
+    slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
     logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
     relative = [1.01 * (mass.hi - mass.lo) + 2 * U for _, mass in atoms]
     width = 0.0 if step is None else 0.5 * (step.lo + step.hi)
-    return _atoms(middles, logs, relative, infinity, infinity, 0.0, slack, middles[-1], width)
+    beyond = as_range(infinity)
+    mass = 0.5 * (beyond.lo + beyond.hi)
+    error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
+    heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
+    return _atoms(middles, logs, relative, mass, mass, error, slack, heaviest, width)
 
 
 def _two_points(epsilon: float, delta: float) -> _core.GridLaw:
@@ -179,6 +175,19 @@ def _two_points(epsilon: float, delta: float) -> _core.GridLaw:
         return _of_ranges([(Range(0.0), log1p(Range(-delta)))], delta)
     right = log1p(Range(-delta)) - log1p(exp(Range(-epsilon)))
     return _of_ranges([(Range(-epsilon), right - epsilon), (Range(epsilon), right)], delta, Range(2 * epsilon))
+
+
+def _replaced_class(pair: ReplacedClass) -> Pair:
+    less, more = losses(pair)
+    upper = _symmetric(more)
+    return _exact(upper) if less is more else Pair(upper, (_symmetric(less),))
+
+
+def _symmetric(found: Losses) -> _core.GridLaw:
+    """On a lattice through 0 and the heaviest loss."""
+    atoms = found.atoms()
+    heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
+    return _of_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
 
 
 def _randomized_response(p: float, buckets: int) -> _core.GridLaw:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ... import mechanisms as m
 from ..outward import INF, Range, down, expm1, log1p
+from ..pairs import ReplacedClass, losses
 from ..renyi import conversion
 from ..renyi.moments import log_moment
 from .base import DEFAULT, Direction, Interval, Parts, Request
@@ -16,7 +17,7 @@ class Renyi:
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            # Its moments are those of a removal, but for samples of fixed size.
+            # What was not translated has moments of a removal, but for samples of fixed size.
             if direction == "replace" and not isinstance(mechanism, m.FixedSizeSampled):
                 return f"no bound of the Renyi divergence for replacing a record of {mechanism!r} is known here"
             if log_moment(without_failure(mechanism)[0], 0.01) == INF:
@@ -68,6 +69,10 @@ def without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
     match mechanism:
         case m.ApproximateDP():
             return m.PureDP(mechanism.nominal_epsilon), mechanism.nominal_delta
+        case ReplacedClass(e, delta, _) if delta > 0:  # a pair of 2e-DP, or with this probability everything
+            found = losses(ReplacedClass(e, delta))[1]
+            rest = max((loss for loss, _ in found.positive), key=lambda loss: loss.hi, default=Range(0.0))
+            return m.PureDP(rest.hi), min(found.infinity.hi, 1.0)
         case m.PoissonSampled(m.ApproximateDP() as inner):
             return m.PureDP(inner.nominal_epsilon), inner.nominal_delta
         case m.RandomAllocation(m.ApproximateDP() as inner, _, selected):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ..outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt
+from ..outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, up
+from ..pairs import log_mixed
 from .base import Law
+from .gaussian import Gaussian
 
 
 class Pure(Law):
@@ -51,19 +53,68 @@ class BoundedRange(Law):
 
 
 class Atoms(Law):
-    """Finitely many privacy losses: the sum of p (1 - e^{eps - y})_+ over atoms of mass p at y."""
+    """Finitely many privacy losses: the sum of p (1 - e^{eps - y})_+ over atoms of mass p at y, and ``infinity``."""
 
-    def __init__(self, atoms: list[tuple[Range, Range]]) -> None:
+    def __init__(self, atoms: list[tuple[Range, Range]], infinity: Number = 0.0) -> None:
         self.atoms = atoms
+        self.infinity = as_range(infinity)
 
     def at(self, epsilon: float) -> Range:
-        total = Range(0.0)
+        total = self.infinity
         for loss, mass in self.atoms:
             total += mass * (-expm1(epsilon - loss)).clamp(0.0, 1.0)
         return total
 
+    def inverse(self, delta: float) -> Range:
+        if delta < self.infinity.lo:
+            return Range(INF)
+        return super().inverse(delta)
+
     def bracket(self, delta: float) -> tuple[float, float]:
-        return 0.0, max(loss.hi for loss, _ in self.atoms)
+        return 0.0, max((loss.hi for loss, _ in self.atoms), default=1.0)
+
+
+class Between(Law):
+    """A law known by one that it dominates and one that dominates it."""
+
+    def __init__(self, less: Law, more: Law) -> None:
+        self.less, self.more = less, more
+
+    def at(self, epsilon: float) -> Range:
+        return Range(self.less.delta(epsilon).lo, self.more.delta(epsilon).hi)
+
+    def inverse(self, delta: float) -> Range:
+        return Range(self.less.epsilon(delta).lo, self.more.epsilon(delta).hi)
+
+
+class ReplacedGaussian(Law):
+    """(1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), of deviation 1/mu, as two Gaussian curves (replace.md 4)."""
+
+    def __init__(self, mu: Range, q: float) -> None:
+        self.gaussian, self.q = Gaussian(mu * mu), q
+        self.half = 0.5 * (mu * mu)
+        self.log_odds = self.half + log1p(-Range(q)) - log(q)
+
+    def at(self, epsilon: float) -> Range:
+        if epsilon < 0:  # reversal; the pair is symmetric, and both terms are positive
+            return -expm1(epsilon) + exp(epsilon) * self.at(-epsilon)
+        at = 0.5 * Range(epsilon) + self._rest(epsilon)
+        back = exp(epsilon - at - self.half)
+        return self.q * (self.gaussian.delta(at - self.half) + back * self.gaussian.delta(at + self.half))
+
+    def _rest(self, epsilon: float) -> Range:
+        """asinh(e^{log_odds} sinh(eps/2)), eps >= 0."""
+        if epsilon == 0:
+            return Range(0.0)
+        top = self.log_odds + 0.5 * Range(epsilon)
+        if top.lo > _LARGE:  # asinh(x) - log(2x) is in [0, 1/(4 x^2)]
+            found = top + log(-expm1(-Range(epsilon)))
+            return Range(found.lo, up(found.hi, 4e-16))
+        x = exp(self.log_odds) * ((expm1(0.5 * epsilon) - expm1(-0.5 * epsilon)) * 0.5)
+        return log1p(x + x * x / (1 + sqrt(1 + x * x)))
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        return 0.0, self.gaussian.epsilon(delta).hi
 
 
 class WithDelta(Law):
@@ -125,11 +176,7 @@ def _unsampled(epsilon: float, q: float) -> Range:
 
 def _sampled(epsilon: float, q: float) -> Range:
     """log(1 + q (e^eps - 1)), for eps >= 0."""
-    if epsilon == INF:
-        return Range(INF)
-    if epsilon > _LARGE:
-        return epsilon + log(q + (1 - Range(q)) * exp(-epsilon))
-    return log1p(q * expm1(epsilon))
+    return Range(INF) if epsilon == INF else log_mixed(Range(epsilon), q)
 
 
 _LARGE = 200.0

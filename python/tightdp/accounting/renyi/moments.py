@@ -10,10 +10,14 @@ from functools import lru_cache
 from ... import mechanisms as m
 from ..neighbors import replaced
 from ..outward import INF, Range, exp, expm1, log, log1p
+from ..pairs import ReplacedClass, ReplacedGaussian, losses
+from . import quadrature
 from .sampled import sampled, sampled_gaussian
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
+_LEAST = 1e-3
+"""Smaller noise multipliers need no sampling to be of no use."""
 
 
 @lru_cache(maxsize=4096)
@@ -43,6 +47,12 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             if isinstance(inner, m.Gaussian):
                 return min(sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
             return min(sampled(lambda order: log_moment(inner, order), q, c), unsampled)
+        case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
+            unsampled = log_moment(m.Gaussian(sigma / 2), c)
+            return min(quadrature.log_moment_replaced(sigma, q, c), unsampled) if sigma > _LEAST else unsampled
+        case ReplacedClass() if mechanism.nominal_delta == 0:
+            loss, log_mass = losses(mechanism)[1].positive[0]
+            return _three_atoms(loss, exp(log_mass - loss), c)
         case m.FixedSizeSampled(inner, size, total):
             return _fixed_size(inner, size, total, c)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
