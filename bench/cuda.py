@@ -99,7 +99,7 @@ def clipping(torch, dtype, rows, columns, rounds):
     contenders = {
         "copy": lambda: copy.copy_(grads),
         "clipped_sum": lambda: dp.clipped_sum(grads, 1.0),
-        "clip_and_noise": lambda: dp.clip_and_noise(grads, 1.0, 1.0, rng=rng),
+        "clip_and_noise": lambda: dp.clip_and_noise(grads, 1.0, 1.0, rng=rng, arithmetic="float"),
         "flat torch": flat,
     }
     if importlib.util.find_spec("opacus") and dtype == "float32":
@@ -113,7 +113,7 @@ def clipping(torch, dtype, rows, columns, rounds):
         expected = factors @ grads[:, part].double()
         assert torch.allclose(total[part].double(), expected, rtol=1e-5, atol=1e-5 * rows**0.5)
     assert torch.allclose(norms[-8:], grads[-8:].double().norm(dim=1), rtol=1e-12)
-    noise = dp.clip_and_noise(grads, 1.0, 1.0, rng=rng).double() - total.double()
+    noise = dp.clip_and_noise(grads, 1.0, 1.0, rng=rng, arithmetic="float").double() - total.double()
     assert columns < 1000 or abs(noise.std() - 1) < 6 / (2 * columns) ** 0.5 + 1e-3
     times = medians(torch, contenders, rounds)
     size = grads.numel() * grads.element_size()

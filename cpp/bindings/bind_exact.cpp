@@ -1,9 +1,7 @@
-// tightdp._core: exact integer noise and the clipped sum in integers. Checked by python/tightdp/exact.py.
+// tightdp._core: exact integer noise. Checked by python/tightdp/exact.py.
 #include "../src/cpu/exact_noise.hpp"
-#include "../src/cpu/exact_sum.hpp"
 #include "../src/cpu/rounded_normal.hpp"
 #include "bind.hpp"
-#include "dlpack.hpp"
 #include "sealed_stream.hpp"
 
 namespace {
@@ -39,25 +37,6 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
     else tightdp::add_rounded_normals(*stream, *s, n, data, first);
 }
 
-void exact_sum(const std::vector<py::object>& grads, std::vector<Integers> outs,
-               const py::array_t<double, py::array::c_style>& norms, double max_norm, double inverse_grid) {
-    tightdp::ClipRequest request;
-    std::vector<tightdp::bindings::RowsView> views;
-    std::vector<std::int64_t*> data;
-    for (std::size_t i = 0; i < grads.size(); ++i) {
-        views.push_back(tightdp::bindings::rows_view(grads[i]));
-        const auto& in = views.back();
-        request.rows = static_cast<std::size_t>(in.shape.at(0));
-        request.dtype = in.dtype.value();
-        request.segments.push_back({in.data, in.stride, static_cast<std::size_t>(in.columns()), nullptr});
-        data.push_back(outs.at(i).mutable_data());
-    }
-    request.norms = const_cast<double*>(norms.data());
-    request.max_norm = max_norm;
-    py::gil_scoped_release release;
-    tightdp::exact_sum(request, inverse_grid, data);
-}
-
 }  // namespace
 
 void bind_exact(py::module_& m) {
@@ -70,6 +49,4 @@ void bind_exact(py::module_& m) {
     def("add_rounded_normal", adder(&tightdp::add_rounded_normal), "shift");
     m.def("add_rounded_normals", &add_rounded_normals, py::arg("stream"), py::arg("sigma"), py::arg("out").noconvert(),
           py::arg("first") = 0);
-    m.def("exact_sum", &exact_sum, py::arg("grads"), py::arg("outs"), py::arg("norms"), py::arg("max_norm"),
-          py::arg("inverse_grid"));
 }

@@ -35,6 +35,7 @@ void with_request(const std::vector<py::object>& grads, const std::vector<py::ob
                   const Run& run) {
     ClipRequest request;
     std::vector<RowsView> views;
+    std::uint64_t before = 0;
     if (grads.size() != outs.size()) throw std::invalid_argument("as many outputs as inputs, please");
     for (std::size_t i = 0; i < grads.size(); ++i) {
         views.push_back(tightdp::bindings::rows_view(grads[i]));
@@ -42,8 +43,10 @@ void with_request(const std::vector<py::object>& grads, const std::vector<py::ob
         const RowsView out = tightdp::bindings::rows_view(outs[i]);
         request.rows = static_cast<std::size_t>(in.shape.at(0));
         request.dtype = in.dtype.value();
-        request.out_double = out.dtype.value() == Dtype::float64;
-        request.segments.push_back({in.data, in.stride, static_cast<std::size_t>(in.columns()), out.data});
+        request.out_double = out.dtype == Dtype::float64;
+        const auto columns = static_cast<std::size_t>(in.columns());
+        request.segments.push_back({in.data, in.stride, columns, out.data, before});
+        before += columns;
     }
     request.accumulate = accumulate;
     request.max_norm = max_norm;
@@ -66,6 +69,24 @@ void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::obj
                  double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms) {
     with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
                  norms, run);
+}
+
+// The exact form. integers: whether outs are of int64. noise_indices: of each array's first column in the stream.
+// deviation: in steps of the grid.
+void exact_clipped_sum(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
+                       bool normalize, double stability, const std::optional<Vector>& weights,
+                       const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
+                       double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms,
+                       double grid, bool integers, bool unscaled, const std::vector<std::uint64_t>& noise_indices) {
+    with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
+                 norms, [&](ClipRequest& request) {
+                     request.grid = grid;
+                     request.out_integers = integers;
+                     request.unscaled = unscaled;
+                     for (std::size_t i = 0; i < request.segments.size(); ++i)
+                         request.segments[i].noise_index = noise_indices.at(i);
+                     tightdp::clipped_sum(request);
+                 });
 }
 
 // device: (multiprocessors, bytes of shared memory, resident blocks, threads of a slice's block)
@@ -92,6 +113,10 @@ void bind_gradients(py::module_& m) {
               py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"));
     };
     of_request("clipped_sum", &clipped_sum<&tightdp::clipped_sum>);
+    m.def("exact_clipped_sum", &exact_clipped_sum, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),
+          py::arg("normalize"), py::arg("stability"), py::arg("weights"), py::arg("center"), py::arg("inverse_scale"),
+          py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"), py::arg("grid"),
+          py::arg("integers"), py::arg("unscaled"), py::arg("noise_indices"));
     // What a device computes, for tests.
     of_request("emulate_clipped_sum", &clipped_sum<&tightdp::emulate_clipped_sum>);
     m.def("emulate_clip_kernels", &emulate_clip_kernels, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),

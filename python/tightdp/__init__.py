@@ -10,7 +10,7 @@ from .accounting.curves import Curve
 from .accounting.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
 from .ghost import ghost_clipped_sum, ghost_norms
-from .gradients import add_noise, clip_and_noise, clipped_sum
+from .gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
 from .headers import get_cmake_dir, get_include
 from .losses import PrivacyLoss
 from .mechanisms import (
@@ -65,6 +65,7 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "epsilon_batch",
+    "exact_grid",
     "exact_release",
     "get_cmake_dir",
     "get_include",

@@ -94,23 +94,24 @@ def _is_torch(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def outputs(found: Examples, out: Any, name: str = "out") -> list[Any]:
-    """Arrays for the sums: ``out`` once checked, or new ones."""
+def outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
+    """Arrays for the sums, of float32 or float64, or int64 for ``integers``: ``out`` once checked, or new ones."""
     if out is None:
-        return [np.empty(shape, found.out_dtype) for shape in found.shapes]
+        return [np.empty(shape, np.int64 if integers else found.out_dtype) for shape in found.shapes]
+    accepted = ["int64"] if integers else ["float32", "float64"]
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if isinstance(out, (list, tuple)) != found.is_list or len(given) != len(found.shapes):
         raise ValueError(f"{name} must be as grads are: {len(found.shapes)} array(s)")
     for x, shape in zip(given, found.shapes, strict=True):
-        wanted = f"a writable, contiguous float32 or float64 array of shape {shape}"
+        wanted = f"a writable, contiguous {' or '.join(accepted)} array of shape {shape}"
         if not (isinstance(x, np.ndarray) or hasattr(x, "__dlpack__")):
             raise TypeError(f"{name} must be {wanted}, got {type(x).__name__}")
         if getattr(x, "requires_grad", False):
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
         has, dtype, contiguous, writable = _core.describe_rows(x)
         dense = contiguous and (not isinstance(x, np.ndarray) or x.flags.c_contiguous)
-        if tuple(has) != shape or dtype not in ("float32", "float64") or not dense or not writable:
-            shown = dtype or getattr(x, "dtype", "?")
+        shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")
+        if tuple(has) != shape or shown not in accepted or not dense or not writable:
             flaws = ("" if dense else ", strided") + ("" if writable else ", read-only")
             raise ValueError(f"{name} must be {wanted}, got shape {tuple(has)} of {shown}{flaws}")
     if len({str(x.dtype) for x in given}) > 1:

@@ -32,9 +32,6 @@ def rounded_normals_from(stream: RandomStream, sigma: float, first_bits: int, ou
 def rounded_pair_of_words(stream: RandomStream, pair: int, words: list[int], sigma: float) -> tuple[int, int]: ...
 def settled_by(sigma: float, sine: bool, x: list[int], y: list[int]) -> int | None: ...
 def add_rounded_normal(stream: RandomStream, numerator: int, shift: int, out: NDArray[np.int64]) -> None: ...
-def exact_sum(
-    grads: list[Any], outs: list[NDArray[np.int64]], norms: NDArray[np.float64], max_norm: float, inverse_grid: float
-) -> None: ...
 
 # gradients
 def describe_rows(array: Any) -> tuple[tuple[int, ...], str | None, bool, bool]: ...
@@ -51,6 +48,24 @@ def clipped_sum(
     stream: RandomStream | None,
     accumulate: bool,
     norms: NDArray[np.float64] | None,
+) -> None: ...
+def exact_clipped_sum(
+    grads: list[Any],
+    outs: list[Any],
+    max_norm: float,
+    normalize: bool,
+    stability: float,
+    weights: NDArray[np.float64] | None,
+    center: NDArray[np.float64] | None,
+    inverse_scale: NDArray[np.float64] | None,
+    deviation: float,
+    stream: RandomStream | None,
+    accumulate: bool,
+    norms: NDArray[np.float64] | None,
+    grid: float,
+    integers: bool,
+    unscaled: bool,
+    noise_indices: list[int],
 ) -> None: ...
 def emulate_clip_kernels(
     grads: list[Any],

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _check, _core
+from . import _check, _clipping, _core
 from .mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
 from .noise import RandomSource, Size, shape_of, source
 
@@ -97,20 +97,21 @@ def exact_release(
     grid: float | None = None,
     rng: RandomSource | None = None,
 ) -> ExactRelease:
-    """``clip_and_noise`` in exact arithmetic.
+    """``clip_and_noise`` with what to charge, every multiple of the grid kept, and discrete noise if wished.
 
-    Every example is clipped to ``max_norm`` and rounded toward zero to the grid, which never lengthens it: one example
-    moves the integer sum by at most max_norm / grid in L2 norm, with nothing to add for rounding. Each coordinate of
-    each example loses less than one grid step.
+    Every example is clipped to ``max_norm`` and truncated toward zero to multiples of the grid, which never lengthens
+    it: one example moves the integer sum by at most max_norm / grid in L2 norm, with nothing to add for rounding. Each
+    coordinate of each example loses less than one grid step.
 
     Parameters
     ----------
-    grads, max_norm : as for ``clipped_sum``, host memory
+    grads : as for ``clipped_sum``, host memory
+    max_norm : float in [1e-30, 1e30]
     noise_multiplier : float > 0
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``: every
         engine accounts for it, sampling included. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``,
         or for a single column the exact ``DiscreteGaussian``.
-    grid : a power of two, public; by default a 2^-20th of the noise or a little less
+    grid : a power of two, public; by default that of ``clip_and_noise``, whose values these then are
     rng : SecureRandom (the default) or Philox
 
     >>> import numpy as np
@@ -119,48 +120,34 @@ def exact_release(
     (Gaussian(noise_multiplier=2.0), True)
     """
     rng = source(rng)
-    bound = _check.positive("max_norm", max_norm)
+    bound = _clipping.exact_bound("max_norm", _check.positive("max_norm", max_norm))
     multiplier = _check.positive("noise_multiplier", noise_multiplier)
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
-    found = _arrays.examples("grads", grads)
-    if not 1e-30 <= bound <= 1e30:
-        raise ValueError(f"max_norm must be in [1e-30, 1e+30], got {max_norm!r}")
-    deviation = Fraction(multiplier) * Fraction(bound)
-    step = Fraction(2) ** (_log2(deviation) - 20) if grid is None else _grid(grid)
-    sigma = deviation / step
-    if not _LOW <= sigma <= _HIGH / 2 or found.batch * Fraction(bound) / step >= 2**62:
+    step = _clipping.grid_of(bound, multiplier) if grid is None else _clipping.power_of_two("grid", grid)
+    sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
+    if not _LOW <= sigma <= _HIGH / 2 or bound / step >= 2.0**62:
         raise ValueError(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
-            f"batch * max_norm / grid under 2^62, got {float(step)!r}"
+            f"max_norm / grid under 2^62, got {step!r}"
         )
-    totals = _integer_sums(found, bound, float(1 / step))
-    # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
-    sigma = _rounded_up(sigma, 52 if noise == "gaussian" else 20)
-    for total in totals:
-        if noise == "gaussian":
-            _core.add_rounded_normals(rng.stream(), float(sigma), total.reshape(-1))
-        else:
-            _core.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
-    values = [total.astype(np.float64) * float(step) for total in totals]
+    run = _clipping.prepare(grads, bound, None, None, None, None, False, 0.01, None, False, exact=True, integers=True)
     mechanism: Mechanism
     if noise == "gaussian":
-        mechanism = Gaussian(multiplier)
-    elif found.columns == 1:
-        mechanism = DiscreteGaussian(float(sigma), max(1, math.floor(Fraction(bound) / step)))
+        values = run.outs = [np.empty(shape) for shape in run.found.shapes]
+        run.execute_exactly(step, multiplier * bound, rng)
+        spread, mechanism = _clipping.in_steps(step, multiplier * bound), Gaussian(multiplier)
     else:
+        run.execute_exactly(step, 0.0, None)
+        # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
+        sigma = _rounded_up(sigma, 20)
+        for total in run.outs:
+            _core.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
+        values, spread = [total * step for total in run.outs], float(sigma)
         mechanism = ZCDP(math.nextafter(float(1 / (2 * Fraction(multiplier) ** 2)), math.inf))
-    return ExactRelease(values if found.is_list else values[0], mechanism, float(step), float(sigma))
-
-
-def _integer_sums(found: _arrays.Examples, bound: float, inverse_grid: float) -> list[Integers]:
-    scratch = [np.empty(s) for s in found.shapes]
-    norms = np.empty(found.batch)
-    grads = list(found.arrays)
-    _core.clipped_sum(grads, scratch, bound, False, 0.01, None, None, None, 0.0, None, False, norms)
-    totals = [np.empty(s, np.int64) for s in found.shapes]
-    _core.exact_sum(grads, totals, norms, bound, inverse_grid)
-    return totals
+        if run.found.columns == 1:
+            mechanism = DiscreteGaussian(spread, max(1, math.floor(Fraction(bound) / Fraction(step))))
+    return ExactRelease(values if run.found.is_list else values[0], mechanism, step, spread)
 
 
 def _draw(
@@ -199,13 +186,6 @@ def _log2(x: Fraction) -> int:
     """floor(log2(x)), exactly."""
     n = x.numerator.bit_length() - x.denominator.bit_length()
     return n if Fraction(2) ** n <= x else n - 1
-
-
-def _grid(grid: float) -> Fraction:
-    step = Fraction(_check.positive("grid", grid))
-    if step != Fraction(2) ** _log2(step):
-        raise ValueError(f"grid must be a power of two, got {grid!r}")
-    return step
 
 
 def _rounded_up(sigma: Fraction, bits: int) -> Fraction:

@@ -3,7 +3,7 @@
 A linear layer's gradient for one example is the sum over positions t of outer products a_t b_t^T of what came in and
 what came back, so its norm follows from inner products, and the clipped sum is one matrix product.
 Goodfellow (2015), arXiv:1510.01799; Li, Tramer, Liang and Hashimoto (ICLR 2022), section 4. Proofs:
-docs/theory/clipping.md, section 5.
+docs/theory/clipping.md, section 5. Arithmetic: idealised, for matrix products of floats round with the other examples.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def ghost_clipped_sum(
     norms : (batch,), before clipping; inf for examples with an infinity or NaN, which add nothing
 
     One example moves the sum by at most ``weights[k] * max_norm`` in L2 norm (over the layers whose squared norms
-    add up to ``norms``), up to the rounding of the matrix product.
+    add up to ``norms``), up to the rounding of the matrix product, which depends on the other examples. Arithmetic:
+    idealised. A release of this sum is not exact as those of ``clip_and_noise`` are.
 
     >>> import numpy as np
     >>> total, norms = ghost_clipped_sum(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]]), 1.0)

@@ -1,32 +1,22 @@
 """Clip every example's gradient, add them up, add noise.
 
 Conventions: sums, not means; the noise multiplier is sigma over the L2 norm that one example can contribute; add or
-remove one example. Proofs, orders of summation and rounding errors: docs/theory/clipping.md.
+remove one example. What is released is exact by default: every example becomes a vector of integers, integers add up in
+any order, and the noise is the Gaussian mechanism's to the last bit. Proofs, orders of summation and rounding errors:
+docs/theory/clipping.md.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _check, _core, cuda
+from . import _arrays, _check, _clipping, cuda
+from ._clipping import Arithmetic, Norms
 from .noise import RandomSource, source
-
-Norms = npt.NDArray[np.float64]
-
-# The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
-_RANGES = {"float64": (1e-100, 1e100)}
-_SINGLE_RANGE = (1e-25, 1e25)
-_NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-"""NumPy takes microseconds to spell a dtype."""
-_LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
-"""Of the noise: ten of it are finite."""
 
 
 def clipped_sum(
@@ -41,12 +31,13 @@ def clipped_sum(
     stability: float = 0.01,
     out: Any = None,
     accumulate: bool = False,
+    arithmetic: Arithmetic = "float",
 ) -> tuple[Any, Norms]:
     """The sum of clipped examples, and every example's norm before clipping.
 
     Example k has L2 norm n_k over all its arrays and adds ``weights[k] * min(1, max_norm / n_k) * g_k``, so one example
-    moves the sum by at most ``weights[k] * max_norm`` in L2 norm. Neither result is private: add noise to the sum (or
-    call ``clip_and_noise``), and keep the norms to yourself.
+    moves the sum by at most ``weights[k] * max_norm`` in L2 norm. Neither result is private: call ``clip_and_noise``,
+    or sum exactly and ``add_noise``, and keep the norms to yourself.
 
     =================================================  =========================================
     example                                            adds
@@ -67,8 +58,9 @@ def clipped_sum(
         once where a few examples fit the second-level cache, and copied only where an example is not one run in memory.
     max_norm : float, or one a group
         For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]; at most 1e25 also for an ``out`` of float32.
+        Exact: in [1e-30, 1e30].
     weights : (batch,), optional
-        Finite and >= 0.
+        Finite and >= 0; exact: in [0, 2^32].
     center, scale : one number a column, optional
         Examples become (g - center) / scale before all else (AdaCliP, Pichapati et al. 2019), and the sum is of those.
         Both must come from public knowledge or past releases. ``scale`` > 0.
@@ -78,22 +70,29 @@ def clipped_sum(
         most the root of the sum of squared bounds; norms have shape (batch, groups).
     normalize : bool
         Multiply by ``max_norm / (n_k + stability)`` instead, whatever the norm (Bu et al. 2023, automatic clipping).
-    out : array or list as ``grads`` without the batch axis, float32 or float64, optional
+    out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
         Where to put the sum. With ``accumulate`` the sum is added to what it holds: micro-batches.
+    arithmetic : "float" or "exact"
+        "float": sums of floats, whose roundings depend on the other examples; noise on them is the idealised form of a
+        release. "exact": int64 sums of every clipped example's multiples of ``exact_grid(max_norm)``, truncated toward
+        zero. In exact arithmetic one example moves their product with the grid by at most ``weights[k] * max_norm``,
+        whatever the others are; they wrap modulo 2^64.
 
     Returns
     -------
-    sum : float64 for float64 input, else float32; a list for a list; torch tensors for torch tensors
+    sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors
     norms : float64 array of shape (batch,)
 
-    The result does not depend on the number of threads or the processor's instruction set. Each clipped row, rounded to
-    its dtype, has norm at most ``max_norm``; the sum is that of real numbers up to rounding.
+    The result does not depend on the number of threads or the processor's instruction set, nor an exact one on the
+    order of the examples. Each clipped row, rounded to its dtype, has norm at most ``max_norm``; the sum of floats is
+    that of real numbers up to rounding.
 
     >>> import numpy as np
     >>> total, norms = clipped_sum(np.array([[3.0, 4.0], [0.3, 0.4]]), max_norm=1.0)
     >>> total.round(6), norms
     (array([0.9, 1.2]), array([5. , 0.5]))
     """
+    exact = _clipping.is_exact(arithmetic)
     if cuda.on_device(grads):
         return cuda.clip(
             grads,
@@ -108,9 +107,23 @@ def clipped_sum(
             stability=stability,
             out=out,
             accumulate=accumulate,
+            arithmetic=arithmetic,
         )
-    run = _prepare(grads, max_norm, weights, center, scale, groups, normalize, stability, out, accumulate)
-    norms = run.execute(0.0, None)
+    run = _clipping.prepare(
+        grads,
+        max_norm,
+        weights,
+        center,
+        scale,
+        groups,
+        normalize,
+        stability,
+        out,
+        accumulate,
+        exact=exact,
+        integers=exact,
+    )
+    norms = run.execute_exactly(_clipping.grid_of(run.sensitivity), 0.0, None) if exact else run.execute(0.0, None)
     return _arrays.delivered(run.found, run.outs), norms
 
 
@@ -127,6 +140,7 @@ def clip_and_noise(
     stability: float = 0.01,
     rng: RandomSource | None = None,
     out: Any = None,
+    arithmetic: Arithmetic = "exact",
 ) -> Any:
     """``clipped_sum`` plus normal noise of standard deviation ``noise_multiplier * max_norm`` on every coordinate.
 
@@ -135,19 +149,27 @@ def clip_and_noise(
     ``scale`` the released sum s is of transformed examples; AdaCliP's gradient is center + scale * s / B.
 
     The release is one of ``Gaussian(noise_multiplier)`` under add/remove of one example whose weight is at most 1
-    (``PoissonSampled`` if the batch was), idealising floating point: see ``RandomSource.normal`` and ``exact_release``.
+    (``PoissonSampled`` if the batch was), to the last bit: integer sums of the examples' multiples of a public grid,
+    with normals on the real line rounded to it, sampled exactly (docs/theory/clipping.md, section 7). The values are
+    then multiplied by the grid and rounded to the dtype of the result. The grid is a power of two that depends on
+    ``max_norm`` and ``noise_multiplier`` alone: at most 2^-23 of what one example contributes, or 2^-38 of the noise.
+    Each example loses less than one grid step a coordinate.
 
     Parameters are those of ``clipped_sum``, and
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
         The noise is the same whatever the number of threads, and for a list as for the flat array.
+    arithmetic : "exact" or "float"
+        "float": floating-point sums and noise, the idealised form: rounding lets one example move the sum by more than
+        ``max_norm``, and low bits of noisy floats give values away (Mironov, CCS 2012), which the charge leaves out.
 
     >>> import numpy as np
     >>> clip_and_noise(np.ones((8, 3), np.float32), 1.0, 0.5, rng=__import__("tightdp").Philox(1)).dtype
     dtype('float32')
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
+    exact = _clipping.is_exact(arithmetic)
     rng = source(rng)
     if cuda.on_device(grads):
         return cuda.clip(
@@ -163,166 +185,74 @@ def clip_and_noise(
             stability=stability,
             out=out,
             accumulate=False,
+            arithmetic=arithmetic,
         )[0]
-    run = _prepare(grads, max_norm, weights, center, scale, groups, normalize, stability, out, False)
-    run.execute(noise_deviation(multiplier, run.sensitivity, _dtype(run.outs[0])), rng)
+    run = _clipping.prepare(
+        grads, max_norm, weights, center, scale, groups, normalize, stability, out, False, exact=exact
+    )
+    deviation = _clipping.noise_deviation(multiplier, run.sensitivity, _clipping.dtype_name(run.outs[0]))
+    if exact:
+        run.execute_exactly(_clipping.grid_of(run.sensitivity, multiplier), deviation, rng)
+    else:
+        run.execute(deviation, rng)
     return _arrays.delivered(run.found, run.outs)
 
 
-def add_noise(total: Any, deviation: float, *, rng: RandomSource | None = None) -> Any:
+def exact_grid(max_norm: float | Sequence[float]) -> float:
+    """The grid of ``clipped_sum(..., arithmetic="exact")``: the power of two of which one example contributes 2^23 or
+    more, and less than 2^24.
+
+    max_norm : float, or one a group, in [1e-30, 1e30]
+
+    A run of micro-batches, with the same bits as ``clip_and_noise`` of all examples at once:
+
+    >>> import numpy as np
+    >>> import tightdp as dp
+    >>> total = np.zeros(3, np.int64)
+    >>> for part in np.split(np.ones((8, 3)), 4):
+    ...     _ = dp.clipped_sum(part, 1.0, out=total, accumulate=True, arithmetic="exact")
+    >>> release = dp.add_noise(total, 0.5 * 1.0, grid=dp.exact_grid(1.0), rng=dp.Philox(1)) * dp.exact_grid(1.0)
+    >>> bool((release == dp.clip_and_noise(np.ones((8, 3)), 1.0, 0.5, rng=dp.Philox(1))).all())
+    True
+    """
+    bounds = list(max_norm) if _clipping.several(max_norm) else [max_norm]  # type: ignore[arg-type]
+    if not bounds:
+        raise ValueError("max_norm must hold at least one bound")
+    checked = [_clipping.exact_bound("max_norm", _check.positive("max_norm", c)) for c in bounds]
+    return _clipping.grid_of(_clipping.sensitivity([([], c) for c in checked]))
+
+
+def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
     """Adds N(0, deviation^2) to every entry, in place, and returns ``total``: the end of a run of micro-batches.
 
-    total : a contiguous float32 or float64 array, or a list of them, such as ``clipped_sum(..., out=)`` filled.
+    total : a contiguous int64 array of multiples of ``grid``, or a list of them, such as ``clipped_sum(..., out=,
+        arithmetic="exact")`` filled; or of float32 or float64
+    deviation : in the units of the sum; over ``grid`` at most 2^39
+    grid : of integers, ``exact_grid(max_norm)``: a power of two
+
+    To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
+    ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
+    on floats is the idealised form: what one example can move, and what low bits tell, is not what is accounted for.
     """
     sigma = _check.nonnegative("deviation", deviation)
     rng = source(rng)
     parts = list(total) if isinstance(total, (list, tuple)) else [total]
-    dtypes = [_dtype(x) if hasattr(x, "dtype") else "?" for x in parts]
-    if not parts or set(dtypes) not in ({"float32"}, {"float64"}):
-        raise TypeError(f"total must hold float32 or float64 arrays, got {dtypes}")
-    most = _LARGEST_DEVIATION[dtypes[0]]
+    dtypes = {_clipping.dtype_name(x) if hasattr(x, "dtype") else "?" for x in parts}
+    if dtypes not in ({"float32"}, {"float64"}, {"int64"}):
+        raise TypeError(f"total must hold int64, float32 or float64 arrays, of one dtype, got {sorted(dtypes)}")
+    dtype, exact = dtypes.pop(), grid is not None
+    if exact != (dtype == "int64"):
+        raise ValueError(f"grid must be given for int64 totals, and for no others, got {grid!r} for {dtype}")
+    step = _clipping.power_of_two("grid", grid) if exact else 1.0
+    most = _clipping.largest_deviation(dtype, step)
     if not sigma <= most:
-        raise ValueError(f"deviation must be in [0, {most:g}] for {dtypes[0]}, got {sigma!r}")
-    rows = [np.empty((0, *x.shape), dtypes[0]) for x in parts]
+        raise ValueError(f"deviation must be in [0, {most:g}] for {dtype}, got {sigma!r}")
+    rows = [np.empty((0, *x.shape), np.float64 if exact else dtype) for x in parts]
     found = _arrays.examples("total", rows)
-    outs = _arrays.outputs(found, parts, "total")
-    stream = rng.stream() if sigma > 0 else None
-    _core.clipped_sum(rows, outs, 1.0, False, 0.01, None, None, None, sigma, stream, True, None)
+    outs = _arrays.outputs(found, parts, "total", integers=exact)
+    run = _clipping.Run(found, outs, [(list(range(len(parts))), 1.0)], False, None, None, None, False, 0.01, True)
+    if exact:
+        run.execute_exactly(step, sigma, rng)
+    else:
+        run.execute(sigma, rng)
     return total
-
-
-@dataclass(slots=True)
-class _Run:
-    """A checked call: groups of arrays with their bounds, and where the sums go."""
-
-    found: _arrays.Examples
-    outs: list[Any]
-    groups: list[tuple[list[int], float]]
-    grouped: bool
-    weights: npt.NDArray[np.float64] | None
-    center: npt.NDArray[np.float64] | None
-    inverse_scale: npt.NDArray[np.float64] | None
-    normalize: bool
-    stability: float
-    accumulate: bool
-
-    @property
-    def sensitivity(self) -> float:
-        return self.groups[0][1] if len(self.groups) == 1 else math.hypot(*(bound for _, bound in self.groups))
-
-    def execute(self, deviation: float, rng: RandomSource | None) -> Norms:
-        norms = np.empty((len(self.groups), self.found.batch))
-        for (indices, bound), row in zip(self.groups, norms, strict=True):
-            columns = self._columns(indices)
-            _core.clipped_sum(
-                [self.found.arrays[i] for i in indices],
-                [self.outs[i] for i in indices],
-                bound,
-                self.normalize,
-                self.stability,
-                self.weights,
-                None if self.center is None else self.center[columns],
-                None if self.inverse_scale is None else self.inverse_scale[columns],
-                deviation,
-                rng.stream() if rng is not None and deviation > 0 else None,
-                self.accumulate,
-                row,
-            )
-        return norms.T if self.grouped else norms[0]
-
-    def _columns(self, indices: list[int]) -> Any:
-        if len(indices) == len(self.found.shapes):
-            return slice(None)
-        ends = np.cumsum([0] + [int(np.prod(s, dtype=np.int64)) for s in self.found.shapes])
-        return np.concatenate([np.arange(ends[i], ends[i + 1]) for i in indices])
-
-
-def _prepare(
-    grads: Any,
-    max_norm: float | Sequence[float],
-    weights: npt.ArrayLike | None,
-    center: Any,
-    scale: Any,
-    groups: Sequence[Sequence[int]] | None,
-    normalize: bool,
-    stability: float,
-    out: Any,
-    accumulate: bool,
-) -> _Run:
-    found = _arrays.examples("grads", grads)
-    w = _arrays.weights_vector(weights, found.batch)
-    largest = 1.0 if w is None or w.size == 0 else max(1.0, float(w.max()))
-    outs = _arrays.outputs(found, out)
-    low, high = bound_range(found.dtype, _dtype(outs[0]))
-    parts = group_bounds(len(found.shapes), max_norm, groups)
-    for _, bound in parts:
-        if not low <= bound or not bound * largest <= high:
-            raise ValueError(f"max_norm, times the largest weight, must be in [{low:g}, {high:g}], got {bound!r}")
-    a = None if center is None else _arrays.columns_vector("center", center, found)
-    inverse: npt.NDArray[np.float64] | None = None
-    if scale is not None:
-        b = _arrays.columns_vector("scale", scale, found)
-        if not (b >= 1e-300).all():
-            raise ValueError("scale must be in [1e-300, inf)")
-        inverse = 1.0 / b
-    if (a is None) != (inverse is None):
-        a = np.zeros(found.columns) if a is None else a
-        inverse = np.ones(found.columns) if inverse is None else inverse
-    if accumulate and out is None:
-        raise ValueError("accumulate adds to out, so out must be given")
-    return _Run(
-        found=found,
-        outs=outs,
-        groups=parts,
-        grouped=groups is not None or several(max_norm),
-        weights=w,
-        center=a,
-        inverse_scale=inverse,
-        normalize=bool(normalize),
-        stability=_check.positive("stability", stability),
-        accumulate=bool(accumulate),
-    )
-
-
-def _dtype(array: Any) -> str:
-    return _NAMES.get(array.dtype) or str(array.dtype).removeprefix("torch.")
-
-
-def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
-    """The range of ``max_norm`` for rows of ``dtype`` whose sum is of ``out_dtype``."""
-    low, high = _RANGES.get(dtype, _SINGLE_RANGE)
-    return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
-
-
-def noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
-    """The standard deviation of the noise, or ValueError where a sum of ``out_dtype`` cannot hold it."""
-    deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
-    if not deviation <= most:
-        raise ValueError(f"noise_multiplier, times max_norm, must be at most {most:g}, got {deviation!r}")
-    return deviation
-
-
-def several(max_norm: Any) -> bool:
-    """Whether ``max_norm`` is a sequence of bounds, one a group."""
-    return max_norm.ndim > 0 if isinstance(max_norm, np.ndarray) else isinstance(max_norm, Sequence)
-
-
-def group_bounds(
-    arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
-) -> list[tuple[list[int], float]]:
-    """(indices, bound) of each group of ``arrays`` arrays."""
-    every = list(range(arrays))
-    if groups is None and not several(max_norm):
-        return [(every, _check.positive("max_norm", max_norm))]
-    if groups is None:
-        groups = [[i] for i in every]
-    try:
-        indices = [[operator.index(i) for i in group] for group in groups]
-    except TypeError:
-        raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
-    if sorted(i for group in indices for i in group) != every or not all(indices):
-        raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
-    bounds: list[Any] = list(max_norm) if several(max_norm) else [max_norm]  # type: ignore[arg-type]
-    if len(bounds) != len(indices):
-        raise ValueError(f"max_norm must have one entry a group, {len(indices)}, got {len(bounds)}")
-    return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

@@ -2,6 +2,8 @@
 // bits.
 #pragma once
 
+#include <cstdint>
+
 #include "dispatch.hpp"
 
 namespace tightdp {
@@ -16,6 +18,8 @@ inline constexpr int kGroup = 4;
 // Groups in one sweep: more rows at once than eight of each block are more streams than a core follows.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
+// Exact sums: no integer of a row reaches this, so that those of a sweep fit 32 bits.
+inline constexpr double kLaneLimit = 0x1p31 / kSweepRows;
 
 // A centre and the inverse of a scale, at the tile's first column; null where rows are taken as they are.
 struct Transform {
@@ -29,29 +33,33 @@ struct Transform {
 struct Sweep {
     int groups;  // of kGroup rows, at most kMostGroups, in each of the two
     long n;      // columns, at most kTileColumns
-    Transform transform;
-    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group; null: nothing is
-    // added.
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group, in doubles; exact:
+    // + sum_r trunc(factors[r] * rows[r][j]), in 64-bit integers modulo 2^64. null: nothing is added.
     const void* const* rows;
     const double* factors;
-    double* sums;
+    void* sums;
     bool fresh;
+    Transform added;
     // squares[r] += sum_j next[r][j]^2, or ((g - a) / b)^2 under a transform; null: nothing is squared.
     const void* const* next;
     double* squares;
+    Transform squared;
 };
 
 struct ClipKernels {
     void (*sweep)(const Sweep& s);
 };
 
-// out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null.
+// out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null. `of_integers`: out[j] =
+// grid * integers[j], rounded.
 struct FinishKernels {
     void (*single)(float* out, const double* sums, const float* noise, double deviation, long n, bool add);
     void (*full)(double* out, const double* sums, const double* noise, double deviation, long n, bool add);
+    void (*single_of_integers)(float* out, const std::int64_t* integers, double grid, long n);
+    void (*full_of_integers)(double* out, const std::int64_t* integers, double grid, long n);
 };
 
-TIGHTDP_DECLARE_SIMD(ClipKernels, clip_kernels, (Dtype dtype, bool transformed))
+TIGHTDP_DECLARE_SIMD(ClipKernels, clip_kernels, (Dtype dtype, bool transformed, bool exact))
 TIGHTDP_DECLARE_SIMD(FinishKernels, finish_kernels, ())
 
 }  // namespace tightdp

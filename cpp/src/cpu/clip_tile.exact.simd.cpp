@@ -1,5 +1,5 @@
-// Norms and weighted sums of a tile of columns. Orders of summation and rounding errors:
-// docs/theory/clipping.md.
+// Norms and weighted sums of a tile of columns, in doubles or in integers. Orders of summation and rounding
+// errors: docs/theory/clipping.md.
 #include <algorithm>
 #include <type_traits>
 
@@ -91,32 +91,54 @@ TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transfo
     }
 }
 
+// sum_r trunc(factors[r] * row_r) over kWidth columns of all rows of a sweep, each product rounded first.
+template <class T, bool transformed, int count>
+TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, transformed>* factors,
+                                       Transform t, long j) {
+    IntVec total{};
+    for (int r = 0; r < count; ++r) {
+        if constexpr (kSingle<T, transformed>)
+            total += truncated(load(rows[r] + j) * factors[r]);
+        else
+            total += truncated(entries<T, transformed>(rows[r], t, j) * factors[r]);
+    }
+    return total;
+}
+
+// What is done to the rows of one block: nothing, a sum in doubles or one in integers.
+enum class Adds { nothing, doubles, integers };
+
 // What a sweep works on, in variables of its own, so that nothing it writes to can be among them.
-template <class T, bool transformed, int groups, bool adds, bool squares>
+template <class T, bool transformed, int groups, Adds adds, bool squares>
 struct Sweeper {
+    using Sum = std::conditional_t<adds == Adds::integers, std::int64_t, double>;
     static constexpr int count = groups * kGroup;
     const T *rows[count], *next[count];
     Factor<T, transformed> factors[count];
-    double* sums;
+    Sum* sums;
     bool fresh;
-    Transform t;
+    Transform added, squared;
     Squares<T, transformed> running[count];
 
     // kColumns columns from j on.
     TIGHTDP_CLIP_INLINE void columns(Sweeper& s, long j) {
-        if constexpr (adds)
-            for (int v = 0; v < kVecs; ++v) {
-                const long at = j + v * kWidth;
+        for (int v = 0; v < kVecs; ++v) {
+            const long at = j + v * kWidth;
+            if constexpr (adds == Adds::doubles) {
                 Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
                 for (int r = 0; r < count; r += kGroup)
-                    total = total + group_sum<T, transformed>(s.rows + r, s.factors + r, s.t, at);
+                    total = total + group_sum<T, transformed>(s.rows + r, s.factors + r, s.added, at);
                 store(s.sums + at, total);
+            } else if constexpr (adds == Adds::integers) {
+                add_integers(s.sums + at, integer_sum<T, transformed, count>(s.rows, s.factors, s.added, at),
+                             s.fresh);
             }
+        }
 #pragma GCC unroll 8  // so that the running sums of all rows are in registers
         for (int r = 0; r < count; ++r) {
             if constexpr (squares) {
                 prefetch(s.next[r] + j);
-                s.running[r].take(s.running[r], s.next[r], s.t, j);
+                s.running[r].take(s.running[r], s.next[r], s.squared, j);
             } else {
                 prefetch(s.rows[r] + j);  // nothing else comes from memory
             }
@@ -131,12 +153,20 @@ TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, long n) {
     return to;
 }
 
-template <class T, bool transformed, int groups, bool adds, bool squares>
+template <class T>
+TIGHTDP_CLIP_INLINE Transform padded(T (&to)[2][kColumns], Transform t, long j, long n) {
+    return {padded(to[0], t.center + j, n), padded(to[1], t.inverse_scale + j, n)};
+}
+
+template <class T, bool transformed, int groups, Adds adds, bool squares>
 void sweep_as(const Sweep& given) {
+    constexpr bool summed = adds != Adds::nothing;
     Sweeper<T, transformed, groups, adds, squares> s;
-    s.sums = given.sums, s.fresh = given.fresh, s.t = given.transform;
+    using Sum = typename decltype(s)::Sum;
+    auto* const given_sums = static_cast<Sum*>(given.sums);
+    s.sums = given_sums, s.fresh = given.fresh, s.added = given.added, s.squared = given.squared;
     for (int r = 0; r < s.count; ++r) {
-        if constexpr (adds) {
+        if constexpr (summed) {
             s.rows[r] = static_cast<const T*>(given.rows[r]);
             s.factors[r] = static_cast<Factor<T, transformed>>(given.factors[r]);
         }
@@ -149,40 +179,46 @@ void sweep_as(const Sweep& given) {
     for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
     if (const long left = given.n - j; left > 0) {
         T tails[2 * s.count][kColumns];
-        double center[kColumns], inverse[kColumns], sums[kColumns];
+        double added[2][kColumns], squared[2][kColumns];
+        Sum sums[kColumns];
         for (int r = 0; r < s.count; ++r) {
-            if constexpr (adds) s.rows[r] = padded(tails[r], s.rows[r] + j, left);
+            if constexpr (summed) s.rows[r] = padded(tails[r], s.rows[r] + j, left);
             if constexpr (squares) s.next[r] = padded(tails[s.count + r], s.next[r] + j, left);
         }
-        if constexpr (transformed)
-            s.t = {padded(center, s.t.center + j, left), padded(inverse, s.t.inverse_scale + j, left)};
-        if constexpr (adds) s.sums = sums, padded(sums, given.sums + j, given.fresh ? 0 : left);
+        if constexpr (transformed && summed) s.added = padded(added, s.added, j, left);
+        if constexpr (transformed && squares) s.squared = padded(squared, s.squared, j, left);
+        if constexpr (summed) s.sums = sums, padded(sums, given_sums + j, given.fresh ? 0 : left);
         s.columns(s, 0);
-        if constexpr (adds) std::copy_n(sums, left, given.sums + j);
+        if constexpr (summed) std::copy_n(sums, left, given_sums + j);
     }
     if constexpr (squares)
         for (int r = 0; r < s.count; ++r) given.squares[r] += s.running[r].total(s.running[r]);
 }
 
-template <class T, bool transformed, int groups>
+template <class T, bool transformed, int groups, Adds adds>
 void sweep_groups(const Sweep& s) {
     if (s.rows && s.next)
-        sweep_as<T, transformed, groups, true, true>(s);
+        sweep_as<T, transformed, groups, adds, true>(s);
     else if (s.rows)
-        sweep_as<T, transformed, groups, true, false>(s);
+        sweep_as<T, transformed, groups, adds, false>(s);
     else
-        sweep_as<T, transformed, groups, false, true>(s);
+        sweep_as<T, transformed, groups, Adds::nothing, true>(s);
+}
+
+template <class T, bool transformed, Adds adds>
+void sweep(const Sweep& s) {
+    static_assert(kMostGroups == 2);
+    s.groups == 2 ? sweep_groups<T, transformed, 2, adds>(s) : sweep_groups<T, transformed, 1, adds>(s);
 }
 
 template <class T, bool transformed>
-void sweep(const Sweep& s) {
-    static_assert(kMostGroups == 2);
-    s.groups == 2 ? sweep_groups<T, transformed, 2>(s) : sweep_groups<T, transformed, 1>(s);
+ClipKernels kernels(bool exact) {
+    return {exact ? &sweep<T, transformed, Adds::integers> : &sweep<T, transformed, Adds::doubles>};
 }
 
 template <class T>
-ClipKernels kernels(bool transformed) {
-    return {transformed ? &sweep<T, true> : &sweep<T, false>};
+ClipKernels kernels(bool transformed, bool exact) {
+    return transformed ? kernels<T, true>(exact) : kernels<T, false>(exact);
 }
 
 template <class Real>
@@ -195,23 +231,28 @@ void finish(Real* __restrict out, const double* __restrict sums, const Real* __r
     }
 }
 
+template <class Real>
+void finish_integers(Real* __restrict out, const std::int64_t* __restrict integers, double grid, long n) {
+    for (long j = 0; j < n; ++j) out[j] = static_cast<Real>(static_cast<double>(integers[j]) * grid);
+}
+
 }  // namespace
 
-ClipKernels clip_kernels(Dtype dtype, bool transformed) {
+ClipKernels clip_kernels(Dtype dtype, bool transformed, bool exact) {
     switch (dtype) {
         case Dtype::float16:
-            return kernels<Float16>(transformed);
+            return kernels<Float16>(transformed, exact);
         case Dtype::bfloat16:
-            return kernels<BFloat16>(transformed);
+            return kernels<BFloat16>(transformed, exact);
         case Dtype::float32:
-            return kernels<float>(transformed);
+            return kernels<float>(transformed, exact);
         default:
-            return kernels<double>(transformed);
+            return kernels<double>(transformed, exact);
     }
 }
 
 FinishKernels finish_kernels() {
-    return {&finish<float>, &finish<double>};
+    return {&finish<float>, &finish<double>, &finish_integers<float>, &finish_integers<double>};
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

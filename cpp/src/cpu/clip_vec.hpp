@@ -1,6 +1,8 @@
 // A register of floats and the two registers of doubles of the same columns. For .simd.cpp files only.
 #pragma once
 
+#include <cstdint>
+
 #include "tightdp/clipping/narrow_float.hpp"
 
 #if defined(TIGHTDP_ISA_avx2) || defined(TIGHTDP_ISA_avx512)
@@ -24,6 +26,12 @@ using DoubleVec = double __attribute__((vector_size(4 * kWidth)));
 // Of any alignment, in memory.
 using FloatsAt = float __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 using DoublesAt = double __attribute__((vector_size(4 * kWidth), aligned(8), may_alias));
+
+using IntVec = std::int32_t __attribute__((vector_size(4 * kWidth)));
+using HalfIntVec = std::int32_t __attribute__((vector_size(2 * kWidth)));
+// Unsigned, so that sums wrap.
+using LongVec = std::uint64_t __attribute__((vector_size(4 * kWidth)));
+using LongsAt = std::uint64_t __attribute__((vector_size(4 * kWidth), aligned(8), may_alias));
 
 // kWidth columns as doubles.
 struct Wide {
@@ -115,6 +123,42 @@ TIGHTDP_CLIP_INLINE DoubleVec add_exact_square(DoubleVec a, DoubleVec x) {
 #else
     return a + x * x;
 #endif
+}
+
+// Toward zero; |x| < 2^31.
+TIGHTDP_CLIP_INLINE IntVec truncated(FloatVec x) {
+    return __builtin_convertvector(x, IntVec);
+}
+TIGHTDP_CLIP_INLINE IntVec truncated(const Wide& x) {
+#if defined(TIGHTDP_ISA_avx512)
+    const auto low = (HalfIntVec)_mm512_maskz_cvttpd_epi32(0xff, (__m512d)x.low);
+    const auto high = (HalfIntVec)_mm512_maskz_cvttpd_epi32(0xff, (__m512d)x.high);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif defined(TIGHTDP_ISA_avx2)
+    return (IntVec)_mm256_set_m128i(_mm256_cvttpd_epi32((__m256d)x.high),
+                                    _mm256_cvttpd_epi32((__m256d)x.low));
+#else
+    return IntVec{static_cast<std::int32_t>(x.low[0]), static_cast<std::int32_t>(x.low[1]),
+                  static_cast<std::int32_t>(x.high[0]), static_cast<std::int32_t>(x.high[1])};
+#endif
+}
+
+// p[i] = (fresh ? 0 : p[i]) + x[i] modulo 2^64.
+TIGHTDP_CLIP_INLINE void add_integers(std::int64_t* p, IntVec x, bool fresh) {
+    auto* const at = reinterpret_cast<LongsAt*>(p);
+#if defined(TIGHTDP_ISA_avx512)
+    const HalfIntVec half[2] = {__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),
+                                __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)};
+#elif defined(TIGHTDP_ISA_avx2)
+    const HalfIntVec half[2] = {__builtin_shufflevector(x, x, 0, 1, 2, 3),
+                                __builtin_shufflevector(x, x, 4, 5, 6, 7)};
+#else
+    const HalfIntVec half[2] = {__builtin_shufflevector(x, x, 0, 1), __builtin_shufflevector(x, x, 2, 3)};
+#endif
+    for (int i = 0; i < 2; ++i) {
+        const LongVec wide = __builtin_convertvector(half[i], LongVec);
+        at[i] = fresh ? wide : at[i] + wide;
+    }
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

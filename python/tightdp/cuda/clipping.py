@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ..noise import RandomSource
 from .arrays import DeviceArray, view
 from .libraries import library, stream_of
 from .runtime import required
+
+if TYPE_CHECKING:
+    from .._clipping import Arithmetic
 
 
 def clip(
@@ -30,13 +33,14 @@ def clip(
     stability: float,
     out: Any,
     accumulate: bool,
+    arithmetic: Arithmetic,
 ) -> tuple[Any, Any]:
     """``clipped_sum`` and ``clip_and_noise`` (gradients.py) for arrays on a device -> sum, norms, both there.
 
     What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
     for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing.
     """
-    from ..gradients import bound_range, group_bounds, noise_deviation, several
+    from .._clipping import bound_range, group_bounds, noise_deviation, several
 
     is_list = isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
@@ -82,6 +86,8 @@ def clip(
             raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
     sensitivity = math.hypot(*(bound for _, bound in parts))
     deviation = noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
+    if arithmetic != "float":
+        raise ValueError('arithmetic must be "float", the idealised form, for arrays on a device')
     kernels = required(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):

@@ -16,7 +16,8 @@ enum class Rule : int { flat, normalize };
 struct Rounding {
     double slack;    // relative: largest error of the norm plus that of one rounded product
     bool to_single;  // the factor is rounded down to 24 bits
-    double smallest;  // of weight * max_norm: below it subnormal products could lose more than the slack, so 0
+    double
+        smallest;  // of weight * max_norm: below it subnormal products could lose more than the slack, so 0
 };
 
 // float32 and narrower: rows are multiplied in float32, one rounding of 2^-24 a product; their norms are sums
@@ -32,6 +33,12 @@ TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
     return {(longest_chain + 8) * 0x1p-53, false, 0x1p-900};
 }
 
+// The exact form: what is rounded away below a grid step does not count, so no size is too small; the factor
+// stays a double until it is on the grid.
+TIGHTDP_HD inline Rounding exact_rounding(Rounding of_sums) noexcept {
+    return {of_sums.slack, false, 0};
+}
+
 // The largest float32 (as a double) <= x, for x in [2^-126, 2^127].
 TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
     uint64_t bits;
@@ -39,6 +46,12 @@ TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
     bits &= ~uint64_t{0x1fffffff};
     memcpy(&x, &bits, sizeof bits);
     return x;
+}
+
+// `factor`, or what the type that multiplies can hold.
+TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
+    const double most = single ? 0x1p127 : 0x1p1023;
+    return factor < most ? factor : most;
 }
 
 // The factor F >= 0 for an example of computed norm `norm`.
@@ -56,9 +69,20 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
         quotient = safe / (norm + stability);
     else if (norm > safe)
         quotient = safe / norm;
-    const double factor = quotient * weight;
+    // A tiny stability makes factors that no number holds: shorter ones do, and keep zeros zero.
+    if (quotient > 0x1p1000) quotient = 0x1p1000;
+    const double factor = at_most(quotient * weight, rounding.to_single);
     if (quotient < 0x1p-1022 || factor < (rounding.to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;
     return rounding.to_single ? round_down_to_single(factor) : factor;
+}
+
+// The exact form: T such that an example adds the integers trunc(fl(T g_j)), from its factor F. They have L2
+// norm <= weight * max_norm / grid (docs/theory/clipping.md, section 7). The grid is a power of two, so that
+// T is F / grid exactly but for the cut to 24 bits; subnormal, it is nothing.
+TIGHTDP_HD inline double grid_factor(double factor, double inverse_grid, bool to_single) noexcept {
+    const double scaled = at_most(factor * inverse_grid, to_single);
+    if (scaled < (to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;
+    return to_single ? round_down_to_single(scaled) : scaled;
 }
 
 }  // namespace tightdp::clipping
