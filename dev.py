@@ -1,4 +1,4 @@
-"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | lint | cuda.
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | lint | docs | cuda.
 
 Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv and build/ beside this file; the environment
 variable TIGHTDP_VENV names another place for the environment.
@@ -54,6 +54,12 @@ def lint() -> None:
     run(BIN / "mypy")
 
 
+def docs() -> None:
+    """Builds the site into build/docs; a warning is an error."""
+    pip("install", ".[docs]")
+    run(BIN / "python", "-m", "sphinx", "-q", "-E", "--fail-on-warning", "--keep-going", "docs", "build/docs")
+
+
 def cuda() -> None:
     """Compiles the CUDA module for every architecture; needs nvcc, and no device."""
     with tempfile.TemporaryDirectory() as wheels:
@@ -61,7 +67,7 @@ def cuda() -> None:
 
 
 def main() -> None:
-    jobs = {job.__name__: job for job in (demo, test, lint, cuda)}
+    jobs = {job.__name__: job for job in (demo, test, lint, docs, cuda)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
     jobs[parser.parse_args().job]()

@@ -1,10 +1,11 @@
-"""The examples in docstrings and in docs/ run as they stand, and what code cites of the theory is there."""
+"""The examples in docstrings and on pages run as they stand, and what code cites of the theory is there."""
 
 import doctest
 import importlib
 import re
 from pathlib import Path
 
+import pages
 import pytest
 
 import tightdp
@@ -16,7 +17,7 @@ MODULES = sorted(
     for source in PACKAGE.rglob("*.py")
     if ">>> " in source.read_text()
 )
-PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "```python" in page.read_text())
+RUNNING = [page for page in pages.PAGES if {block.kind for block in pages.blocks(page)} & {"python", "bash"}]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -26,11 +27,20 @@ def test_docstrings(name):
     assert found.attempted > 0 and found.failed == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages(page):
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        exec(block, names)
+@pytest.mark.parametrize("page", RUNNING, ids=pages.name_of)
+def test_pages(page, tmp_path, monkeypatch):
+    """Every example runs, in a folder of its own, and prints what the page says."""
+    monkeypatch.chdir(tmp_path)
+    said = pages.expected(page)
+    for block, printed in pages.outputs(page):
+        where = f"{pages.name_of(page)}, line {block.line}"
+        assert pages.matches(said.get(block.line, printed), printed), f"{where}: printed\n{printed}"
+
+
+def test_what_a_page_says_is_compared_to_the_letter():
+    assert pages.matches("a ... c\n...\n", "a b c\nanything\n") and pages.matches("...\n", "")
+    assert not pages.matches("a ... c\n", "a b d\n") and not pages.matches("a\n", "a\nb\n")
+    assert not pages.matches("1.0\n", "120\n")
 
 
 def test_cited_theory_exists():

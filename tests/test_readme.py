@@ -1,27 +1,12 @@
-"""The project checks its own prose: the README's code prints what it says, and the files that it names exist."""
+"""The files that the project's prose links to exist."""
 
-import contextlib
-import io
 import re
-from pathlib import Path
 
+import pages
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text()
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
-
-def test_the_example_prints_what_the_readme_says():
-    code = re.search(r"```python\n(.*?)```", README, re.S).group(1)
-    expected = re.search(r"```text\n(.*?)```", README, re.S).group(1)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(code, {})
-    assert printed.getvalue() == expected
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name_of)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:

@@ -1,0 +1,35 @@
+"""How Sphinx builds the site: ``python3 dev.py docs`` writes it to build/docs, and every warning is an error."""
+
+import sys
+from pathlib import Path
+
+import tightdp
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "tightdp"
+author = "the authors of tightdp"
+copyright = author
+version = release = tightdp.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "command_help"]
+exclude_patterns = ["_ext"]
+root_doc = "index"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 180
+add_module_names = False
+
+html_theme = "furo"
+html_title = f"tightdp {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}

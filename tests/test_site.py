@@ -1,0 +1,95 @@
+"""The site's sources are well-formed, with or without Sphinx at hand."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pages
+import pytest
+
+DOCS = pages.DOCS
+PROOFS = DOCS / "theory", DOCS / "algorithms"
+LONG = DOCS / "accounting.md", DOCS / "cuda.md"
+WRITTEN = [page for page in sorted(DOCS.rglob("*.md")) if page.parent not in PROOFS and page not in LONG]
+MODULES = "tightdp", "tightdp.train", "tightdp.audit", "tightdp.cuda"
+
+
+def directives(page: Path, name: str) -> list[str]:
+    return re.findall(rf"^```{{{name}}}[^\n]*\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def listed(page: Path) -> set[Path]:
+    """The pages in a page's tables of contents."""
+    found = set()
+    for body in directives(page, "toctree"):
+        for entry in body.splitlines():
+            if entry and not entry.startswith(":"):
+                target = re.sub(r".*<(.*)>", r"\1", entry)
+                hits = {path.resolve() for path in page.parent.glob(target + ".md")}
+                assert hits, f"{page.name} lists {entry}"
+                found |= hits
+    return found
+
+
+def test_every_page_is_in_a_table_of_contents():
+    reached, todo = set(), [DOCS / "index.md"]
+    while todo:
+        page = todo.pop()
+        reached.add(page)
+        todo.extend(listed(page) - reached)
+    assert reached == set(DOCS.rglob("*.md"))
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub and MyST give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name_of)
+def test_links_to_sections_lead_somewhere(page):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        text = (page.parent / target if target else page).read_text()
+        assert anchor in {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}, (target, anchor)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_reference_holds_each_public_name_once(module):
+    text = "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    directive = rf"^\.\. auto(?:class|function|exception):: {re.escape(module)}\.(\w+)$"
+    documented = re.findall(directive, text, re.MULTILINE)
+    public = importlib.import_module(module).__all__
+    assert sorted(documented) == sorted(name for name in public if not name.startswith("__"))
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name_of)
+def test_every_block_says_what_it_is(page):
+    """So that no example escapes the tests by its label."""
+    assert page.read_text().count("\n```") % 2 == 0
+    formulas = {""} if page.parent in PROOFS else set()
+    for block in pages.blocks(page):
+        assert block.kind in pages.KINDS | formulas, (block.kind, block.line)
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=pages.name_of)
+def test_lines_fit(page):
+    """A row of a table cannot be broken; code and prose can."""
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        assert len(line) <= 120 or line.startswith("|"), f"line {number} has {len(line)} characters"
+
+
+def test_the_site_asks_the_network_for_nothing():
+    """Fonts, scripts and figures are all of the site's own."""
+    for source in [*DOCS.rglob("*.svg"), *DOCS.rglob("*.css"), DOCS / "conf.py"]:
+        text = source.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http" not in text and "@import" not in text, source.name
+
+
+@pytest.mark.parametrize("figure", sorted(DOCS.rglob("*.svg")), ids=lambda path: path.name)
+def test_figures_are_well_formed_and_described(figure):
+    from xml.etree import ElementTree
+
+    root = ElementTree.parse(figure).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.find(f"{space}title") is not None and root.find(f"{space}desc") is not None
