@@ -21,8 +21,12 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {
+    **{name: "array" for name in ("Array", "Integers", "Norms", "Scores", "Vector")},
+    **{name: name.removeprefix("npt.") for name in ("ArrayLike", "npt.ArrayLike", "npt.DTypeLike", "Size", "Parts")},
+}
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 180
+python_maximum_signature_line_length = 240
 add_module_names = False
 
 html_theme = "furo"

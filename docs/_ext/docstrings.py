@@ -73,7 +73,10 @@ def _entries(block: list[str]) -> list[str]:
             found.append(", ".join(f"``{name}``" for name in names))
             text = [entry[2]]
         elif line:
-            text.append(line.strip())
+            part = line.strip()
+            if len(text) == 1 and part[0].isupper() and text[0][-1] not in ".,;:":
+                text.append("")  # what it is, and then a sentence about it
+            text.append(part)
     return found
 
 
