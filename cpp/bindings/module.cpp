@@ -4,6 +4,7 @@
 #include "../src/cpu/dispatch.hpp"
 
 void bind_contour(py::module_& m);
+void bind_dense(py::module_& m);
 void bind_dlpack(py::module_& m);
 void bind_emulation(py::module_& m);
 void bind_simd_math(py::module_& m);
@@ -21,6 +22,7 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
     bind_contour(m);
+    bind_dense(m);
     bind_dlpack(m);
     bind_emulation(m);
     bind_simd_math(m);

@@ -206,6 +206,29 @@ def allocation(
 ) -> tuple[AllocationAtoms, AllocationAtoms, float]: ...
 
 # the vector functions, for tests
+class dense:
+    @staticmethod
+    def affine(inputs: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any] | None) -> NDArray[Any]: ...
+    @staticmethod
+    def row_units(x: NDArray[Any], bias: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    @staticmethod
+    def loss_residual(kind: int, width: float, z: NDArray[Any], targets: NDArray[np.int64]) -> NDArray[Any]: ...
+    @staticmethod
+    def loss_value(kind: int, width: float, z: NDArray[Any], targets: NDArray[np.int64]) -> NDArray[np.float64]: ...
+    @staticmethod
+    def tanh(x: NDArray[Any]) -> NDArray[Any]: ...
+    @staticmethod
+    def outer_sum(
+        layers: list[Any],
+        bound: float,
+        inverse_grid: float,
+        center_norm: float,
+        normalize: bool,
+        taken: NDArray[np.uint8] | None,
+        norms: NDArray[np.float64] | None,
+        out: NDArray[np.int64] | None,
+    ) -> None: ...
+
 class simd_math:
     @staticmethod
     def exp(x: ArrayLike) -> NDArray[np.float64]: ...

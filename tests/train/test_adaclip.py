@@ -6,10 +6,21 @@ import math
 
 import numpy as np
 import pytest
+from exactly import within
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.train import SGD, AdaCliP, CallableModel, LinearModel, LinearSVC, LogisticRegression, Records
+from tightdp.train import (
+    SGD,
+    AdaCliP,
+    CallableModel,
+    LinearModel,
+    LinearSVC,
+    LogisticRegression,
+    Oracle,
+    Public,
+    Records,
+)
 from tightdp.train.adaclip import Moments, debiased
 from tightdp.train.linear import Multinomial
 
@@ -46,7 +57,8 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
         fits.append(
             Fixed(AdaCliP(100, 3, noise_multiplier=1.0, optimizer=SGD()), delta=1e-5, random_state=1).fit(X, y)._w
         )
-    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-9, atol=1e-12)
+    # Formed rows are rounded as wholes, outer products factor by factor: each step differs by some 2^-18 of the bound.
+    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-5, atol=1e-6)
 
 
 def test_moments_by_hand():
@@ -57,7 +69,7 @@ def test_moments_by_hand():
     np.testing.assert_allclose(moments.scale, [b, b])
     released = np.array([5.0, -20.0])
     g = moments.learn(released)
-    np.testing.assert_allclose(g, b * released / 10)
+    np.testing.assert_allclose(g, released / 10)
     np.testing.assert_allclose(moments.center, 0.25 * g)
     variance = 0.5 * 0.2 + 0.5 * (g**2 - (b * 3 / 10) ** 2) * 10 / 0.8
     deviation = np.sqrt(np.clip(variance, 0.01, 4.0))
@@ -97,9 +109,13 @@ def test_one_record_moves_a_release_by_at_most_one():
     model = LinearModel(3, Multinomial(3))
     X, y = rng.normal(size=(1, 3)), np.array([1])
     for scale in (0.01, 1.0, 100.0):
-        g = model.gradients(rng.normal(size=model.size), Records(X, y))
-        moved = g.clipped_sum(1.0, rng.normal(size=model.size), scale * rng.uniform(0.1, 1, model.size))
-        assert np.linalg.norm(moved) <= 1.0
+        oracle = Oracle(model, Records(X, y), Public(1, model.size))
+        center, scales = rng.normal(size=model.size), scale * rng.uniform(0.1, 1, model.size)
+        query = oracle.gradient_sum(rng.normal(size=model.size), 1.0, center=center, scale=scales)
+        moved = query.evaluate(None)
+        assert within(moved, query, query.scale)
+        if scale < 100:  # else nothing is clipped
+            assert np.linalg.norm(moved * query.grid / scales) > 0.99
 
 
 def test_noise_per_example_on_poisson_batches_is_not_private():

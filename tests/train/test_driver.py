@@ -42,7 +42,8 @@ def test_a_callable_is_trained_as_the_ghost_form_is(blobs, algorithm):
         algorithm = DPSGD(epochs=3, spread=0.5)  # the default asks a linear model for its outputs
     own = fit(CallableModel(5, gradients, losses), X, y, algorithm, **settings)
     built_in = fit(LinearModel(4, Logistic()), X, y, algorithm, **settings)
-    np.testing.assert_allclose(own.parameters, built_in.parameters, rtol=1e-6, atol=1e-9)
+    # Formed rows are rounded as wholes, outer products factor by factor: sums differ by some 2^-18 of the bound.
+    np.testing.assert_allclose(own.parameters, built_in.parameters, rtol=1e-4, atol=1e-5)
     assert own.history == built_in.history and own.charged == built_in.charged
     assert own.privacy.upper <= 1.0
 

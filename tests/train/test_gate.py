@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from exactly import within
 
 import tightdp as dp
 from tightdp.train import CallableModel, Caps, FixedPlan, Gate, LinearModel, Oracle, Public, Query, Records
+from tightdp.train.dense import grid_for
 from tightdp.train.linear import Logistic
 from tightdp.train.sampling import gumbel, laplace, poisson_sample
 
@@ -44,11 +46,9 @@ def test_a_record_that_is_not_finite_contributes_nothing(bad, still):
 def test_one_record_moves_a_sum_by_at_most_its_sensitivity(still):
     g = np.random.default_rng(1)
     X, y, w = 5 * g.normal(size=(30, 3)), g.integers(0, 2, 30), g.normal(size=3)
-    gate = Gate(Anything(), still)
     for options in ({}, {"center": g.normal(size=3), "scale": g.uniform(0.1, 2, 3)}):
         query, larger = (oracle(X[:n], y[:n]).gradient_sum(w, 0.7, **options) for n in (29, 30))
-        moved = gate.gaussian(larger, 1.0).value - gate.gaussian(query, 1.0).value
-        assert np.linalg.norm(moved) <= 0.7 + math.sqrt(3) * query.grid
+        assert within(larger.evaluate(still) - query.evaluate(still), query, query.scale)
     steps = np.linspace(0, 3, 7)
     queries = [oracle(X[:n], y[:n]).line_loss_sums(w, -w, steps, 0.9) for n in (29, 30)]
     moved = np.subtract(*(q.evaluate(still) for q in queries[::-1]))
@@ -59,11 +59,12 @@ def test_the_sum_is_clipped_example_by_example(still):
     g = np.random.default_rng(2)
     X, y, w = g.normal(size=(9, 3)), g.integers(0, 2, 9), g.normal(size=3)
     center, scale = g.normal(size=3), g.uniform(0.5, 2, 3)
-    rows = ((1 / (1 + np.exp(-X @ w)) - y)[:, None] * X - center) / scale
-    norms = np.linalg.norm(rows, axis=1)
+    rows = (1 / (1 + np.exp(-X @ w)) - y)[:, None] * X - center
+    norms = np.linalg.norm(rows / scale, axis=1)
     expected = (rows * np.minimum(1, 0.6 / norms)[:, None]).sum(axis=0)
     query = oracle(X, y).gradient_sum(w, 0.6, center=center, scale=scale)
-    np.testing.assert_allclose(Gate(Anything(), still).gaussian(query, 1.0).value, expected, atol=9 * query.grid)
+    found = query.evaluate(still) * query.grid
+    np.testing.assert_allclose(found, expected, atol=9 * 2.0**-16)  # docs/theory/exact-products.md, section 3
 
 
 def test_the_budget_is_asked_before_anything_is_looked_at(still):
@@ -156,7 +157,8 @@ def test_a_callable_model_is_held_to_its_shapes():
     X, y = np.ones((3, 2)), np.zeros(3, int)
     records = Records(X, y)
     model = CallableModel(2, lambda w, X, y: X * w, initial=[1.0, 2.0])
-    np.testing.assert_allclose(model.gradients(np.ones(2), records).weighted_sum(np.ones(3)), [3, 3])
+    found = model.gradients(np.ones(2), records).clipped_sum(2.0)
+    np.testing.assert_allclose(found * grid_for(2.0), [3, 3], rtol=1e-12)
     with pytest.raises(ValueError, match="losses must be given"):
         model.losses(np.ones(2), records)
     with pytest.raises(ValueError, match=r"gradients must return shape \(3, 2\)"):
@@ -184,7 +186,8 @@ def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     clipped = X * (1 + w) * np.minimum(1, 0.7 / norms)[:, None]
 
     def value(query):
-        return query.evaluate(still) * query.grid, len(X) * query.grid  # and what truncation may take off
+        # and what rounding may take off, in the sum of gradients up to 2^-17 of the bound each
+        return query.evaluate(still) * query.grid, len(X) * max(query.grid, 0.7 * 2.0**-17)
 
     found, error = value(asked.gradient_sum(w, 0.7))
     np.testing.assert_allclose(found, clipped.sum(axis=0), rtol=0, atol=error)

@@ -31,9 +31,9 @@ from .settings import below_one, checked, optional
 class AdaCliP:
     """Differentially private gradient descent with coordinate-wise adaptive clipping.
 
-    Each of ``steps`` steps releases ``sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I)`` over a batch that holds
-    each record independently with probability q = batch_size / (public number of records), and takes
-    ``a + b * released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates, and
+    Each of ``steps`` steps releases ``b * (sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that
+    holds each record independently with probability q = batch_size / (public number of records), and takes
+    ``a + released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates, and
     b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient: of all b that
     keep the mean of |(g - a) / b|^2 at gamma, those with the least noise.
 
@@ -136,7 +136,7 @@ class Moments:
     def learn(self, released: Vector) -> Vector:
         """The estimate of the mean gradient in a released sum, which also updates the moments."""
         options, scale = self._settings, self.scale
-        gradient: Vector = self.center + scale * released / self._expected
+        gradient: Vector = self.center + released / self._expected
         observed = debiased((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
         self._variance = options.beta2 * self._variance + (1 - options.beta2) * observed
         self.center = options.beta1 * self.center + (1 - options.beta1) * gradient

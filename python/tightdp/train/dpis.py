@@ -21,8 +21,8 @@ from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from .algorithm import Plan
 from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
+from .dense import grid_for
 from .gate import Gate
-from .grid import grid_below, truncated
 from .model import Vector
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Integers, Oracle, Public, Query
@@ -226,26 +226,22 @@ def importance_sum(
     a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
     """
 
-    grid = grid_below(max_norm)
-
     def evaluate(source: Source) -> Integers:
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)
-            found = [oracle.gradients(w, part).squared_norms(None, None) for part in oracle.pieces(everyone)]
-            hats = bounds(np.sqrt(np.concatenate([np.zeros(0), *found])))
+            found = [oracle.gradients(w, part).norms() for part in oracle.pieces(everyone)]
+            hats = bounds(np.concatenate([np.zeros(0), *found]))
         rows, records = oracle.chosen(source, hats * (q / max_norm) - COIN)
         gradients = oracle.gradients(w, records)
-        norms = np.sqrt(gradients.squared_norms(None, None))
+        norms = gradients.norms()
         clipped = np.minimum(np.minimum(norms, max_norm), hats[rows])
         taken = (source.uniform(len(rows)) < clipped / hats[rows] - COIN) & (norms < np.inf)
-        with np.errstate(divide="ignore"):
-            weights = np.where(taken, max_norm / norms, 0.0)
         hats[rows] = bounds(norms)
         oracle.state["norm bounds"] = hats
-        return truncated(gradients.weighted_sum(weights), grid)
+        return gradients.unit_sum(max_norm, taken)
 
     def bounds(norms: Vector) -> NDArray[np.float64]:
         return reach * np.maximum(np.minimum(norms, max_norm), floor * max_norm)
 
-    return Query((oracle.public.size,), max_norm, q, grid, evaluate)
+    return Query((oracle.public.size,), max_norm, q, grid_for(max_norm), evaluate)

@@ -15,7 +15,7 @@ import numpy as np
 from .. import _check
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from .budget import Budget
-from .grid import MOST
+from .grid import FAST
 from .minimum import Perturbed
 from .model import Vector
 from .oracle import Integers, Query
@@ -57,11 +57,12 @@ class Gate:
         noise alone.
         """
         charge = Gaussian(noise_multiplier)
-        deviation = _deviation(query, charge.noise_multiplier)
+        shift, deviation = _noise(query, charge.noise_multiplier)
         mechanism = self._spend(charge, query.sampling_probability)
-        value = query.evaluate(self._source)
+        value = query.evaluate(self._source) >> shift
         self._add_noise(deviation, value)
-        return self._released(value.astype(np.float64) * query.grid, mechanism)
+        value = value << shift >> shift  # modulo 2^(64 - shift), as the sum is modulo 2^64
+        return self._released(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
 
     def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
         """The index of (about) the smallest of score + ``offset``, the latter public.
@@ -109,15 +110,26 @@ class Gate:
         return Release(value, mechanism)
 
 
-def _deviation(query: Query, noise_multiplier: float) -> float | Vector:
-    """The noise's deviation in units of the grid, one for all coordinates or one each, never rounded down."""
-    deviation: float | Vector = math.nextafter(noise_multiplier * query.sensitivity / query.grid, math.inf)
-    if query.scale is not None:
-        deviation = np.nextafter(deviation * query.scale, np.inf)
-    largest = float(np.max(deviation))
-    if not largest <= MOST:
-        raise ValueError(
-            f"noise_multiplier must be at most {noise_multiplier * (MOST / largest):g} for this query's grid, "
-            f"got {noise_multiplier!r}"
-        )
-    return deviation
+def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
+    """By how many binary digits the sum is rounded down, and the noise's deviation in units of what is left.
+
+    Normals are sampled fast where their deviation is at most ``FAST``, so a sum on a finer grid is rounded down to
+    multiples of 2^shift first. One record then moves each coordinate by less than 1 more (docs/theory/exact.md, section
+    2). Never rounded down; one deviation for all coordinates or one each.
+    """
+    scale = query.scale
+    squares = math.prod(query.shape) if scale is None else float((scale**-2.0).sum())
+    floors, largest = math.sqrt(squares) * (1 + 1e-9), 1.0 if scale is None else float(scale.max())
+    shift = 0
+    while True:
+        moved = math.ldexp(query.sensitivity / query.grid, -shift) + (floors if shift else 0.0)
+        deviation = math.nextafter(noise_multiplier * moved * (1 + 2.0**-50), math.inf)
+        if deviation * largest <= FAST:
+            break
+        if moved < 2 * floors or shift > 40:
+            raise ValueError(
+                f"noise_multiplier must be at most {noise_multiplier * (FAST / (deviation * largest)):g} for this "
+                f"query's grid, got {noise_multiplier!r}"
+            )
+        shift += 1
+    return shift, deviation if scale is None else np.nextafter(deviation * scale, np.inf)

@@ -1,5 +1,6 @@
 """A multilayer perceptron whose per-example gradients are never formed: each layer's is an outer product of its error
-and its input, as in a linear model, and the squared norms of the layers add up."""
+and its input, as in a linear model, and the squared norms of the layers add up. All that is computed of a record is a
+function of that record alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -8,15 +9,23 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .linear import Loss, Outer
+from .. import _core
+from . import dense
+from .dense import Layer, affine
+from .linear import Loss
 from .model import Gradients, Vector
 from .records import Array, Records
 
+
+def _tanh(z: Array) -> Array:
+    values: Array = _core.dense.tanh(np.ascontiguousarray(z))
+    return values
+
+
 ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: np.asarray(a > 0, a.dtype)),
-    "tanh": (np.tanh, lambda a: 1 - a * a),
+    "tanh": (_tanh, lambda a: 1 - a * a),
 }
 """Name to the function of z and its derivative as a function of the activation."""
 
@@ -46,64 +55,34 @@ class Perceptron:
         """Views of each layer's table."""
         return [part.reshape(shape) for part, shape in zip(np.split(w, self._ends[:-1]), self._shapes, strict=True)]
 
-    def _forward(self, w: Vector, features: Array) -> tuple[list[Array], Array, list[Array]]:
-        """What each layer was given, the scores, and the tables in the features' dtype."""
-        tables: list[Array] = [t.astype(features.dtype, copy=False) for t in self.layers(w)]
+    def _forward(self, w: Vector, features: Array) -> tuple[list[Array], Array]:
+        """What each layer was given, and the scores."""
+        tables = self.layers(w)
         activate, _ = ACTIVATIONS[self._activation]
         given = [features]
         for table in tables[:-1]:
-            given.append(activate(_affine(given[-1], table)))
-        return given, _affine(given[-1], tables[-1]), tables
+            given.append(activate(affine(given[-1], table[:, :-1], table[:, -1])))
+        return given, affine(given[-1], tables[-1][:, :-1], tables[-1][:, -1])
 
     def scores(self, w: Vector, features: Array) -> Array:
         """Shape (n, outputs)."""
         return self._forward(w, features)[1]
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
-        given, z, tables = self._forward(w, records.features)
+        given, z = self._forward(w, records.features)
+        tables = self.layers(w)
         _, slope = ACTIVATIONS[self._activation]
         error = self.head.residual(z, records.targets)
-        inputs = [records] + [Records(a, records.targets) for a in given[1:]]
-        layers = [Outer(error, inputs[-1], True)]
-        for i in range(len(tables) - 1, 0, -1):
-            error = (error @ tables[i][:, :-1]) * slope(given[i])
-            layers.insert(0, Outer(error, inputs[i - 1], True))
-        return Layers(layers, records.valid)
+        layers: list[Layer] = []
+        for i in range(len(tables) - 1, -1, -1):
+            units = dense.units(given[i], True) if i else records.units(True)
+            layers.insert(0, Layer(given[i], error, units, True))
+            if i:
+                error = affine(error, tables[i][:, :-1].T, None) * slope(given[i])
+        return Gradients(layers)
 
     def losses(self, w: Vector, records: Records) -> Vector:
-        values = np.asarray(self.head.value(self.scores(w, records.features), records.targets), dtype=np.float64)
-        return np.where(records.valid, values, np.nan)
+        return np.where(records.valid, self.head.value(self.scores(w, records.features), records.targets), np.nan)
 
     def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
         return (self.losses(w - step * direction, records) for step in steps)
-
-
-class Layers(Gradients):
-    """Gradients of several layers, one after another in the parameter vector."""
-
-    def __init__(self, layers: Sequence[Outer], valid: NDArray[np.bool_]) -> None:
-        self._layers = layers
-        self._finite: NDArray[np.bool_] = valid & np.all([layer.finite() for layer in layers], axis=0)
-
-    def finite(self) -> NDArray[np.bool_]:
-        return self._finite
-
-    def squared_norms(self, center: Vector | None, scale: Vector | None) -> Vector:
-        total = np.zeros(len(self._finite))
-        begin = 0
-        for layer in self._layers:
-            part = slice(begin, begin + layer.size)
-            total += layer.squared_norms(
-                None if center is None else center[part], None if scale is None else scale[part]
-            )
-            begin += layer.size
-        return np.where(self._finite, total, 0.0)
-
-    def weighted_sum(self, weights: Vector) -> Vector:
-        kept = np.where(self._finite, weights, 0.0)
-        return np.concatenate([layer.weighted_sum(kept) for layer in self._layers])
-
-
-def _affine(x: Array, table: Array) -> Array:
-    """[x, 1] table^T."""
-    return np.asarray(x @ table[:, :-1].T + table[:, -1])

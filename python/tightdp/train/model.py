@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gradients import clipped_sum
+from . import dense
+from .dense import Integers, Layer
+from .dense import Vector as Vector
 from .records import Array, Records
 
-Vector = NDArray[np.float64]
+Arithmetic = Literal["exact", "idealised"]
 
 
-class Gradients(ABC):
-    """The gradients g_k of a batch at one parameter vector: any norms and any weighted sum of them.
+class Gradients:
+    """The gradients g_k of a batch at one parameter vector, as outer products of layers that follow one another in it.
 
-    A linear model keeps residuals, a network its activations and errors, a callable the matrix itself. An invalid
-    record, or one whose gradient is not finite, has norm 0 and adds 0 to every sum.
+    What a record adds to a sum is a vector of integers that depends on the record's own layers alone, of norm at most
+    the bound in exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not
+    finite, has norm 0 and adds 0. ``arithmetic`` says whether the layers themselves are functions of the record alone
+    to the last bit: "exact", or "idealised" where a user's callable computes them.
     """
 
-    @abstractmethod
-    def squared_norms(self, center: Vector | None, scale: Vector | None) -> Vector:
-        """|(g_k - center) / scale|^2, shape (batch,), rounded up; 0 for a record that does not contribute."""
+    def __init__(self, layers: Sequence[Layer], arithmetic: Arithmetic = "exact") -> None:
+        self.arithmetic: Arithmetic = arithmetic
+        self._layers = layers
 
-    @abstractmethod
-    def finite(self) -> NDArray[np.bool_]:
-        """Which records contribute, shape (batch,)."""
+    def norms(self) -> Vector:
+        """|g_k|, shape (batch,), never rounded down; 0 for a record that does not contribute."""
+        return dense.norms(self._layers)
 
-    @abstractmethod
-    def weighted_sum(self, weights: Vector) -> Vector:
-        """sum_k weights_k g_k, shape (size,)."""
+    def clipped_sum(self, max_norm: float, center: Vector | None = None, scale: Vector | None = None) -> Integers:
+        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of ``dense.grid_for`` the same
+        arguments, shape (size,), modulo 2^64."""
+        return dense.clipped_sum(self._layers, max_norm, center, scale)
 
-    def clipped_sum(self, max_norm: float, center: Vector | None, scale: Vector | None) -> Vector:
-        """sum_k clip((g_k - center) / scale, max_norm), shape (size,)."""
-        weights = clip_weights(self.squared_norms(center, scale), self.finite(), max_norm)
-        total = self.weighted_sum(weights)
-        if center is not None:
-            total = total - weights.sum() * center
-        return total if scale is None else total / scale
+    def unit_sum(self, max_norm: float, taken: NDArray[np.bool_]) -> Integers:
+        """sum of max_norm g_k / |g_k| over the records ``taken``, in units of ``dense.grid_for(max_norm)``."""
+        return dense.clipped_sum(self._layers, max_norm, normalize=True, taken=taken)
 
 
 class Model(Protocol):
@@ -56,42 +56,20 @@ class Model(Protocol):
         """The gradient of each record's loss."""
 
     def losses(self, w: Vector, records: Records) -> Array:
-        """Each record's loss, a fresh array of shape (n,); NaN where it cannot be computed."""
+        """Each record's loss, a fresh array of shape (n,), a function of the record alone to the last bit where
+        ``arithmetic`` of the gradients is "exact"; NaN where it cannot be computed."""
 
     def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
         """``losses`` at ``w - step * direction`` for each step: what a line search asks."""
 
 
-def clip_weights(squared_norms: Vector, finite: NDArray[np.bool_], max_norm: float) -> Vector:
-    """min(1, max_norm / norm), and 0 for records that do not contribute; never above, rounding included."""
-    norms = np.sqrt(squared_norms)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.minimum(1.0, max_norm / norms)
-    return np.where(finite & (norms < np.inf), weights, 0.0)
-
-
-class Materialised(Gradients):
-    """Gradients as a plain (batch, size) matrix of float32 or float64."""
-
-    def __init__(self, matrix: Array, valid: NDArray[np.bool_]) -> None:
-        self._finite = valid & np.isfinite(matrix).all(axis=1)
-        self._matrix = matrix if self._finite.all() else np.where(self._finite[:, None], matrix, matrix.dtype.type(0))
-
-    def squared_norms(self, center: Vector | None, scale: Vector | None) -> Vector:
-        _, norms = clipped_sum(self._matrix, 1.0, center=center, scale=scale)
-        return np.where(self._finite, norms * norms, 0.0)
-
-    def finite(self) -> NDArray[np.bool_]:
-        return self._finite
-
-    def weighted_sum(self, weights: Vector) -> Vector:
-        return np.asarray(weights @ self._matrix, dtype=np.float64)
-
-    def clipped_sum(self, max_norm: float, center: Vector | None, scale: Vector | None) -> Vector:
-        total, _ = clipped_sum(
-            self._matrix, max_norm, weights=self._finite.astype(np.float64), center=center, scale=scale
-        )
-        return np.asarray(total, dtype=np.float64)
+def materialised(matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised") -> Gradients:
+    """Gradients given as a plain (batch, size) matrix of float32 or float64."""
+    finite = valid & np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
+    ones = np.ones((len(matrix), 1), matrix.dtype)
+    return Gradients([Layer(matrix, ones, dense.units(matrix, False, finite), False)], arithmetic)
 
 
 class CallableModel:
@@ -101,7 +79,9 @@ class CallableModel:
     ----------
     size : length of the flat parameter vector
     gradients : ``(w, X, y) -> (batch, size)``, row k the gradient of record k alone. Rows must not depend on one
-        another (no batch normalisation): the sensitivity of every clipped sum rests on that.
+        another (no batch normalisation): the sensitivity of every clipped sum rests on that. Sums of rows are exact,
+        but a product of matrices rounds a row by what stands beside it: of the rows themselves the guarantee is that of
+        real arithmetic, unless they are computed one by one (``arithmetic`` is "idealised").
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD)
     initial : public starting point, zeros by default
 
@@ -128,7 +108,7 @@ class CallableModel:
         matrix = _host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
-        return Materialised(matrix, records.valid)
+        return materialised(matrix, records.valid)
 
     def losses(self, w: Vector, records: Records) -> Array:
         if self._losses is None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import dense
 from .grid import COARSE, clipped_rows, grid_below, truncated
 from .linear import LinearModel, Loss
 from .model import Gradients, Model, Vector
@@ -109,21 +110,21 @@ class Oracle:
         center: Vector | None = None,
         scale: Vector | None = None,
     ) -> Query:
-        """sum_k clip((g_k - center) / scale, max_norm) over a Poisson batch. Sensitivity: max_norm.
+        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson batch. The sum is not divided
+        by the scale: the noise is multiplied by it. Sensitivity: max_norm.
 
         ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
         """
-
-        grid = grid_below(max_norm)
 
         def evaluate(source: Source) -> Integers:
             _, records = self.batch(source, sampling_probability)
             total = np.zeros(self.public.size, np.int64)
             for part in self.pieces(records):
-                total += truncated(self.gradients(w, part).clipped_sum(max_norm, center, scale), grid)
+                total += self.gradients(w, part).clipped_sum(max_norm, center, scale)
             return total
 
-        return Query((self.public.size,), max_norm, sampling_probability, grid, evaluate)
+        grid = dense.grid_for(max_norm, center, scale)
+        return Query((self.public.size,), max_norm, sampling_probability, grid, evaluate, scale)
 
     def feature_sum(self, max_norm: float) -> Query:
         """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
@@ -157,7 +158,7 @@ class Oracle:
             _, records = self.batch(source, sampling_probability)
             total = np.zeros(1, np.int64)
             for part in self.pieces(records):
-                norms = np.sqrt(self.gradients(w, part).squared_norms(None, None))
+                norms = self.gradients(w, part).norms()
                 total += truncated(np.minimum(norms, max_norm), grid).sum()
             return total
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from .dense import Array as Array
+from .dense import Units, units
 
 
 class Records:
@@ -27,11 +28,23 @@ class Records:
             valid = np.asarray(np.isfinite(features).all(axis=1))
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
-        self.features, self.targets = features, targets
+        self.features, self.targets = np.ascontiguousarray(features), targets
+        self._units: dict[bool, Units] = {}
+        self._whole: tuple[Records, slice | NDArray[np.intp]] | None = None
         self.valid: NDArray[np.bool_] = valid
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def units(self, bias: bool) -> Units:
+        """The rows' integer forms, with a 1 appended or not; computed once a fit, whatever the number of steps."""
+        if bias not in self._units:
+            if self._whole is None:
+                self._units[bias] = units(self.features, bias, self.valid)
+            else:
+                records, rows = self._whole
+                self._units[bias] = Units(*(part[rows] for part in records.units(bias)))
+        return self._units[bias]
 
     @cached_property
     def squared_norms(self) -> NDArray[np.float64]:
@@ -39,22 +52,16 @@ class Records:
         with np.errstate(over="ignore"):
             return np.asarray(np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64))
 
-    @cached_property
-    def squares(self) -> Array:
-        """x^2, entry by entry: what coordinate-wise scaled norms need."""
-        with np.errstate(over="ignore"):
-            return np.square(self.features)
-
     def pieces(self, size: int) -> Iterator[Records]:
         """All records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
-            rows = slice(start, start + size)
-            yield Records(self.features[rows], self.targets[rows], self.valid[rows])
+            yield self._part(slice(start, start + size))
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
         """The chosen rows; None is all of them, without a copy."""
-        if rows is None:
-            return self
+        return self if rows is None else self._part(rows)
+
+    def _part(self, rows: slice | NDArray[np.intp]) -> Records:
         part = Records(self.features[rows], self.targets[rows], self.valid[rows])
-        part.__dict__["squared_norms"] = self.squared_norms[rows]
+        part._whole = (self, rows)
         return part
