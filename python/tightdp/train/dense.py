@@ -23,6 +23,8 @@ Integers = NDArray[np.int64]
 
 DIGITS = 37
 """Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each."""
+MANY = 2.0**24
+"""Records whose integers cannot reach 2^63 in all. Where the public number is larger the grid is coarser."""
 CENTER_UNIT = 2.0**22
 """A centre is multiplied by round(F 2^22), F the record's clip factor (kCenterUnit of the kernel)."""
 PAD = 16
@@ -67,10 +69,13 @@ def affine(inputs: Array, table: Array, bias: Array | None) -> Array:
     return result
 
 
-def grid_for(max_norm: float, center: Vector | None = None, scale: Vector | None = None) -> float:
-    """The grid of a clipped sum: a power of two, from public and released values."""
+def grid_for(
+    max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0
+) -> float:
+    """The grid of a clipped sum: a power of two, from public and released values and the public number of records."""
     largest = max_norm * (1.0 if scale is None else float(np.max(scale)))
-    return grid_below(largest + (0.0 if center is None else float(np.max(np.abs(center)))), DIGITS)
+    largest += 0.0 if center is None else float(np.max(np.abs(center)))
+    return grid_below(largest * max(1.0, records / MANY), DIGITS)
 
 
 def clipped_sum(
@@ -79,16 +84,17 @@ def clipped_sum(
     center: Vector | None = None,
     scale: Vector | None = None,
     *,
+    grid: float | None = None,
     normalize: bool = False,
     taken: NDArray[np.bool_] | None = None,
 ) -> Integers:
-    """sum_k m_k modulo 2^64 with m_k grid about g_k min(1, max_norm / |g_k|), grid = ``grid_for(...)``.
+    """sum_k m_k modulo 2^64 with m_k grid about g_k min(1, max_norm / |g_k|), grid = ``grid_for(...)`` or coarser.
 
     With ``center`` a or ``scale`` b: about (g_k - a) min(1, max_norm / |(g_k - a)/b|), not divided by b. The bound
     |m_k grid / b| <= max_norm holds exactly for every record. With ``normalize`` short records are brought to max_norm
     as well. Records that are not ``taken``, or whose gradient is not finite, add 0.
     """
-    grid = grid_for(max_norm, center, scale)
+    grid = grid or grid_for(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:

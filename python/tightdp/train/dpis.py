@@ -226,6 +226,8 @@ def importance_sum(
     a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
     """
 
+    grid = grid_for(max_norm, records=oracle.public.records)
+
     def evaluate(source: Source) -> Integers:
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
@@ -239,9 +241,9 @@ def importance_sum(
         taken = (source.uniform(len(rows)) < clipped / hats[rows] - COIN) & (norms < np.inf)
         hats[rows] = bounds(norms)
         oracle.state["norm bounds"] = hats
-        return gradients.unit_sum(max_norm, taken)
+        return gradients.unit_sum(max_norm, taken, grid=grid)
 
     def bounds(norms: Vector) -> NDArray[np.float64]:
         return reach * np.maximum(np.minimum(norms, max_norm), floor * max_norm)
 
-    return Query((oracle.public.size,), max_norm, q, grid_for(max_norm), evaluate)
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate)

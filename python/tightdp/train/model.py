@@ -33,14 +33,16 @@ class Gradients:
         """|g_k|, shape (batch,), never rounded down; 0 for a record that does not contribute."""
         return dense.norms(self._layers)
 
-    def clipped_sum(self, max_norm: float, center: Vector | None = None, scale: Vector | None = None) -> Integers:
-        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of ``dense.grid_for`` the same
-        arguments, shape (size,), modulo 2^64."""
-        return dense.clipped_sum(self._layers, max_norm, center, scale)
+    def clipped_sum(
+        self, max_norm: float, center: Vector | None = None, scale: Vector | None = None, *, grid: float | None = None
+    ) -> Integers:
+        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of a grid (``dense.grid_for`` the
+        same arguments, or what that returns for some number of records), shape (size,), modulo 2^64."""
+        return dense.clipped_sum(self._layers, max_norm, center, scale, grid=grid)
 
-    def unit_sum(self, max_norm: float, taken: NDArray[np.bool_]) -> Integers:
-        """sum of max_norm g_k / |g_k| over the records ``taken``, in units of ``dense.grid_for(max_norm)``."""
-        return dense.clipped_sum(self._layers, max_norm, normalize=True, taken=taken)
+    def unit_sum(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
+        """sum of max_norm g_k / |g_k| over the records ``taken``, in units of the grid."""
+        return dense.clipped_sum(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):

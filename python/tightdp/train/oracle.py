@@ -120,10 +120,10 @@ class Oracle:
             _, records = self.batch(source, sampling_probability)
             total = np.zeros(self.public.size, np.int64)
             for part in self.pieces(records):
-                total += self.gradients(w, part).clipped_sum(max_norm, center, scale)
+                total += self.gradients(w, part).clipped_sum(max_norm, center, scale, grid=grid)
             return total
 
-        grid = dense.grid_for(max_norm, center, scale)
+        grid = dense.grid_for(max_norm, center, scale, self.public.records)
         return Query((self.public.size,), max_norm, sampling_probability, grid, evaluate, scale)
 
     def feature_sum(self, max_norm: float) -> Query:
