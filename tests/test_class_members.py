@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.reference import members
+from reference import members
 
 import tightdp as dp
 

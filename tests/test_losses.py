@@ -140,3 +140,15 @@ def test_left_of_all_losses_the_curve_is_a_line_in_e_to_the_epsilon(data):
     truth = 1 - math.exp(epsilon) * float(q[p > 0].sum()) ** count
     assert bound.lower <= truth * (1 + 1e-14) and truth <= bound.upper * (1 + 1e-14)
     assert bound.width <= 1.1e-6
+
+
+def test_what_can_be_seen_of_a_pair_is_checked():
+    with pytest.raises(ValueError, match=r"^mirrored must be False"):
+        dp.PrivacyLoss.from_distributions([0.5, 0.5], [0.9, 0.1], mirrored=True)
+    assert dp.PrivacyLoss.from_distributions([0.7, 0.3], [0.3, 0.7], mirrored=True).symmetric
+    table = dp.PrivacyLoss.from_distributions([0.7, 0.3], [0.3, 0.7])
+    half = (math.log(2.0), -math.log(2.0)), (2 / 3, 1 / 3)
+    ascending = tuple(y[::-1] for y in half)
+    dp.PrivacyLoss(table.losses, table.probabilities, optimistic=(*ascending, 0.0))
+    with pytest.raises(ValueError, match=r"^optimistic must be a pair that"):
+        dp.PrivacyLoss(*ascending, optimistic=(table.losses, table.probabilities, 0.0))

@@ -13,6 +13,7 @@ from reference.privacy_loss import Gaussian, Laplace, Sampled, randomized_respon
 
 import tightdp as dp
 from tightdp import _core
+from tightdp.accounting.engines import prv
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
 SAMPLED = [v for v in VECTORS if v["mechanism"] == "PoissonSampled(Gaussian)"]
@@ -247,3 +248,14 @@ def test_threads_share_the_engine():
     with ThreadPoolExecutor(4) as pool:
         bounds = list(pool.map(lambda d: run.epsilon(d, engine="prv"), np.repeat([1e-5, 1e-6], 8)))
     assert len(set(bounds)) == 2
+
+
+@pytest.mark.parametrize("p", [0.3, 0.7, 1e-3])
+def test_the_loss_of_randomised_response_is_rounded_outward(p):
+    low, high = (prv._runs(((dp.RandomizedResponse(p, 2), 5),), "remove", high) for high in (False, True))
+    with mp.workdps(40):
+        truth = mp.log1p(2 * (1 - mp.mpf(p)) / mp.mpf(p))
+        assert low[0][1] < truth < high[0][1]
+    b = (dp.RandomizedResponse(p, 2) * 5).delta(0.5)
+    found = (dp.RandomizedResponse(p, 2) * 5).delta(0.5, engine="prv", eps_error=1e-4)
+    assert found.lower <= b.lower and b.upper <= found.upper

@@ -3,6 +3,7 @@
 
 #include "../src/cpu/dispatch.hpp"
 
+void bind_arithmetic(py::module_& m);
 void bind_contour(py::module_& m);
 void bind_dense(py::module_& m);
 void bind_dlpack(py::module_& m);
@@ -21,6 +22,7 @@ void bind_allocation(py::module_& m);
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
+    bind_arithmetic(m);
     bind_contour(m);
     bind_dense(m);
     bind_dlpack(m);

@@ -16,6 +16,8 @@ from .mechanisms import Mechanism, _set
 Relation = Literal["add_or_remove", "replace", "any"]
 _TOLERANCE = 1e-9
 """How far a sum of probabilities may be from 1 and still be meant as 1."""
+_UNEVEN = 1e-6
+"""How far the curves of a pair and its reverse may be apart and still be meant as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,9 @@ class PrivacyLoss(Mechanism):
     as "remove" is. ``optimistic``, if given, is (losses, probabilities, infinity) of a pair that the true one
     dominates, for lower bounds; else the pair is exact.
 
-    The numbers are taken at their word: bounds hold for this pair, and for a mechanism as far as the pair dominates
-    it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    What can be seen of the numbers is checked: that both P and Q add up to 1 at most, that ``optimistic`` is dominated,
+    that a ``mirrored`` pair is its own reverse. What cannot is taken at its word: bounds hold for this pair, and for a
+    mechanism as far as the pair dominates it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
     """
 
     losses: tuple[float, ...]
@@ -64,6 +67,14 @@ class PrivacyLoss(Mechanism):
             if abs(math.fsum((*p, all_but)) - 1) > _TOLERANCE:
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
             _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
+            if _excess((y, p, all_but), (losses, masses, infinity)) > _TOLERANCE + 2 * self.loss_error:
+                raise ValueError("optimistic must be a pair that losses and probabilities dominate")
+        elif self.mirrored:
+            with np.errstate(over="ignore", under="ignore"):
+                other = -losses[::-1], (masses * np.exp(-losses))[::-1], hidden
+            here = losses, masses, infinity
+            if max(_excess(here, other), _excess(other, here)) > _UNEVEN + 2 * self.loss_error:
+                raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
@@ -169,11 +180,11 @@ class PrivacyLoss(Mechanism):
             -np.diff(np.concatenate(([1.0], above))),
             infinity=float(above[-1]),
             relation=relation,
-            mirrored=mirrored,
         )
         masses = -np.diff(np.append(below, infinity))
         low_losses, low_masses = completed(y[masses > 0], masses[masses > 0], infinity)
-        return replace(upper, optimistic=(tuple(low_losses.tolist()), tuple(low_masses.tolist()), infinity))
+        below_all = (tuple(low_losses.tolist()), tuple(low_masses.tolist()), infinity)
+        return replace(upper, mirrored=mirrored, optimistic=below_all)
 
 
 def completed(
@@ -203,6 +214,28 @@ def completed(
         if k == n or at < losses[k]:
             return np.append(at, losses[k:]), np.append(p, masses[k:])
     raise AssertionError("with nothing kept any atom is the lowest")
+
+
+_Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
+
+
+def _excess(one: _Curve, other: _Curve) -> float:
+    """By how much the curve of ``one`` is above that of ``other``, at most, on the losses of both up to 700."""
+    at = np.concatenate((one[0], other[0]))
+    at = at[np.abs(at) < 700]
+    return float(np.max(_curve(one, at) - _curve(other, at), initial=one[2] - other[2]))
+
+
+def _curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """infinity + sum p (1 - e^{eps - y})_+ for ascending losses, or 1 - e^eps where that is more."""
+    losses, masses, infinity = pair
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        hidden = np.exp(np.log(masses) - losses)
+    above = np.searchsorted(losses, at, side="right")
+    p, q = (np.append(np.cumsum(values[::-1])[::-1], 0.0)[above] for values in (masses, hidden))
+    with np.errstate(over="ignore", invalid="ignore"):
+        reached = np.where(q > 0, np.exp(at) * q, 0.0)
+    return np.maximum(infinity + p - reached, -np.expm1(np.minimum(at, 0.0)))
 
 
 def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

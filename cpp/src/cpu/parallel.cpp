@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -113,6 +114,7 @@ class Pool {
     // A helper takes the next place in the team, waits until the team is closed, and works. One that comes
     // too late, or finds all places taken, waits for the next job.
     void serve() {
+        std::fesetenv(FE_DFL_ENV);  // whatever mode the thread that started this one was in
         for (unsigned seen = 0;;) {
             for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause() : epoch_.wait(seen);
             seen = epoch_.load();

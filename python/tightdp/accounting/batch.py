@@ -47,6 +47,7 @@ def epsilon_batch(
     >>> upper.round(6)
     array([1.828237, 0.62203 ])
     """
+    _core.check_arithmetic()
     tiny = float(np.nextafter(0, 1))
     sigma = real_array("noise_multiplier", noise_multiplier, tiny, np.finfo(float).max)
     q = real_array("sampling_probability", sampling_probability, tiny, 1.0)

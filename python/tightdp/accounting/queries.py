@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .. import _core
 from . import neighbors
 from .attained import members, reveals_nothing
 from .bound import Bound, shares
@@ -53,7 +54,12 @@ def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Dir
 
 
 def pairs(composition: Composition, options: Options) -> list[tuple[Parts, Direction]]:
-    """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none."""
+    """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none.
+
+    Every question comes by here, in the thread that computes its answer: RuntimeError where its arithmetic is not what
+    bounds rest on.
+    """
+    _core.check_arithmetic()
     parts = composition.latest_last
     reason = neighbors.refuse(parts, options.neighbors)
     if reason:

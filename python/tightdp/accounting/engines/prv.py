@@ -14,6 +14,7 @@ from typing import Any
 
 from ... import _core
 from ...mechanisms import ApproximateDP, Gaussian, Laplace, Mechanism, PoissonSampled, PureDP, RandomizedResponse
+from ..outward import Range, log1p
 from .base import DEFAULT, Direction, Interval, Parts, Request
 
 _MOST_RUNS = 10**15
@@ -48,17 +49,26 @@ class Prv:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
         # Errors of a size with delta would leave the moment bound alone; a smaller one costs a logarithm.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
-        lower, upper, mesh, tails, rounding, _, _ = _core.prv_epsilon(
-            _runs(parts, direction), delta, request.eps_error, delta_error, request.max_bytes, *self._where
-        )
+
+        def ask(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _runs(parts, direction, high)
+            return _core.prv_epsilon(
+                runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
+            )[:5]  # fmt: skip
+
+        lower, upper, mesh, tails, rounding = _both(parts, direction, ask)
         rest = upper - lower - 2 * mesh if math.isfinite(upper) else 0.0
         share = max(rest, 0.0) / (tails + rounding) if tails + rounding > 0 else 0.0
         return Interval(lower, upper, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
-        lower, upper, _, tails, rounding, _, _ = _core.prv_delta(
-            _runs(parts, direction), epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
-        )
+        def ask(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _runs(parts, direction, high)
+            return _core.prv_delta(
+                runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
+            )[:5]  # fmt: skip
+
+        lower, upper, _, tails, rounding = _both(parts, direction, ask)
         mesh = max(upper - lower - 2 * (tails + rounding), 0.0)
         return Interval(lower, upper, {"mesh": mesh, "tails": 2 * tails, "rounding": 2 * rounding})
 
@@ -69,17 +79,29 @@ _Run = tuple[str, float, float, int, float]
 """Name of the law, its parameter, sampling probability, count, probability of revealing everything."""
 
 
-def _runs(parts: Parts, direction: Direction) -> list[_Run]:
+_Found = tuple[float, float, float, float, float]
+
+
+def _both(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
+    """The upper end for parameters that were rounded up, the lower one for those rounded down."""
+    found = ask(True)
+    if _runs(parts, direction, True) == _runs(parts, direction, False):
+        return found
+    return ask(False)[0], *found[1:]
+
+
+def _runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
     found = []
     for mechanism, count in parts:
-        law = _law(mechanism, direction)
+        law = _law(mechanism, direction, high)
         assert law is not None, "refused parts were asked"
         name, parameter, q, failure = law
         found.append((name, parameter, q, count, failure))
     return found
 
 
-def _law(mechanism: Mechanism, direction: Direction) -> tuple[str, float, float, float] | None:
+def _law(mechanism: Mechanism, direction: Direction, high: bool = True) -> tuple[str, float, float, float] | None:
+    """Parameters that are no doubles are rounded: up if ``high``, else down."""
     match mechanism:
         case Gaussian(sigma) if _LEAST <= sigma <= _MOST:
             return "gaussian", 1 / sigma, 1.0, 0.0
@@ -92,7 +114,8 @@ def _law(mechanism: Mechanism, direction: Direction) -> tuple[str, float, float,
                 return "pure", 0.0, 1.0, 1.0
             return "pure", mechanism.nominal_epsilon, 1.0, mechanism.nominal_delta
         case RandomizedResponse(p, 2):
-            return "pure", math.log1p(2 * (1 - p) / p), 1.0, 0.0
+            loss = log1p(2 * ((1 - Range(p)) / p))
+            return "pure", loss.hi if high else max(loss.lo, 0.0), 1.0, 0.0
         case PoissonSampled(Gaussian(sigma), q) if _LEAST <= sigma <= _MOST:
             if q == 1:
                 return "gaussian", 1 / sigma, 1.0, 0.0

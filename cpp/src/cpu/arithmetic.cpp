@@ -1,0 +1,71 @@
+#include "arithmetic.hpp"
+
+#include <cfenv>
+#include <cfloat>
+#include <cmath>
+#include <cstdio>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace tightdp {
+namespace {
+
+#if !defined(__x86_64__)
+// Not known to the compiler, which would compute what follows under the usual mode.
+volatile double one = 1, half_ulp = 0x1p-53, smallest = 0x1p-1022, subnormal = 0x1p-1074, half = 0.5;
+#endif
+
+struct Hard {
+    const char* name;
+    double found, value, rest, units;
+};
+
+// found - value is exact next to it (Sterbenz), and where it is not the difference is far too large in any case.
+bool off(const Hard& h) {
+    return !(std::abs((h.found - h.value) - h.rest) <= h.units * 0x1p-53 * std::abs(h.value) + DBL_TRUE_MIN);
+}
+
+}  // namespace
+
+const char* arithmetic_fault() noexcept {
+#if defined(__x86_64__)
+    const unsigned mode = _mm_getcsr();
+    const bool nearest = (mode & 0x6000) == 0, gradual = (mode & 0x8040) == 0;  // FTZ and DAZ
+#else
+    const bool nearest = one + half_ulp == 1 && -one - half_ulp == -1;
+    const bool gradual = smallest * half != 0 && subnormal * 0x1p1074 == 1;
+#endif
+    if (!nearest || std::fegetround() != FE_TONEAREST) return "this thread does not round to nearest";
+    if (!gradual)
+        return "this thread takes subnormal numbers for zero, as libraries built with -ffast-math make those that load them";
+    return nullptr;
+}
+
+std::string library_fault() {
+    // Arguments go through a volatile, so that no compiler evaluates the functions itself.
+    const auto at = [](double x) {
+        volatile double hidden = x;
+        return double(hidden);
+    };
+#define TIGHTDP_ARGUMENTS_1(x) at(x)
+#define TIGHTDP_ARGUMENTS_2(x, y) at(x), at(y)
+#define TIGHTDP_PICK(_1, _2, name, ...) name
+#define TIGHTDP_ARGUMENTS(...) TIGHTDP_PICK(__VA_ARGS__, TIGHTDP_ARGUMENTS_2, TIGHTDP_ARGUMENTS_1, )(__VA_ARGS__)
+#define HARD(name, arguments, value, rest, units) {#name #arguments, std::name(TIGHTDP_ARGUMENTS arguments), value, rest, units},
+    const Hard table[] = {
+#include "hard_arguments.hpp"
+    };
+#undef HARD
+    for (const Hard& h : table) {
+        if (!off(h)) continue;
+        char text[160];
+        std::snprintf(text, sizeof text, "the C library's %s is %.17g, and %.17g is right: off by more than %g units of 2^-53",
+                      h.name, h.found, h.value, h.units);
+        return text;
+    }
+    return {};
+}
+
+}  // namespace tightdp
