@@ -26,7 +26,9 @@ from tightdp.train.linear import Multinomial
 
 
 def test_it_is_charged_what_it_released(blobs):
-    clf = LogisticRegression(AdaCliP(150, 2, noise_multiplier=1.5), delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(AdaCliP(150, 2, noise_multiplier=1.5), delta=1e-5, public_size=1500, random_state=0).fit(
+        *blobs
+    )
     step = dp.PoissonSampled(dp.Gaussian(1.5), 0.1)
     assert clf.history_ == (step,) * 20 and clf.charged_ == step * 20
     assert clf.privacy_ == (step * 20).epsilon(1e-5)
@@ -55,7 +57,11 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
                 return model
 
         fits.append(
-            Fixed(AdaCliP(100, 3, noise_multiplier=1.0, optimizer=SGD()), delta=1e-5, random_state=1).fit(X, y)._w
+            Fixed(
+                AdaCliP(100, 3, noise_multiplier=1.0, optimizer=SGD()), delta=1e-5, public_size=len(X), random_state=1
+            )
+            .fit(X, y)
+            ._w
         )
     # Formed rows are rounded as wholes, outer products factor by factor: each step differs by some 2^-18 of the bound.
     np.testing.assert_allclose(fits[0], fits[1], rtol=1e-5, atol=1e-6)
@@ -160,8 +166,8 @@ def test_settings_are_checked(settings, message):
 
 
 def test_a_full_batch_is_refused(blobs):
-    with pytest.raises(ValueError, match="batch_size must be less than the number of records, 1500"):
-        LogisticRegression(AdaCliP(1500, noise_multiplier=1.0), delta=1e-5).fit(*blobs)
+    with pytest.raises(ValueError, match="batch_size must be less than the public number of records, 1500"):
+        LogisticRegression(AdaCliP(1500, noise_multiplier=1.0), delta=1e-5, public_size=1500).fit(*blobs)
 
 
 def test_it_learns_with_any_optimiser(blobs):
@@ -169,4 +175,6 @@ def test_it_learns_with_any_optimiser(blobs):
 
     for optimizer in (SGD(1.0), SGD(0.2, 0.9), Adam(0.05)):
         algorithm = AdaCliP(100, 5, h1=1e-3, h2=1e-1, noise_multiplier=0.6, optimizer=optimizer)
-        assert LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(*blobs).score(*blobs) > 0.97
+        assert (
+            LogisticRegression(algorithm, delta=1e-5, public_size=1500, random_state=0).fit(*blobs).score(*blobs) > 0.97
+        )

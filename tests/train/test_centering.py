@@ -20,9 +20,9 @@ class Anything:
 
 
 def test_the_account_by_hand(blobs):
-    clf = LogisticRegression(NoisyGD(steps=16, noise_multiplier=20.0, center=0.2), delta=1e-5, random_state=0).fit(
-        *blobs
-    )
+    clf = LogisticRegression(
+        NoisyGD(steps=16, noise_multiplier=20.0, center=0.2), delta=1e-5, public_size=1500, random_state=0
+    ).fit(*blobs)
     mean = dp.Gaussian(20 / 4 * 2)  # a fifth of mu^2 beside (4/20)^2
     assert clf.history_ == (mean, *[dp.Gaussian(20.0)] * 16)
     assert clf.charged_ == mean + dp.Gaussian(20.0) * 16
@@ -32,7 +32,7 @@ def test_the_account_by_hand(blobs):
 
 def test_dpsgd_by_hand(blobs):
     clf = LogisticRegression(
-        DPSGD(batch_size=150, epochs=2, noise_multiplier=1.5, center=0.5), delta=1e-5, random_state=0
+        DPSGD(batch_size=150, epochs=2, noise_multiplier=1.5, center=0.5), delta=1e-5, public_size=1500, random_state=0
     ).fit(*blobs)
     mean = dp.Gaussian(1.5 / (0.1 * np.sqrt(20)))
     assert clf.charged_ == mean + dp.PoissonSampled(dp.Gaussian(1.5), 0.1) * 20
@@ -72,7 +72,9 @@ def test_one_record_moves_the_sum_of_features_by_at_most_the_bound(still):
 def test_only_linear_models_with_an_intercept_are_moved(blobs):
     assert not movable(Public(10, 3, 0.0, LinearModel(3, Logistic(), intercept=False)))
     assert not movable(Public(10, 3))
-    clf = LogisticRegression(NoisyGD(steps=5), epsilon=1.0, delta=1e-5, fit_intercept=False).fit(*blobs)
+    clf = LogisticRegression(NoisyGD(steps=5), epsilon=1.0, delta=1e-5, public_size=1500, fit_intercept=False).fit(
+        *blobs
+    )
     assert len(set(clf.history_)) == 1
     assert CallableModel(2, lambda w, X, y: X).size == 2
 

@@ -62,6 +62,7 @@ def test_every_algorithm_trains(table, algorithm, capsys):
 
 def test_own_noise_and_settings(table, capsys):
     options = ["--algorithm", "dp-sgd", "--set", "noise_multiplier=2", "--set", "epochs=1", "--set", "batch_size=200"]
+    options += ["--public-size", "2000"]
     assert main(["train", str(table), *COMMON, *options, "--json"]) == 0
     charged = json.loads(capsys.readouterr().out)["charged"]
     assert charged == "PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sampling_probability=0.1) * 10"
@@ -73,7 +74,7 @@ def test_progress_goes_to_standard_error(table, capsys):
         == 0
     )
     seen = capsys.readouterr()
-    assert "20/20 releases" in seen.err and "releases" not in seen.out
+    assert "21/21 releases" in seen.err and "releases" not in seen.out
 
 
 def test_progress_without_a_total():

@@ -28,7 +28,7 @@ def released(X, times, seed=0, **options):
 
 def test_it_is_charged_what_it_released(blobs):
     algorithm = DPIS(150, 2, norm_share=0.5, noise_multiplier=1.5)
-    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(algorithm, delta=1e-5, public_size=1500, random_state=0).fit(*blobs)
     step = dp.PoissonSampled(dp.Gaussian(1.5), 150 / (0.5 * 1500))
     assert clf.history_ == (step,) * 20 and clf.charged_ == step * 20
     assert clf.privacy_ == (step * 20).epsilon(1e-5)
@@ -36,7 +36,7 @@ def test_it_is_charged_what_it_released(blobs):
 
 def test_adaptive_clipping_is_charged_for_every_sum_of_norms(blobs):
     algorithm = DPIS(150, 3, noise_multiplier=1.5, norm_noise=20.0, adapt=1.0)
-    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(algorithm, delta=1e-5, public_size=1500, random_state=0).fit(*blobs)
     step = dp.PoissonSampled(dp.Gaussian(1.5), 0.2)
     assert clf.history_ == ((step,) * 10 + (dp.Gaussian(20.0),)) * 2 + (step,) * 10
     assert clf.charged_ == step * 30 + dp.Gaussian(20.0) * 2
@@ -45,7 +45,7 @@ def test_adaptive_clipping_is_charged_for_every_sum_of_norms(blobs):
 @pytest.mark.parametrize("adapt", [None, 0.8])
 def test_a_released_share_stays_below_the_filters_cap_and_uses_it_up(blobs, adapt):
     algorithm = DPIS(30, 4, norm_share=None, adapt=adapt, reserve=0.5, norm_noise=50.0)
-    clf = LogisticRegression(algorithm, epsilon=1.0, delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(algorithm, epsilon=1.0, delta=1e-5, public_size=1500, random_state=0).fit(*blobs)
     assert clf.privacy_.upper == pytest.approx(1.0) and clf.privacy_.upper <= 1.0
     by_hand = sum(clf.history_[1:], clf.history_[0])
     # what the releases would cost had they been fixed in advance: less, but not by much, than what was charged
@@ -56,7 +56,9 @@ def test_a_released_share_stays_below_the_filters_cap_and_uses_it_up(blobs, adap
 def test_the_noise_falls_with_the_released_share(blobs):
     """sigma = noise multiplier * share; as the gradients shrink it goes down."""
     algorithm = DPIS(30, 4, norm_share=None, reserve=0.0, norm_noise=100.0)
-    history = LogisticRegression(algorithm, epsilon=1.0, delta=1e-5, random_state=0).fit(*blobs).history_
+    history = (
+        LogisticRegression(algorithm, epsilon=1.0, delta=1e-5, public_size=1500, random_state=0).fit(*blobs).history_
+    )
     steps = [m for m in history if isinstance(m, dp.PoissonSampled)]
     for m in steps:
         share = 30 / (1500 * m.sampling_probability)
@@ -181,9 +183,11 @@ def test_settings_are_checked(settings, message):
 
 def test_a_released_share_needs_a_target(blobs):
     with pytest.raises(ValueError, match="epsilon must be given where norm_share is None"):
-        LogisticRegression(DPIS(norm_share=None), delta=1e-5).fit(*blobs)
+        LogisticRegression(DPIS(norm_share=None), delta=1e-5, public_size=1500).fit(*blobs)
 
 
 def test_sums_of_norms_that_take_everything_are_refused(blobs):
     with pytest.raises(ValueError):
-        LogisticRegression(DPIS(100, 2, norm_share=None, norm_noise=0.5), epsilon=0.1, delta=1e-5).fit(*blobs)
+        LogisticRegression(
+            DPIS(100, 2, norm_share=None, norm_noise=0.5), epsilon=0.1, delta=1e-5, public_size=1500
+        ).fit(*blobs)

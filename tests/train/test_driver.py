@@ -139,4 +139,4 @@ def test_nothing_is_released_without_a_budget(blobs):
             return plan._replace(budget=short)
 
     with pytest.raises(dp.BudgetExceeded):
-        fit(LinearModel(4, Logistic()), X, y, Greedy(), delta=1e-5)
+        fit(LinearModel(4, Logistic()), X, y, Greedy(), delta=1e-5, public_size=1500)

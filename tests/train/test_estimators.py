@@ -30,7 +30,7 @@ def test_scikit_learn_accepts_it(estimator):
 def test_dpsgd_is_charged_what_it_released(blobs):
     X, y = blobs
     algorithm = DPSGD(batch_size=150, epochs=2, noise_multiplier=1.5)
-    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(X, y)
+    clf = LogisticRegression(algorithm, delta=1e-5, public_size=1500, random_state=0).fit(X, y)
     by_hand = dp.PoissonSampled(dp.Gaussian(1.5), 0.1) * 20
     assert clf.history_ == (dp.PoissonSampled(dp.Gaussian(1.5), 0.1),) * 20
     assert clf.charged_ == by_hand
@@ -40,13 +40,15 @@ def test_dpsgd_is_charged_what_it_released(blobs):
 
 @pytest.mark.parametrize("algorithm", [DPSGD(batch_size=150, epochs=2), NoisyGD()])
 def test_epsilon_and_delta_are_met_and_used_up(blobs, algorithm):
-    clf = LogisticRegression(algorithm, epsilon=0.7, delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(algorithm, epsilon=0.7, delta=1e-5, public_size=1500, random_state=0).fit(*blobs)
     assert 0.69 < clf.privacy_.lower <= clf.privacy_.upper <= 0.7
     assert clf.charged_ == sum(clf.history_)
 
 
 def test_noisy_gd_is_one_gaussian(blobs):
-    clf = LogisticRegression(NoisyGD(steps=9, noise_multiplier=6.0, center=0), delta=1e-5, random_state=0).fit(*blobs)
+    clf = LogisticRegression(
+        NoisyGD(steps=9, noise_multiplier=6.0, center=0), delta=1e-5, public_size=1500, random_state=0
+    ).fit(*blobs)
     one = dp.Gaussian(2.0).epsilon(1e-5)
     assert clf.privacy_.upper == pytest.approx(one.upper, rel=1e-9)
 
@@ -54,7 +56,7 @@ def test_noisy_gd_is_one_gaussian(blobs):
 def test_empty_batches_still_release_noise(blobs):
     X, y = blobs
     algorithm = DPSGD(batch_size=1e-9, epochs=1e-11, noise_multiplier=1.0, optimizer=SGD(1e-9), average=0.0)
-    clf = LogisticRegression(algorithm, delta=1e-5, random_state=0).fit(X, y)
+    clf = LogisticRegression(algorithm, delta=1e-5, public_size=len(X), random_state=0).fit(X, y)
     assert clf.n_iter_ == 15 and (clf.coef_ != 0).all()
 
 
@@ -106,7 +108,7 @@ def test_a_nan_record_is_neither_refused_nor_revealed(blobs):
 def test_callback_counts_releases(blobs):
     seen = []
     settings = {"epsilon": 1.0, "delta": 1e-5, "callback": lambda done, total: seen.append((done, total))}
-    LogisticRegression(NoisyGD(steps=3, center=0), **settings).fit(*blobs)
+    LogisticRegression(NoisyGD(steps=3, center=0), public_size=1500, **settings).fit(*blobs)
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

@@ -12,7 +12,7 @@ import tightdp as dp
 from tightdp.train import CallableModel, Caps, FixedPlan, Gate, LinearModel, Oracle, Public, Query, Records
 from tightdp.train.dense import grid_for
 from tightdp.train.linear import Logistic
-from tightdp.train.sampling import gumbel, laplace, poisson_sample
+from tightdp.train.sampling import poisson_sample
 
 
 def oracle(X, y, records=None):
@@ -144,13 +144,6 @@ def test_poisson_batches_hold_each_record_with_probability_q(q):
 
 def test_sampling_everything_takes_no_coins():
     assert poisson_sample(None, 10, 1.0) is None
-
-
-@pytest.mark.parametrize(("draw", "variance"), [(gumbel, math.pi**2 / 6), (laplace, 2.0)])
-def test_selection_noise(draw, variance):
-    x = draw(dp.Philox(3), 100_000)
-    assert abs(x.var() / variance - 1) < 0.05
-    assert np.isfinite(x).all()
 
 
 def test_a_callable_model_is_held_to_its_shapes():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from functools import partial
+
 import numpy as np
 import pytest
 from exactly import within
+from mpmath import mp
 from scipy.optimize import minimize as scipy_minimize
 
 import tightdp as dp
@@ -17,9 +22,10 @@ from tightdp.train import (
     Public,
     Records,
 )
+from tightdp.train import minimum as minimum_module
 from tightdp.train.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.train.minimize import minimize
-from tightdp.train.minimum import SLACK, minimum, objective, perturbed_minimum
+from tightdp.train.minimize import NotReached, minimize
+from tightdp.train.minimum import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
 
 
 def setting(loss, classes, n=60, d=3, lam=0.01, max_norm=1.0, seed=0):
@@ -38,7 +44,8 @@ def test_it_is_the_minimum(loss, classes, b, still):
     X, y, model, public, f = setting(loss, classes)
     noise = b * np.random.default_rng(1).normal(size=model.size)
     oracle = Oracle(model, Records(X, y), public)
-    found = perturbed_minimum(oracle, np.zeros(model.size), f).evaluate(still, noise)
+    query = perturbed_minimum(oracle, np.zeros(model.size), f)
+    found = query.evaluate(still, noise) * query.grid
     features = np.column_stack([X, np.ones(len(X))])
     features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None]
     flat = LinearModel(4, loss, intercept=False)
@@ -68,30 +75,46 @@ def test_minimize_reaches_the_tolerance_from_bad_starts():
     g = np.random.default_rng(0)
     A = g.normal(size=(12, 12))
     H = A @ A.T + 1e-4 * np.eye(12)
-    smoothness = np.linalg.eigvalsh(H)[-1]
 
-    def rough(w):  # quartic far away, so that the first steps of any model of it are wrong
-        return 0.5 * w @ H @ w + np.log(np.cosh(50 * w)).sum(), H @ w + 50 * np.tanh(50 * w)
+    class Rough:
+        """w H w / 2 + sum log cosh(50 w): straight far away, so that the first steps of any model of it are wrong."""
+
+        error = 1e-10
+
+        def __init__(self, w):
+            self.w, self.gradient = w, H @ w + 50 * np.tanh(50 * w)
+
+        def bent(self, v):
+            return H @ v + 2500 * (1 - np.tanh(50 * self.w) ** 2) * v
+
+        def slope(self, direction):
+            return lambda t: -float(direction @ Rough(self.w - t * direction).gradient)
 
     for scale in (1e-3, 0.1, 2.0):
-        w = minimize(rough, scale * g.normal(size=12), 1e-9, smoothness + 2500)
-        assert np.linalg.norm(rough(w)[1]) <= 1e-9
+        w = minimize(Rough, scale * g.normal(size=12), 1e-9)
+        assert np.linalg.norm(Rough(w).gradient) <= 1e-9 - 1e-10
 
 
 def test_output_perturbation_is_one_gaussian(blobs):
-    clf = LogisticRegression(OutputPerturbation(), epsilon=1.0, delta=1e-5, regularization=0.01, random_state=0)
+    clf = LogisticRegression(
+        OutputPerturbation(), epsilon=1.0, delta=1e-5, public_size=1500, regularization=0.01, random_state=0
+    )
     clf.fit(*blobs)
     assert len(clf.history_) == 1 and clf.charged_ == clf.history_[0]._composition()
     assert 0.999 < clf.privacy_.lower <= clf.privacy_.upper <= 1.0
     assert clf.score(*blobs) > 0.9
-    own = LogisticRegression(OutputPerturbation(noise_multiplier=3.0), delta=1e-5, regularization=0.01).fit(*blobs)
+    own = LogisticRegression(
+        OutputPerturbation(noise_multiplier=3.0), delta=1e-5, public_size=1500, regularization=0.01
+    ).fit(*blobs)
     assert own.history_ == (dp.Gaussian(3.0),)
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression, LinearSVC])
 def test_objective_perturbation_is_charged_its_target(blobs, estimator):
     more = {"huber": 0.5} if estimator is LinearSVC else {}
-    clf = estimator(ObjectivePerturbation(), epsilon=1.0, delta=1e-5, regularization=0.01, random_state=0, **more)
+    clf = estimator(
+        ObjectivePerturbation(), epsilon=1.0, delta=1e-5, public_size=1500, regularization=0.01, random_state=0, **more
+    )
     clf.fit(*blobs)
     assert clf.history_ == (dp.ApproximateDP(1.0, 1e-5),)
     assert clf.privacy_.upper <= 1.0 + 1e-9
@@ -139,11 +162,90 @@ def test_objective_perturbation_needs_two_classes_and_an_epsilon(blobs):
     with pytest.raises(ValueError, match="classes must be two"):
         LogisticRegression(ObjectivePerturbation(), 1.0, 1e-5, regularization=0.1).fit(X, np.arange(len(X)) % 3)
     with pytest.raises(ValueError, match="epsilon must be given"):
-        LogisticRegression(ObjectivePerturbation(), delta=1e-5, regularization=0.1).fit(X, y)
+        LogisticRegression(ObjectivePerturbation(), delta=1e-5, public_size=1500, regularization=0.1).fit(X, y)
 
 
-def test_the_slack_is_covered(blobs):
-    _, y = blobs
-    public = Public(len(y), 5, 0.01, LinearModel(4, Logistic()))
-    f = objective(public, 1.0)
-    assert f.slack == pytest.approx(SLACK / (0.01 * len(y)))
+def test_what_the_second_noise_covers():
+    """1.5 times the tolerance from either minimum, and a step of the grid in each coordinate."""
+    X, y, model, public, f = setting(Logistic(), 2)
+    query = perturbed_minimum(Oracle(model, Records(X, y), public), np.zeros(model.size), f)
+    tolerance = SLACK * f.lipschitz
+    assert math.sqrt(model.size) * query.noise_grid / 2 <= tolerance / 2
+    least = Fraction(3 * tolerance) / Fraction(f.convexity) + Fraction(math.sqrt(model.size)) * Fraction(query.grid)
+    assert least <= Fraction(query.cover) <= least * Fraction(103, 100)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(2, 0.3), Hinge(2, 1e-3), Hinge(3, 0.1), Multinomial(3)])
+@pytest.mark.parametrize("size", [0.1, 10.0, 1e6])
+def test_the_certificate_holds(loss, size):
+    """The computed gradient against one of 50 digits: never further than the bound says."""
+    classes = max(2, loss.outputs)
+    X, y, model, _, f = setting(loss, classes, n=300, d=6)
+    records = _scaled(Records(X, y), 1.0, 7)
+    g = np.random.default_rng(1)
+    w, b = size * g.normal(size=model.size), g.normal(size=model.size)
+    found = Sum(f, records, b, w)
+    with mp.workdps(50):
+        table = [[mp.mpf(float(v)) for v in row] for row in w.reshape(loss.outputs, -1)]
+        total = [mp.mpf(float(p)) + mp.mpf(f.convexity) * mp.mpf(float(q)) for p, q in zip(b, w, strict=True)]
+        for x, target in zip(records.features.tolist(), y.tolist(), strict=True):
+            z = [mp.fdot(row, map(mp.mpf, x)) for row in table]
+            for c, r in enumerate(exact_residual(loss, z, target)):
+                for j, entry in enumerate(x):
+                    total[7 * c + j] += r * mp.mpf(entry)
+        error = mp.norm([t - mp.mpf(float(a)) for t, a in zip(total, found.gradient, strict=True)])
+    assert error <= found.error
+
+
+def exact_residual(loss, z, target):
+    if isinstance(loss, Logistic):
+        return [1 / (1 + mp.exp(-z[0])) - target]
+    if isinstance(loss, Multinomial):
+        top = max(z)
+        e = [mp.exp(v - top) for v in z]
+        return [v / sum(e) - (c == target) for c, v in enumerate(e)]
+    own = [1 if (target == 1 if len(z) == 1 else target == c) else -1 for c in range(len(z))]
+    h = mp.mpf(loss.h)
+    return [-s * min(max((1 - s * v + h) / (2 * h), 0), 1) for s, v in zip(own, z, strict=True)]
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(2, 0.3), Hinge(3, 0.5), Multinomial(4)])
+def test_the_second_derivative_is_that_of_the_residual(loss):
+    g = np.random.default_rng(4)
+    z, v, y = (g.normal(size=(50, loss.outputs)) for _ in range(3))
+    y = g.integers(0, max(2, loss.outputs), 50)
+    step = 1e-6
+    slope = (loss.residual(z + step * v, y) - loss.residual(z - step * v, y)) / (2 * step)
+    kinks = np.abs(slope - loss.bend(z, y, v)).max(axis=1) > 1e-6
+    assert kinks.sum() <= (2 if isinstance(loss, Hinge) else 0)
+
+
+def one_hot(n=20_000):
+    g = np.random.default_rng(3)
+    columns = [np.eye(k)[g.integers(0, k, n)] for k in (10, 7, 15, 5, 20, 40, 9)]
+    X = np.concatenate(columns, axis=1)
+    return X, (X @ g.normal(size=X.shape[1]) + g.normal(size=n) > 0).astype(int)
+
+
+def test_a_narrow_hinge_on_one_hot_rows_ends():
+    X, y = one_hot()
+    clf = LinearSVC(OutputPerturbation(), 1.0, 1e-6, huber=1e-3, regularization=1e-4, public_size=len(X))
+    assert clf.fit(X, y).history_
+
+
+@pytest.mark.parametrize("epsilon", [30.0, 50.0])
+def test_next_to_no_convexity_ends(blobs, epsilon):
+    for estimator in (LogisticRegression, partial(LinearSVC, huber=0.1)):
+        clf = estimator(ObjectivePerturbation(), epsilon, 1e-6, regularization=1e-12, random_state=0, public_size=1500)
+        clf.fit(*blobs)
+        assert clf.privacy_.upper <= epsilon * (1 + 1e-12)
+
+
+def test_an_unreachable_minimum_is_an_error_that_says_how_far_it_came(blobs, monkeypatch):
+    monkeypatch.setattr(minimum_module, "SLACK", 1e-15)
+    clf = LogisticRegression(OutputPerturbation(), 1.0, 1e-6, regularization=1e-3, public_size=1500)
+    with pytest.raises(
+        NotReached, match=r"certified to a gradient of norm 1e-15; after \d+ passes over the data it is"
+    ):
+        clf.fit(*blobs)
+    assert not hasattr(clf, "_w")

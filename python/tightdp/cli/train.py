@@ -27,9 +27,9 @@ what occurs and was not declared appears nowhere: a category is then a row of ze
 record with such a label contributes nothing. --public-values declares instead that all those which occur are public
 knowledge, as the sexes in a census are: a promise about the data that nobody can check for you.
 
-Taken as public, and to be checked by you: the number of records (or --public-size), the names of the columns, labels,
-categories and bounds. Accuracy on the training data is not printed, for it is not private. What is printed on standard
-error is for whoever holds the data. """
+Taken as public, and to be checked by you: the names of the columns, labels, categories and bounds, and --public-size
+where it is given (a noisy count of the records is released otherwise). Accuracy on the training data is not printed,
+for it is not private. What is printed on standard error is for whoever holds the data. """
 
 
 def add_parser(commands: Any) -> None:
@@ -55,7 +55,7 @@ def add_parser(commands: Any) -> None:
     p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
     p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
     p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
-    p.add_argument("--public-size", type=int, help="a public number of records (default: their true number)")
+    p.add_argument("--public-size", type=int, help="a public number of records (default: a noisy count is released)")
     p.add_argument("--regularization", type=float, default=0.0)
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
     p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
@@ -173,7 +173,7 @@ def _statement(arguments: argparse.Namespace, values: Declared, classifier: Any)
         "engine": bound.engine,
         "algorithm": repr(classifier.algorithm),
         "public_by_assumption": {
-            "records": "given" if arguments.public_size is not None else "their true number",
+            "records": "given" if arguments.public_size is not None else "none: a noisy count was released",
             "columns": "their names and bounds",
             "labels": _origin(values.classes),
             "categories": {column: _origin(given) for column, given in values.categories.items()},

@@ -80,6 +80,11 @@ class AdaCliP:
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
+    @property
+    def cost_is_public(self) -> bool:
+        """Whether what is released costs the same for every number of records."""
+        return self.batch_size is None
+
     def variances(self, size: int) -> tuple[float, float]:
         """h1 and h2 for that many parameters."""
         start = self.max_norm**2 * self.gamma / size
@@ -88,13 +93,13 @@ class AdaCliP:
         return h1, h2
 
     def plan(self, public: Public, target: Target) -> Plan:
-        batch = FRACTION * public.records if self.batch_size is None else self.batch_size
-        if not batch < public.records:
+        q = FRACTION if self.batch_size is None else self.batch_size / public.records
+        if not q < 1:
             raise ValueError(
-                f"batch_size must be less than the number of records, {public.records}: "
+                f"batch_size must be less than the public number of records, {public.records}: "
                 f"the mean of all records tells nothing of their variance; got {self.batch_size!r}"
             )
-        q = batch / public.records
+        batch = q * public.records
         steps = math.ceil(self.epochs / q)
 
         def releases(noise: float) -> Composition:

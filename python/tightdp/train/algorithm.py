@@ -24,7 +24,12 @@ class Plan(NamedTuple):
 
 
 class Algorithm(Protocol):
-    """A frozen dataclass of settings; see ``tightdp.train`` for how to write one."""
+    """A frozen dataclass of settings; see ``tightdp.train`` for how to write one.
+
+    ``cost_is_public`` may say, as an attribute, that what a plan's releases cost does not depend on the number of
+    records: a count of them is then cheap where it is not public, and the plan is held to what was said
+    (docs/theory/exact.md, section 5).
+    """
 
     def plan(self, public: Public, target: Target) -> Plan:
         """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the

@@ -7,6 +7,7 @@ the choice of releases depends on past outputs, only the sure cap bounds the pri
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
@@ -26,13 +27,15 @@ class Target(NamedTuple):
 
     epsilon: float | None
     delta: float
+    beside: Composition | None = None
+    """What is released before the plan is made and counts towards the guarantee; None: nothing."""
 
 
 class Budget(Protocol):
     """Asked before every release."""
 
     def spend(self, mechanism: Mechanism) -> None:
-        """Pays for one release or raises ``BudgetExceeded`` and pays nothing."""
+        """Pays for one release or raises ``BudgetExceeded`` and pays nothing: one step, whatever other threads do."""
 
     def charge(self) -> Composition:
         """What the whole run costs at most, fixed before it starts."""
@@ -44,11 +47,13 @@ class FixedPlan:
     def __init__(self, releases: Mechanism | Composition) -> None:
         self._releases = releases._composition()
         self._left = Counter(dict(self._releases.parts))
+        self._lock = threading.Lock()
 
     def spend(self, mechanism: Mechanism) -> None:
-        if self._left[mechanism] < 1:
-            raise BudgetExceeded(f"{mechanism!r} is not, or no longer, in the plan of this run")
-        self._left[mechanism] -= 1
+        with self._lock:
+            if self._left[mechanism] < 1:
+                raise BudgetExceeded(f"{mechanism!r} is not, or no longer, in the plan of this run")
+            self._left[mechanism] -= 1
 
     def charge(self) -> Composition:
         return self._releases
@@ -59,7 +64,7 @@ class Caps:
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
     dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md).
-    A mechanism on a Poisson sample is charged as if on all records, which dominates it.
+    A mechanism on a Poisson sample that is not among them is charged as if on all records, which dominates it.
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
@@ -67,10 +72,15 @@ class Caps:
         self._others = dict(others)
         self._spent = Range(0.0)
         self._left = Counter(self._others)
+        self._lock = threading.Lock()
 
     def spend(self, mechanism: Mechanism) -> None:
-        if isinstance(mechanism, PoissonSampled):
+        if mechanism not in self._others and isinstance(mechanism, PoissonSampled):
             mechanism = mechanism.mechanism
+        with self._lock:
+            self._take(mechanism)
+
+    def _take(self, mechanism: Mechanism) -> None:
         if isinstance(mechanism, Gaussian):
             sigma = Range(mechanism.noise_multiplier)
             spent = self._spent + 1 / (sigma * sigma)
@@ -87,6 +97,21 @@ class Caps:
         if self._gaussian > 0:
             parts.append((Gaussian((self._gaussian * (1 + ROUNDING)) ** -0.5), 1))
         return Composition(parts)
+
+
+class Within:
+    """A plan's own budget, and the caps that it must not leave: both are asked. The charge is that of the caps."""
+
+    def __init__(self, plan: Budget, caps: Budget) -> None:
+        self._plan, self._caps = plan, caps
+
+    def spend(self, mechanism: Mechanism) -> None:
+        if self._caps is not self._plan:
+            self._caps.spend(mechanism)
+        self._plan.spend(mechanism)
+
+    def charge(self) -> Composition:
+        return self._caps.charge()
 
 
 class Filtered:
@@ -117,11 +142,14 @@ class Filtered:
 def noise_for(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
-    """The noise multiplier of a run: the algorithm's own, or the smallest that meets the target."""
+    """The noise multiplier of a run: the algorithm's own, or the smallest with which ``plan``, together with what is
+    released beside it, meets the target."""
     if target.epsilon is None:
         if noise_multiplier is None:
             raise ValueError("epsilon must be given where the algorithm has no noise_multiplier of its own")
         return noise_multiplier
     if noise_multiplier is not None:
         raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one gives the other")
-    return float(calibrate(plan, epsilon=target.epsilon, delta=target.delta))
+    beside = target.beside
+    whole = plan if beside is None else lambda noise: plan(noise)._composition() + beside
+    return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

@@ -69,9 +69,7 @@ def affine(inputs: Array, table: Array, bias: Array | None) -> Array:
     return result
 
 
-def grid_for(
-    max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0
-) -> float:
+def grid_for(max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0) -> float:
     """The grid of a clipped sum: a power of two, from public and released values and the public number of records."""
     largest = max_norm * (1.0 if scale is None else float(np.max(scale)))
     largest += 0.0 if center is None else float(np.max(np.abs(center)))

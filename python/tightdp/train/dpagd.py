@@ -44,13 +44,15 @@ class DPAGD:
     growth : by what part the budget of a gradient grows when no step wins
     momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
     center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
-    noise : "gumbel", or "laplace" as printed
+    noise : "gumbel": selections follow the exponential mechanism, the law of Gumbel noise. "exponential": permute-and-
+        flip, the law of exponential noise, in place of the Laplace noise that is printed: the same epsilon
     batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
         is the unamplified one, which stays valid
     noise_multiplier : noise of the first gradients over max_norm; None to have it follow from epsilon and delta
 
     Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
-    BoundedRange(eta) (PureDP with Laplace noise), add/remove one record, however the run adapts (docs/theory/caps.md).
+    BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts
+    (docs/theory/caps.md).
     """
 
     selections: int = 100
@@ -73,11 +75,16 @@ class DPAGD:
         checked(self, max_norm=_check.positive, max_loss=_check.positive, max_step=_check.positive)
         checked(self, stretch=_check.nonnegative, growth=_check.positive, momentum=below_one, center=below_one)
         checked(self, batch_size=optional(_check.positive), noise_multiplier=optional(_check.positive))
-        _check.choice("noise", self.noise, ("gumbel", "laplace"))
+        _check.choice("noise", self.noise, ("gumbel", "exponential"))
+
+    @property
+    def cost_is_public(self) -> bool:
+        """Whether what is released costs the same for every number of records."""
+        return True
 
     def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,
-        eta^2/8 for Gumbel noise, epsilon^2/2 for Laplace noise."""
+        eta^2/8 for Gumbel noise, epsilon^2/2 for exponential noise."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
         return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
 

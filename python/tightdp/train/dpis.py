@@ -102,6 +102,15 @@ class DPIS:
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
 
+    @property
+    def cost_is_public(self) -> bool:
+        """Whether what is released costs the same for every number of records."""
+        return (
+            self.norm_share is not None
+            and self.batch_size is None
+            and (self.adapt is None or self.norm_noise is not None)
+        )
+
     def plan(self, public: Public, target: Target) -> Plan:
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
@@ -131,14 +140,15 @@ class _Run:
 
     def __init__(self, settings: DPIS, public: Public) -> None:
         self.settings, self.public = settings, public
-        self.batch = FRACTION / 2 * public.records if settings.batch_size is None else settings.batch_size
-        self.steps = math.ceil(max(1.0, public.records / self.batch))
+        self.part = FRACTION / 2 if settings.batch_size is None else settings.batch_size / public.records
+        """The batch size over the public number of records."""
+        self.steps = math.ceil(max(1.0, 1 / self.part))
         """Of an epoch."""
         self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
 
     def probability(self, share: float) -> float:
         """q for a ratio of the mean norm to C."""
-        return min(1.0, self.batch / (share * self.public.records))
+        return min(1.0, self.part / share)
 
     def fixed(self, q: float, noise: float) -> Run:
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
@@ -153,7 +163,7 @@ class _Run:
             def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
                 # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
-                least = min(1.0, self.settings.reach * self.batch / self.public.records)
+                least = min(1.0, self.settings.reach * self.part)
                 share = min(max(released / (max_norm * self.public.records), least), 1.0)
                 return self.probability(share), self._noise(budget, epoch, share)
 

@@ -62,6 +62,11 @@ class DPSGD:
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
         checked(self, spread=optional(_check.positive), center=below_one)
 
+    @property
+    def cost_is_public(self) -> bool:
+        """Whether what is released costs the same for every number of records."""
+        return self.batch_size is None
+
     def plan(self, public: Public, target: Target) -> Plan:
         q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)

@@ -14,6 +14,7 @@ from ..mechanisms import Mechanism
 from ..noise import Philox, SecureRandom
 from .algorithm import Algorithm
 from .budget import Target
+from .counting import counted
 from .gate import Gate
 from .linear import LinearModel
 from .model import Model, Vector
@@ -33,7 +34,9 @@ class Fit(NamedTuple):
     charged: Composition
     """All that was planned, or the caps of an adaptive run."""
     history: tuple[Mechanism, ...]
-    """What was released, in order."""
+    """What was released, in order; first the number of records where it was not public."""
+    size: int
+    """The number of records that the run went by: public, or released."""
 
 
 def fit(
@@ -77,14 +80,20 @@ def fit(
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
     records = _records(X, y)
-    size = len(records) if public_size is None else _check.count("public_size", public_size)
-    public = Public(size, model.size, regularization, model if isinstance(model, LinearModel) else None)
-    plan = algorithm.plan(public, target)
-    progress = None if callback is None else lambda done: callback(done, plan.releases)
-    gate = Gate(plan.budget, source, progress)
+    linear = model if isinstance(model, LinearModel) else None
+    if public_size is None:
+        unknown = Public(0, model.size, regularization, linear)
+        public, plan, gate, charged, count = counted(
+            algorithm, unknown, target, Oracle(model, records, unknown), source, callback
+        )
+        before: tuple[Mechanism, ...] = (count,)
+    else:
+        public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
+        plan = algorithm.plan(public, target)
+        progress = None if callback is None else lambda done: callback(done, plan.releases)
+        gate, charged, before = Gate(plan.budget, source, progress), plan.budget.charge(), ()
     parameters = plan.run(Oracle(model, records, public), gate, model.start(source.uniform))
-    charged = plan.budget.charge()
-    return Fit(parameters, charged.epsilon(target.delta), charged, gate.history)
+    return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
 
 
 def _target(epsilon: float | None, delta: float | None) -> Target:

@@ -33,8 +33,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         privacy parameter is a decision.
     classes : the label set, public by assumption. None takes it from ``y`` and thereby declares the labels that
         occur public.
-    public_size : a public number of records, from which sampling probabilities and divisors come. None takes len(X)
-        and thereby declares the number of records public.
+    public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
+        private: a noisy count is released first, at a hundredth of the budget, and is what the run goes by.
     bounds : public (low, high), scalars or one a feature: features are clipped to them and mapped to [0, 1]. They
         must not be computed from the data. None leaves features as they are; no scaling is ever fitted.
     regularization : lambda of lambda/2 |w|^2 beside the mean loss (the intercept included)
@@ -47,12 +47,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     ----------
     privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
     charged_ : ``Composition`` that the run was charged: all that was planned, or the caps of an adaptive run
-    history_ : the mechanisms that were released, in order
+    history_ : the mechanisms that were released, in order; the count comes first
+    public_size_ : the number of records that the run went by, given or released
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
     What is protected: the fitted parameters, and nothing but them and the public facts above, may be published.
-    Errors are for whoever holds the data. Records with NaN or infinite features contribute nothing. Arithmetic is
-    floating point; the guarantee is that of the real-valued algorithm (docs/theory/training.md).
+    Errors are for whoever holds the data. Records with NaN or infinite features contribute nothing. What is released
+    is what is charged, to the last bit: integer sums and exactly sampled noise (docs/theory/exact.md).
     """
 
     _default: type[Any] = NoisyGD
@@ -105,6 +106,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.history_: tuple[Mechanism, ...] = run.history
         self.charged_: Composition = run.charged
         self.privacy_: Bound = run.privacy
+        self.public_size_ = run.size
         self.n_iter_ = len(run.history)
         return self
 

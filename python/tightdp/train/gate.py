@@ -7,7 +7,9 @@ looked at nothing. What was released is a frozen ``Mechanism``, and the account 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,11 +17,12 @@ import numpy as np
 from .. import _check
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from .budget import Budget
-from .grid import FAST
+from .grid import FAST, MOST
 from .minimum import Perturbed
 from .model import Vector
 from .oracle import Integers, Query
-from .sampling import Source, add_rounded_normals, gumbel, laplace
+from .sampling import Source, add_rounded_normals
+from .selection import Coins, exponential_mechanism, permute_and_flip
 
 T = TypeVar("T", Vector, int)
 
@@ -44,11 +47,13 @@ class Gate:
     def __init__(self, budget: Budget, source: Source, callback: Callable[[int], object] | None = None) -> None:
         self._budget, self._source, self._callback = budget, source, callback
         self._history: list[Mechanism] = []
+        self._lock = threading.Lock()
 
     @property
     def history(self) -> tuple[Mechanism, ...]:
         """What was released so far, in order."""
-        return tuple(self._history)
+        with self._lock:
+            return tuple(self._history)
 
     def gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
         """The query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
@@ -59,40 +64,45 @@ class Gate:
         charge = Gaussian(noise_multiplier)
         shift, deviation = _noise(query, charge.noise_multiplier)
         mechanism = self._spend(charge, query.sampling_probability)
-        value = query.evaluate(self._source) >> shift
+        value = np.array(query.evaluate(self._source), dtype=np.int64) >> shift
         self._add_noise(deviation, value)
         value = value << shift >> shift  # modulo 2^(64 - shift), as the sum is modulo 2^64
         return self._released(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
 
     def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
-        """The index of (about) the smallest of score + ``offset``, the latter public.
+        """The index of (about) the smallest of score + ``offset``, the latter public and rounded to the grid.
 
-        ``BoundedRange(eta)`` adds Gumbel noise of scale sensitivity / eta: the exponential mechanism.
-        ``PureDP(epsilon)`` adds Laplace noise of scale sensitivity / epsilon, enough because one record moves all
-        scores the same way (docs/theory/selection.md).
+        ``BoundedRange(eta)`` is the exponential mechanism, the law of scores with Gumbel noise of scale
+        sensitivity / eta; ``PureDP(epsilon)`` is permute-and-flip, that of scores with exponential noise of scale
+        sensitivity / epsilon. Both are enough because one record moves all scores the same way, and both are drawn
+        exactly (docs/theory/selection.md).
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
         if isinstance(mechanism, BoundedRange):
-            scale, draw = query.sensitivity / _check.positive("eta", mechanism.eta), gumbel
+            rate, choose = _check.positive("eta", mechanism.eta), exponential_mechanism
         else:
-            scale, draw = query.sensitivity / _check.positive("epsilon", mechanism.nominal_epsilon), laplace
+            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
-        scores = query.evaluate(self._source) * query.grid + offset
-        noise = draw(self._source, scores.size)
-        return self._released(int(np.argmin(scores - scale * noise)), spent)
+        shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
+        scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
+        a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
+        return self._released(choose(scores, a_step, Coins(self._source)), spent)
 
     def perturbed(
         self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
-        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), plus noise of ``cover``
-        times twice the slack. What it costs is the caller's claim, ``charge``, with its proof in
-        docs/theory/perturbation.md."""
+        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a grid, plus noise
+        of ``cover`` times what the computed minimum may be off. What it costs is the caller's claim, ``charge``, with
+        its proof in docs/theory/perturbation.md."""
+        inside = _units(noise_multiplier, query.sensitivity, query.noise_grid)
+        outside = _units(cover, query.cover, query.grid)
         spent = self._spend(charge)
-        inside = noise_multiplier * query.sensitivity * self._source.normal(query.shape[0])
-        value = query.evaluate(self._source, inside)
-        noisy: Vector = value + 2 * cover * query.slack * self._source.normal(value.size)
-        return self._released(noisy, spent)
+        b = np.zeros(query.shape, np.int64)
+        self._add_noise(inside, b)
+        value = query.evaluate(self._source, b.astype(np.float64) * query.noise_grid)
+        self._add_noise(outside, value)
+        return self._released(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
         add_rounded_normals(self._source, deviation, value)
@@ -100,8 +110,9 @@ class Gate:
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
-        self._budget.spend(mechanism)
-        self._history.append(mechanism)  # charged from here on, whatever happens next
+        with self._lock:
+            self._budget.spend(mechanism)
+            self._history.append(mechanism)  # charged from here on, whatever happens next
         return mechanism
 
     def _released(self, value: T, mechanism: Mechanism) -> Release[T]:
@@ -133,3 +144,11 @@ def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
             )
         shift += 1
     return shift, deviation if scale is None else np.nextafter(deviation * scale, np.inf)
+
+
+def _units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
+    """noise_multiplier * sensitivity / grid, never rounded down."""
+    deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
+    if not deviation <= MOST:
+        raise ValueError(f"epsilon must be larger: noise of {noise_multiplier:g} times one record's weight is too much")
+    return deviation

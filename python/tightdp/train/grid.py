@@ -20,6 +20,8 @@ COARSE = 12
 """Digits of sums of norms, which steer settings: a part in 4,096 is no matter there, and the noise may be larger."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """Range of norm bounds: their grids, and the noise on them, are far from the ends of the double range."""
+MOST = 2.0**39
+"""Largest deviation of the noise in units of the grid."""
 FAST = 2.0**32
 """Largest deviation of the noise in units of the grid: beyond it more and more normals take the sampler's slow way."""
 

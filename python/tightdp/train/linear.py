@@ -37,6 +37,9 @@ class Loss(Protocol):
     def residual(self, z: Array, targets: Targets) -> Array:
         """Derivative by z, shape (n, outputs)."""
 
+    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+        """Second derivative by z, times v of shape (n, outputs)."""
+
 
 class _Kernel:
     """A loss of the compiled core."""
@@ -59,6 +62,10 @@ class Logistic(_Kernel):
     _kind = 0
     outputs, lipschitz, curvature = 1, 1.0, 0.25
 
+    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+        e = np.exp(-np.abs(z))
+        return np.asarray(e / (1 + e) ** 2 * v)
+
 
 class Multinomial(_Kernel):
     """log(sum_j exp(z_j)) - z_target."""
@@ -68,6 +75,11 @@ class Multinomial(_Kernel):
 
     def __init__(self, classes: int) -> None:
         self.outputs = classes
+
+    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+        p: Array = np.exp(z - z.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return np.asarray(p * (v - (p * v).sum(axis=1, keepdims=True)))
 
 
 class Hinge(_Kernel):
@@ -85,6 +97,11 @@ class Hinge(_Kernel):
         self.h = self._width = h
         self.lipschitz = math.sqrt(self.outputs)
         self.curvature = 1 / (2 * h) if h else math.inf
+
+    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+        own = np.where(targets[:, None] == (1 if self.outputs == 1 else np.arange(self.outputs)), 1.0, -1.0)
+        inside = np.abs(1 - own * z) <= self.h
+        return np.asarray(np.where(inside, v * (0.5 / self.h if self.h else 0.0), 0.0))
 
 
 class LinearModel:

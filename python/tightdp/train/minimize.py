@@ -2,78 +2,95 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from .model import Vector
 
-MEMORY = 10
-"""Pairs that L-BFGS keeps: more gains nothing on these problems."""
-
-ARMIJO = 1e-4
-"""The part of the predicted decrease that a step must bring (Nocedal and Wright 2006, section 3.1)."""
-ROUNDING = 1e-10
-"""Relative rounding allowed to a value: a sum of up to 1e6 terms."""
-
-Function = Callable[[Vector], tuple[float, Vector]]
+MOST = 2000
+"""Passes over the data, some 15 to 300 being usual; the rest is for settings that make the problem singular."""
+MOST_PRODUCTS = 250
+"""Of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
+MOST_TRIALS = 50
+"""Of one line search, which halves an interval each time."""
 
 
-def minimize(function: Function, start: Vector, tolerance: float, smoothness: float) -> Vector:
-    """A point whose gradient has norm at most ``tolerance``.
+class Point(Protocol):
+    """What is known at one w."""
 
-    ``function(w)`` is the value and the gradient; ``smoothness`` bounds the Hessian's largest eigenvalue. L-BFGS steps
-    (Nocedal 1980) are taken while they satisfy Armijo's condition; a step that does not is replaced by one of gradient
-    descent with length 1/smoothness, which always lowers the value. So the loop ends for every strongly convex
-    function: that it ends, and where, must not depend on luck, for the sensitivity of the minimum rests on the
-    tolerance."""
-    w = start.copy()
-    value, gradient = function(w)
-    pairs: list[tuple[Vector, Vector]] = []
-    while np.linalg.norm(gradient) > tolerance:
-        direction = _two_loops(gradient, pairs)
-        slope = float(direction @ gradient)
-        length = 1.0
-        new = w - direction
-        new_value, new_gradient = function(new)
-        while not _accepted(value, slope, length, new_value, float(direction @ new_gradient)):
-            length /= 2
-            if length < 1e-3 or not slope > 0:  # rounding, or a model of the curvature gone wrong
-                pairs.clear()
-                new = w - gradient / smoothness
-                new_value, new_gradient = function(new)
-                break
-            new = w - length * direction
-            new_value, new_gradient = function(new)
-        s, y = new - w, new_gradient - gradient
-        if s @ y > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-            pairs.append((s, y))
-            del pairs[:-MEMORY]
-        w, value, gradient = new, new_value, new_gradient
+    gradient: Vector
+    error: float
+    """How far ``gradient`` may be from the true one, rounding included."""
+
+    def bent(self, v: Vector) -> Vector:
+        """The Hessian times v."""
+
+    def slope(self, direction: Vector) -> Callable[[float], float]:
+        """t -> the derivative of the function at w - t * direction by t, which grows with t."""
+
+
+class NotReached(RuntimeError):
+    """The minimum was not certified within the passes that are allowed."""
+
+
+def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, most: int = MOST) -> Vector:
+    """A point at which the true gradient has norm at most ``tolerance``.
+
+    Newton's method with conjugate gradients for its linear systems and a line search along each step (Nocedal and
+    Wright 2006, chapter 7). What is certified is the end alone: the computed gradient and its error bound are within
+    the tolerance together, however w was found.
+
+    Raises ``NotReached`` after ``most`` passes, saying how far it came.
+    """
+    w, passes = start.copy(), 1
+    point = at(w)
+    first = float(np.linalg.norm(point.gradient))
+    while (norm := float(np.linalg.norm(point.gradient)) * (1 + 1e-12)) + point.error > tolerance:
+        if passes >= most or not math.isfinite(norm) or norm <= 1e-3 * tolerance:
+            raise NotReached(
+                f"the minimum must be certified to a gradient of norm {tolerance:.3g}; after {passes} passes over the "
+                f"data it is {norm:.3g}, known to {point.error:.3g}: more regularization or smoothing (huber) would do"
+            )
+        accuracy = min(0.1, math.sqrt(norm / first)) * norm
+        direction, products = _newton(point, max(accuracy, 0.1 * tolerance))
+        length, trials = _length(point.slope(direction), -float(direction @ point.gradient))
+        w = w - length * direction
+        point = at(w)
+        passes += products + trials + 2
     return w
 
 
-def _accepted(value: float, slope: float, length: float, new_value: float, new_slope: float) -> bool:
-    """Armijo's condition; or, where the values differ by no more than their rounding, Hager and Zhang's (2005)
-    approximate form of it, which compares slopes instead."""
-    if new_value <= value - ARMIJO * length * slope:
-        return True
-    return new_value <= value + ROUNDING * abs(value) and -new_slope <= (1 - 2 * ARMIJO) * slope
+def _newton(point: Point, accuracy: float) -> tuple[Vector, int]:
+    """H^-1 g to a residual of norm ``accuracy``, by conjugate gradients, and the number of products with H."""
+    residual = point.gradient.copy()
+    x = np.zeros_like(residual)
+    p = residual.copy()
+    square = float(residual @ residual)
+    for i in range(1, min(MOST_PRODUCTS, len(x) + 10) + 1):
+        product = point.bent(p)
+        bend = float(p @ product)
+        if not bend > 0:  # rounding: the Hessian is positive
+            return (x if i > 1 else p), i
+        x += (square / bend) * p
+        residual -= (square / bend) * product
+        before, square = square, float(residual @ residual)
+        if math.sqrt(square) <= accuracy:
+            break
+        p = residual + (square / before) * p
+    return x, i
 
 
-def _two_loops(gradient: Vector, pairs: list[tuple[Vector, Vector]]) -> Vector:
-    """The inverse Hessian of L-BFGS times the gradient."""
-    q = gradient.copy()
-    weights = []
-    for s, y in reversed(pairs):
-        a = (s @ q) / (s @ y)
-        weights.append(a)
-        q -= a * y
-    if pairs:
-        s, y = pairs[-1]
-        q *= (s @ y) / (y @ y)
-    else:
-        q /= max(float(np.linalg.norm(q)), 1.0)
-    for (s, y), a in zip(pairs, reversed(weights), strict=True):
-        q += (a - (y @ q) / (s @ y)) * s
-    return q
+def _length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
+    """A t at which the slope is at most half of what it was at 0, and the number of slopes asked."""
+    low, high, t, trial = 0.0, math.inf, 1.0, 0
+    while trial < MOST_TRIALS:
+        trial += 1
+        s = slope(t)
+        if abs(s) <= 0.5 * abs(start):
+            break
+        low, high = (t, high) if s < 0 else (low, t)
+        t = 4 * t if math.isinf(high) else 0.5 * (low + high)
+    return t, trial

@@ -72,6 +72,11 @@ class NoisyGD:
         checked(self, spread=optional(_check.positive), steps=optional(_check.count), momentum=optional(below_one))
         checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
 
+    @property
+    def cost_is_public(self) -> bool:
+        """Whether what is released costs the same for every number of records."""
+        return self.noise_multiplier is None or self.steps is not None
+
     def plan(self, public: Public, target: Target) -> Plan:
         def length(total: float) -> float:
             return total_length(public, public.records / total, self.max_norm, self.spread)

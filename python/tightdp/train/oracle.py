@@ -126,6 +126,10 @@ class Oracle:
         grid = dense.grid_for(max_norm, center, scale, self.public.records)
         return Query((self.public.size,), max_norm, sampling_probability, grid, evaluate, scale)
 
+    def count(self) -> Query:
+        """The number of records. Sensitivity 1."""
+        return Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([len(self._records)], np.int64))
+
     def feature_sum(self, max_norm: float) -> Query:
         """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
         width = self._records.features.shape[1]
@@ -181,8 +185,8 @@ class Oracle:
             with np.errstate(over="ignore", invalid="ignore"):
                 for part in self.pieces(records):
                     for i, losses in enumerate(self.model.line_losses(w, direction, steps, part)):
-                        bounded = np.nan_to_num(np.clip(losses, 0.0, max_loss), nan=0.0)
-                        sums[i] += truncated(bounded.astype(np.float64), grid).sum()
+                        bounded = np.clip(np.nan_to_num(losses.astype(np.float64), nan=0.0), 0.0, max_loss)
+                        sums[i] += truncated(bounded, grid).sum()
             return sums
 
         return Query((len(steps),), max_loss, sampling_probability, grid, evaluate, scores=True)

@@ -16,10 +16,13 @@ from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_
 from .budget import FixedPlan, Target, noise_for
 from .driver import seeded
 from .gate import Gate
-from .grid import grid_below, truncated
-from .oracle import Integers, Query
+from .grid import clipped_rows, grid_below, norm_bound
+from .oracle import CHUNK, Integers, Query
 from .records import Records
 from .sampling import Source
+
+DIGITS = 16
+"""Binary digits of a row: products of two then add up exactly in doubles over 2^19 rows."""
 
 
 class DPPCA(TransformerMixin, BaseEstimator):
@@ -70,7 +73,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
         target = Target(epsilon, _check.open_unit("delta", self.delta))
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)
-        bound = _check.positive("max_norm", self.max_norm)
+        bound = norm_bound("max_norm", self.max_norm)
         source = seeded(self.random_state)
         features = validate_data(self, X, reset=True)
         size = features.shape[1]
@@ -98,22 +101,22 @@ def second_moment(records: Records, max_norm: float) -> Query:
     """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it.
 
     With ``scale`` 1 on the diagonal and 1/sqrt(2) above, the norm of the scaled vector is the Frobenius norm, so the
-    sensitivity is max_norm^2.
+    sensitivity is max_norm^2: docs/theory/adaclip.md, section 5.
     """
     size = records.features.shape[1]
-    grid = grid_below(max_norm**2)
+    unit = grid_below(max_norm, DIGITS)
 
     def evaluate(source: Source) -> Integers:
-        norms = np.sqrt(records.squared_norms) * (1 + size * 2.0**-53)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factors = np.where(records.valid & (norms < np.inf), np.minimum(1.0, max_norm / norms), 0.0)
-        rows = records.features * factors[:, None]
-        return truncated(packed(np.asarray(rows.T @ rows, dtype=np.float64)), grid)
+        total = np.zeros((size, size), np.int64)
+        for part in records.pieces(CHUNK):
+            rows = clipped_rows(part.features.astype(np.float64), max_norm, unit)
+            total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
+        return packed(total)
 
     length = size * (size + 1) // 2
     scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
     scale[:size] = 1
-    return Query((length,), max_norm**2, 1.0, grid, evaluate, scale)
+    return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate, scale)
 
 
 def packed(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -50,6 +50,11 @@ class OutputPerturbation:
     def __post_init__(self) -> None:
         checked(self, max_norm=_check.positive, noise_multiplier=optional(_check.positive))
 
+    @property
+    def cost_is_public(self) -> bool:
+        """Whether what is released costs the same for every number of records."""
+        return True
+
     def plan(self, public: Public, target: Target) -> Plan:
         f = objective(public, self.max_norm)
         noise = noise_for(Gaussian, self.noise_multiplier, target)
@@ -93,7 +98,7 @@ class ObjectivePerturbation:
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
         f = self.objective(public, target.epsilon)
-        left = target.epsilon - math.log1p(f.curvature / f.convexity)
+        left = target.epsilon - math.log1p(f.curvature / f.convexity) * (1 + 1e-12)
         noise = float(calibrate(Gaussian, epsilon=(1 - COVER) * left, delta=(1 - COVER) * target.delta))
         cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))
         charge = ApproximateDP(target.epsilon, target.delta)

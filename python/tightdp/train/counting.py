@@ -1,0 +1,116 @@
+"""The number of records where it is not public: one more release, and a plan that rests on it.
+
+Under "add or remove" the number of records is as private as a record. Where the caller names no public one, a noisy
+count is released first and stands for it from then on. A plan that a released count chose must cost the same whatever
+the count was; how that is made sure is in docs/theory/exact.md, section 5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..accounting.calibrate import calibrate
+from ..accounting.composition import Composition
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+from .algorithm import Algorithm, Plan
+from .budget import Budget, Caps, FixedPlan, Target, Within
+from .gate import Gate
+from .oracle import Oracle, Public
+from .sampling import Source
+
+SHARE = 0.01
+"""Of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records at
+epsilon 1 and delta 1e-5, and all other noise grows by half a percent."""
+PLAIN_SHARE = 0.02
+"""Of epsilon and delta for the count where the rest is known by its (epsilon, delta) alone: 240 records there."""
+FREED = 1e-3
+"""Part of the count's mu^2 that is not spent: it pays for ``SLACK``."""
+SLACK = 1e-7
+"""Relative excess of the cap on Gaussians over what a reference plan spends: calibrated to 1e-9, plans for different
+counts differ by less."""
+REFERENCE = 10**6
+"""The number of records of the plan that says what any plan will cost; no other number may cost more."""
+MOST_EPSILON = 1e4
+"""An algorithm's own noise may be next to none: its count has at least a tenth of the noise of such an epsilon."""
+
+
+class Counted(NamedTuple):
+    """A plan for the released number of records."""
+
+    public: Public
+    plan: Plan
+    gate: Gate
+    charged: Composition
+    opening: Mechanism
+    """What the count was released by."""
+
+
+def counted(
+    algorithm: Algorithm,
+    facts: Public,
+    target: Target,
+    oracle: Oracle,
+    source: Source,
+    callback: Callable[[int, int | None], object] | None,
+) -> Counted:
+    """Releases the number of records and plans by it. ``facts`` are all public but ``records``, which is not read."""
+    held, count = _held(algorithm, facts, target)
+    opening = Gate(FixedPlan(count), source)
+    released = opening.gaussian(oracle.count(), count.noise_multiplier).value[0]
+    if callback is not None:
+        callback(1, None)
+    public = dataclasses.replace(facts, records=max(1, round(released)))
+    plan = algorithm.plan(public, held.target)
+    total = None if plan.releases is None else plan.releases + 1
+    progress = None if callback is None else lambda done: callback(done + 1, total)
+    budget = Within(plan.budget, held.limit(plan))
+    return Counted(public, plan, Gate(budget, source, progress), count + held.charge, count)
+
+
+class _Held(NamedTuple):
+    """What the rest is held to: its target, its charge for sure, and the budget that makes it so for a plan."""
+
+    target: Target
+    charge: Composition
+    limit: Callable[[Plan], Budget]
+
+
+def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+    if getattr(algorithm, "cost_is_public", False):
+        return _capped(algorithm, facts, target)
+    if target.epsilon is None:
+        raise ValueError(
+            f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
+            "depends on it"
+        )
+    rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
+    noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
+
+    def limit(plan: Plan) -> Budget:
+        if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
+            raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
+        return plan.budget
+
+    return _Held(Target(rest.nominal_epsilon, rest.nominal_delta), rest * 1, limit), Gaussian(float(noise))
+
+
+def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+    """The rest is held to the caps that a reference plan fills: Gaussians by the sum of 1/noise_multiplier^2, every
+    other mechanism by its count."""
+    reference = dataclasses.replace(facts, records=REFERENCE)
+    epsilon = target.epsilon
+    if epsilon is None:
+        epsilon = min(algorithm.plan(reference, target).budget.charge().epsilon(target.delta).upper, MOST_EPSILON)
+    noise = float(calibrate(Gaussian, epsilon=epsilon, delta=target.delta)) / math.sqrt(SHARE)
+    if target.epsilon is not None:
+        target = target._replace(beside=Gaussian(noise) * 1)
+    charge = algorithm.plan(reference, target).budget.charge()
+
+    def caps() -> Caps:
+        gaussians = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
+        return Caps(gaussians * (1 + SLACK), [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)])
+
+    return _Held(target, caps().charge(), lambda plan: caps()), Gaussian(noise / math.sqrt(1 - FREED))
