@@ -1,4 +1,4 @@
-"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | lint | docs | cuda.
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | hunt | lint | docs | cuda.
 
 Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv and build/ beside this file; the environment
 variable TIGHTDP_VENV names another place for the environment.
@@ -17,10 +17,10 @@ VENV = Path(os.environ.get("TIGHTDP_VENV", ROOT / ".venv"))
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 
 
-def run(*command: str | Path) -> None:
+def run(*command: str | Path, **environment: str) -> None:
     """Runs a command here and stops with its exit code if it fails."""
     print("+", *command, flush=True)
-    code = subprocess.run([str(part) for part in command], cwd=ROOT).returncode
+    code = subprocess.run([str(part) for part in command], cwd=ROOT, env={**os.environ, **environment}).returncode
     if code:
         sys.exit(code)
 
@@ -42,9 +42,15 @@ def demo() -> None:
 
 
 def test() -> None:
-    """Every test that this machine can run."""
+    """Every test that this machine can run; the same each time, so that a failure is one."""
     pip("install", ".[test]")
-    run(BIN / "python", "-m", "pytest", "-q")
+    run(BIN / "python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", PYTHONHASHSEED="0")
+
+
+def hunt(*options: str) -> None:
+    """Tests that draw anew until the time is up: hunt [--minutes 30] [--seed N]."""
+    pip("install", ".[test]")
+    run(BIN / "python", "tools/hunt.py", *options)
 
 
 def lint() -> None:
@@ -67,10 +73,13 @@ def cuda() -> None:
 
 
 def main() -> None:
-    jobs = {job.__name__: job for job in (demo, test, lint, docs, cuda)}
+    jobs = {job.__name__: job for job in (demo, test, hunt, lint, docs, cuda)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
-    jobs[parser.parse_args().job]()
+    known, options = parser.parse_known_args()
+    if options and known.job != "hunt":
+        parser.error(f"unknown options: {' '.join(options)}")
+    jobs[known.job](*options)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Do the bounds hold the truth? Random settings from the whole box against 40-digit ball arithmetic.
 
-    python bench/soundness.py [--settings 10000] [--seed 1]
+    python bench/soundness.py [--settings 10000] [--seconds 60] [--seed 1]
 
 The box: noise multiplier 1e-3 to 1e6, sampling probability 1e-9 to 1, 1 to 1e9 steps, delta 1e-300 to 1, either
 direction. Every answer must be an ordered pair of finite or infinite numbers; where the ball arithmetic can vouch for
@@ -37,12 +37,16 @@ def draw(rng, wide):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", type=int, default=10_000)
+    parser.add_argument("--settings", type=int, default=10_000, help="at most so many")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="at most so long")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = random.Random(args.seed)
     wrong, checked, widths, times, engines = 0, 0, [], [], {}
+    end = time.monotonic() + args.seconds
     for i in range(args.settings):
+        if time.monotonic() > end:
+            break
         sigma, q, steps, delta, direction = setting = draw(rng, wide=i % 3 != 0)
         start = time.perf_counter()
         bound = (dp.PoissonSampled(dp.Gaussian(sigma), q) * steps).epsilon(delta, neighbors=direction)
@@ -67,8 +71,9 @@ def main():
         if i % 1000 == 999:
             print(f"{i + 1} settings, {checked} checked, {wrong} wrong", file=sys.stderr, flush=True)
     times.sort()
-    print(f"{args.settings} settings, {checked} checked against ball arithmetic, {wrong} wrong")
-    print(f"relative width of the checked: median {statistics.median(widths):.1e}, largest {max(widths):.1e}")
+    print(f"{len(times)} settings, {checked} checked against ball arithmetic, {wrong} wrong")
+    if widths:
+        print(f"relative width of the checked: median {statistics.median(widths):.1e}, largest {max(widths):.1e}")
     print(f"time: median {times[len(times) // 2] * 1e3:.3f} ms, largest {times[-1] * 1e3:.1f} ms")
     print("engines:", ", ".join(f"{name} {n}" for name, n in sorted(engines.items(), key=lambda e: -e[1])))
     return wrong > 0

@@ -22,7 +22,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_type_aliases = {
-    **{name: "array" for name in ("Array", "Integers", "Norms", "Scores", "Vector")},
+    **dict.fromkeys(("Array", "Integers", "Norms", "Scores", "Vector"), "array"),
     **{name: name.removeprefix("npt.") for name in ("ArrayLike", "npt.ArrayLike", "npt.DTypeLike", "Size", "Parts")},
 }
 python_use_unqualified_type_names = True

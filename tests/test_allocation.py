@@ -53,6 +53,13 @@ def test_two_valued_ratios_exactly(epsilon, steps, where, direction):
         assert holds(dp.RandomAllocation(dp.PureDP(epsilon), steps).delta(at, neighbors=direction), truth)
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_two_valued_ratios_at_the_top_of_their_support(direction):
+    with mp.workdps(40):
+        assert reference.two_valued(2.0, 2, 2.0, direction == "add") == 0
+    assert dp.RandomAllocation(dp.PureDP(2.0), 2).delta(2.0, neighbors=direction).lower == 0
+
+
 def test_many_two_valued_ratios():
     with mp.workdps(40):
         for direction in DIRECTIONS:

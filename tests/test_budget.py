@@ -23,7 +23,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("run", "neighbors", "names"), RUNS, ids=lambda x: repr(x)[:60])
+@pytest.mark.parametrize(("run", "neighbors", "names"), RUNS, ids=lambda x: "" if isinstance(x, set) else repr(x)[:60])
 def test_terms_add_up_to_the_width(run, neighbors, names):
     b = run.epsilon(1e-6, neighbors=neighbors)
     assert set(b.error_budget) == names

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("cpp")  # one build for all
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = sorted(p.stem for p in (ROOT / "cpp" / "tests").glob("test_*.cpp"))
 

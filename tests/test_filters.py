@@ -92,6 +92,13 @@ def test_gaussian_caps_keep_room_for_a_fixed_number_of_others():
         dp.PrivacyFilter(0.1, 1e-6, family="gaussian", others=dp.PureDP(1.0))
 
 
+def test_a_filter_says_what_is_left():
+    f = dp.PrivacyFilter(1.0, 1e-6, family="zcdp", neighbors="remove")
+    f.spend(dp.ZCDP(1e-3))
+    assert repr(f).startswith("<PrivacyFilter of (1.0, 1e-06), neighbors='remove': 0.001 of 0.0")
+    assert repr(f).endswith("spent (rho of zCDP)>")
+
+
 def test_approximate_mechanisms_need_a_part_of_delta():
     mechanism = dp.ApproximateDP(1e-4, 1e-8)
     assert not dp.PrivacyFilter(1.0, 1e-6).can_spend(mechanism)

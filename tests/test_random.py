@@ -187,6 +187,7 @@ def test_secure_random_never_repeats_and_shows_no_key():
     assert not [name for name in dir(source.stream()) if not name.startswith("_")]
 
 
+@pytest.mark.entropy
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_draws_other_noise():
     source = dp.SecureRandom()

@@ -9,11 +9,17 @@ import mpmath as mp
 
 def two_valued(epsilon: float, steps: int, at: float, add: bool) -> mp.mpf:
     """delta(at) of steps of binary randomised response: the mean is one of steps + 1 values."""
-    e, x = mp.exp(mp.mpf(epsilon)), mp.exp(mp.mpf(at))
+    epsilon, at = mp.mpf(epsilon), mp.mpf(at)
+    e = mp.exp(epsilon)
+    # 1 - e^at ratio, or ratio - e^at, of a ratio e^epsilon and of e^-epsilon: without cancellation, for at = epsilon
+    # makes one of them 0 and with it the whole.
+    if add:
+        above, below = -mp.expm1(at + epsilon), -mp.expm1(at - epsilon)
+    else:
+        above, below = mp.exp(at) * mp.expm1(epsilon - at), mp.exp(at) * mp.expm1(-epsilon - at)
     total = mp.mpf(0)
     for j in range(steps + 1):
-        ratio = (j * e + (steps - j) / e) / steps
-        excess = 1 - x * ratio if add else ratio - x
+        excess = (j * above + (steps - j) * below) / steps
         if excess > 0:
             total += mp.binomial(steps, j) * (1 / (1 + e)) ** j * (e / (1 + e)) ** (steps - j) * excess
     return total

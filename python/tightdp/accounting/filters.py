@@ -205,6 +205,12 @@ class PrivacyFilter:
             return None
         return replace(before, total=total, failed=failed, entries=entries)
 
+    def __repr__(self) -> str:
+        return (
+            f"<PrivacyFilter of ({self.epsilon!r}, {self.delta!r}), neighbors={self.neighbors!r}: "
+            f"{self.spent:.6g} of {self.cap:.6g} spent ({self.unit})>"
+        )
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
 

@@ -64,7 +64,7 @@ def one_run(
     >>> bool(2.0 < found.epsilon)
     True
     """
-    s, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
+    s, coins = _check.reals("scores", scores), np.asarray(included)
     if s.ndim != 1 or not 1 <= len(s) <= MOST_TRIALS:
         raise ValueError(f"scores must have shape (canaries,) with 1 to {MOST_TRIALS} of them, got shape {s.shape}")
     if coins.shape != s.shape or not np.isin(coins, (0, 1)).all():

@@ -74,10 +74,7 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
 
 
 def _scores(name: str, values: npt.ArrayLike) -> Scores:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers") from None
+    array = _check.reals(name, values)
     if array.ndim != 1 or not 2 <= len(array) <= MOST_TRIALS:
         raise ValueError(f"{name} must have shape (runs,) with 2 to {MOST_TRIALS} runs, got shape {array.shape}")
     return np.where(np.isnan(array), NOT_A_NUMBER, array)

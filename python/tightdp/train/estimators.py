@@ -132,7 +132,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         if self.bounds is None:
             return features
         try:
-            low, high = (np.asarray(b, dtype=features.dtype) for b in self.bounds)
+            low, high = (_check.reals("bounds", b).astype(features.dtype) for b in self.bounds)
             width = np.broadcast_to(high - low, features.shape[1:])
         except (TypeError, ValueError):
             raise ValueError("bounds must be (low, high), each a number or one number a feature") from None

@@ -1,0 +1,56 @@
+"""Nothing depends on a draw: whatever a test draws is a function of its name and of one seed.
+
+An ordinary run has seed 0. `python3 dev.py hunt` runs what draws again and again with new seeds, which it names: the
+environment variable TIGHTDP_HUNT holds one, and then hypothesis draws by it too (--hypothesis-seed).
+"""
+
+import hashlib
+import itertools
+import os
+import random
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from tightdp import SecureRandom, _core
+
+SEED = int(os.environ.get("TIGHTDP_HUNT", "0"))
+END = time.monotonic() + float(os.environ.get("TIGHTDP_HUNT_SECONDS", "inf"))
+
+settings.register_profile("test", derandomize=True, deadline=None)
+settings.register_profile("hunt", derandomize=False, deadline=None, database=None, print_blob=True)
+settings.load_profile("hunt" if SEED else "test")
+
+
+@pytest.fixture
+def seed(request):
+    """256 bits of this test's own."""
+    return hashlib.sha256(f"{SEED} {request.node.nodeid}".encode()).digest()
+
+
+@pytest.fixture(autouse=True)
+def repeatable(request, seed, monkeypatch):
+    """What takes its seed from the operating system elsewhere takes the test's."""
+    number, calls, default_rng = int.from_bytes(seed, "little"), itertools.count(), np.random.default_rng
+    random.seed(number)
+    monkeypatch.setattr(
+        np.random, "default_rng", lambda given=None: default_rng([number, next(calls)] if given is None else given)
+    )
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(number % 2**63)
+    if not request.node.get_closest_marker("entropy"):
+        monkeypatch.setattr(SecureRandom, "stream", lambda source: _core.chacha_stream(seed, next(calls)))
+
+
+def pytest_collection_modifyitems(items):
+    """A hunt may end before all tests ran: another seed begins with others."""
+    if SEED:
+        random.Random(SEED).shuffle(items)
+
+
+def pytest_runtest_setup(item):
+    if time.monotonic() > END:
+        pytest.skip("the time of this hunt is up")

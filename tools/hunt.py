@@ -1,0 +1,74 @@
+"""Looks for what ordinary tests, which draw the same every time, cannot find.
+
+    python3 dev.py hunt [--minutes 30] [--seed N]
+
+In turns until the time is up: tests that draw (hypothesis, fuzzing with bad input, races of threads and forks), each
+turn with another seed and in another order, and bench/soundness.py against ball arithmetic. A hunt of twenty minutes
+or more begins with the kernels under the address and undefined-behaviour sanitizers (tools/sanitizers.py). Prints what
+failed with the command that shows it again.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SANITIZED = 20
+"""Minutes from which on a third of the time goes to the sanitizers: their build takes some minutes of it."""
+TURN = 180
+"""Seconds of a turn of tests; soundness has a quarter of that."""
+DRAWS = "hypothesis or hunt"
+GRACE = 600
+"""Seconds after which a turn that should have ended is taken to hang: it looks at the clock between two tests."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, help="of the first turn (default: drawn)")
+    arguments = parser.parse_args()
+    start = time.monotonic()
+    end = start + 60 * arguments.minutes
+    failed = []
+    if arguments.minutes >= SANITIZED:
+        code = run(["tools/sanitizers.py", "--minutes", str(arguments.minutes / 3)], {}, end - start)
+        failed += ["python tools/sanitizers.py"] if code else []
+    seed = random.SystemRandom().randrange(1, 2**32) if arguments.seed is None else arguments.seed
+    while (left := end - time.monotonic()) > 0:
+        print(f"== seed {seed}, {left:.0f} s left", flush=True)
+        failed += turn(seed, min(left, TURN))
+        seed += 1
+    print(f"hunted for {(time.monotonic() - start) / 60:.1f} minutes; " + ("; ".join(failed) or "found nothing"))
+    return bool(failed)
+
+
+def turn(seed: int, seconds: float) -> list[str]:
+    """Commands that failed."""
+    environment = {"TIGHTDP_HUNT": str(seed), "TIGHTDP_HUNT_SECONDS": str(round(0.75 * seconds))}
+    tests = ["-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", f"--hypothesis-seed={seed}"]
+    failed = []
+    if run([*tests, "-m", DRAWS], environment, seconds + GRACE):
+        failed.append(f"TIGHTDP_HUNT={seed} python {' '.join(tests)} -m '{DRAWS}'")
+    soundness = ["bench/soundness.py", "--settings", "1000000", "--seed", str(seed)]
+    if run([*soundness, "--seconds", str(0.25 * seconds)], {}, seconds + GRACE):
+        failed.append(f"python {' '.join(soundness)}")
+    return failed
+
+
+def run(command: list[str], environment: dict[str, str], seconds: float) -> int:
+    """The exit code of this interpreter on ``command``; -1 where it does not end."""
+    print("+ python", *command, flush=True)
+    try:
+        whole = [sys.executable, *command]
+        return subprocess.run(whole, cwd=ROOT, env={**os.environ, **environment}, timeout=seconds).returncode
+    except subprocess.TimeoutExpired:
+        print(f"did not end in {seconds:.0f} seconds")
+        return -1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

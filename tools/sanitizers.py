@@ -1,0 +1,59 @@
+"""The kernels' tests and the fuzzer on a build with the address and undefined-behaviour sanitizers (GCC or Clang).
+
+    python tools/sanitizers.py [--minutes 10] [--seed 1]
+
+Builds into build/sanitized, which takes some minutes the first time; the tests begin with others for another seed and
+stop when the time is up.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILT = ROOT / "build" / "sanitized"
+FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
+LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
+"""Loaded first: the interpreter knows nothing of them, and exceptions must be seen from the start."""
+KERNELS = ("allocation", "batch_contour", "clipping", "clipping_properties", "contour", "device_clipping",
+           "device_kernels", "exact", "fft", "fuzz", "ghost", "grid", "grid_box", "grid_lattice", "grid_store", "prv",
+           "random", "selection", "simd_math", "special")  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    end = time.monotonic() + 60 * arguments.minutes
+    compiler = os.environ.get("CXX", "c++")
+    found = [subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip() for name in LIBRARIES]
+    if not all(Path(library).is_absolute() for library in found):
+        print(f"{compiler} has no sanitizers: nothing to do")
+        return 0
+    build()
+    environment = {
+        "LD_PRELOAD": " ".join(found),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # leaks: the interpreter's own
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONPATH": str(BUILT),
+        "TIGHTDP_HUNT": str(arguments.seed),
+        "TIGHTDP_HUNT_SECONDS": str(max(60, round(end - time.monotonic()))),
+    }
+    tests = [f"tests/test_{name}.py" for name in KERNELS]
+    options = ["-q", "-x", "-n", "auto", "-m", "hunt or not hunt", f"--hypothesis-seed={arguments.seed}"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
+
+
+def build() -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", ".", "--no-deps"]
+    command += ["--upgrade", "--target", str(BUILT), f"-Cbuild-dir={BUILT}-objects"]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "CXXFLAGS": FLAGS})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
