@@ -3,7 +3,8 @@
     python bench/kernels.py [--rounds 21] [--threads 2] [--shapes 0 1 2 3]
 
 Opacus and tightdp get the same per-parameter arrays; the flat versions get one (batch, parameters) array of them. Calls
-come in hot loops, as in training. Writes the table and the figure to bench/results.
+come in hot loops, as in training. "clip_and_noise" is exact, as by default, "float" its idealised form; exact/float is
+the median of the ratios of neighbouring turns. Writes the table and the figure to bench/results.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from timing import interleaved
+from timing import interleaved, timed
 
 import tightdp as dp
 from tightdp import _core
@@ -133,8 +134,15 @@ def assert_answers(case: Case, opacus: Opacus, rng: np.random.Generator) -> None
     for name, total in totals.items():
         worst = np.abs(total - exact).max() / scale
         assert worst < (1e-6 if name.startswith("tightdp") else 1e-3), (name, worst)  # the others add in float32
+    grid, (integers, _) = dp.exact_grid(MAX_NORM), dp.clipped_sum(case.numpy, MAX_NORM, arithmetic="exact")
+    # Each example loses less than a grid step a coordinate, and its factor at most three units of a float32.
+    lost = case.batch * grid + 4 * 2.0**-24 * (np.minimum(1, MAX_NORM / norms) @ np.abs(case.numpy.astype(np.float64)))
+    assert (np.abs(integers * grid - exact) <= lost).all()
+    backwards, _ = dp.clipped_sum(case.numpy[::-1], MAX_NORM, arithmetic="exact")
+    assert (backwards == integers).all(), "integers add up in any order"
     noisy = {
         "tightdp": dp.clip_and_noise(case.numpy, MAX_NORM, NOISE_MULTIPLIER),
+        "tightdp, float": dp.clip_and_noise(case.numpy, MAX_NORM, NOISE_MULTIPLIER, arithmetic="float"),
         "Opacus": opacus.noisy(),
         "torch": torch_noisy.numpy(),
         "NumPy": numpy_noisy,
@@ -153,12 +161,28 @@ def run(case: Case, rounds: int) -> dict[str, float]:
     calls: dict[str, Callable[[], Any]] = {
         "one read": case.flat.sum,
         "clipped_sum": lambda: dp.clipped_sum(case.numpy, MAX_NORM),
-        "clip_and_noise": lambda: dp.clip_and_noise(case.arrays, MAX_NORM, NOISE_MULTIPLIER, rng=secure),
+        "clip_and_noise": lambda: released(case, secure, "exact"),
+        "float": lambda: released(case, secure, "float"),
         "Opacus": opacus,
         "torch, flat": lambda: flat_torch(case.flat),
         "NumPy": lambda: flat_numpy(case.numpy, rng),
     }
     return dict(zip(calls, (1e3 * t for t in interleaved(list(calls.values()), rounds, WARM, REST)), strict=True))
+
+
+def released(case: Case, rng: dp.SecureRandom, arithmetic: Literal["exact", "float"]) -> Any:
+    return dp.clip_and_noise(case.arrays, MAX_NORM, NOISE_MULTIPLIER, rng=rng, arithmetic=arithmetic)
+
+
+def exact_over_float(case: Case, rounds: int) -> float:
+    """Median ratio of turns that follow each other, each form first in every second round."""
+    secure, ratios = dp.SecureRandom(), []
+    for r in range(rounds):
+        turns = {a: lambda a=a: released(case, secure, a) for a in ("exact", "float")}
+        order = list(turns) if r % 2 else list(turns)[::-1]
+        seconds = {a: timed(turns[a], WARM) for a in order}
+        ratios.append(seconds["exact"] / seconds["float"])
+    return statistics.median(ratios)
 
 
 def again_over_first(case: Case, rounds: int) -> float:
@@ -209,12 +233,15 @@ def main() -> None:
         case = Case(batch, shapes)
         ms = run(case, options.rounds)
         if not rows:
-            print(f"{'':>16}" + "".join(f"{n:>15}" for n in ms) + f"{'sum/read':>10}{'Opacus/ours':>13}")
-        rows.append({"batch": batch, "columns": case.columns, "ms": ms})
+            heads = "".join(f"{n:>15}" for n in ms) + f"{'sum/read':>10}{'Opacus/ours':>13}{'exact/float':>13}"
+            print(f"{'':>16}{heads}")
+        ratio = exact_over_float(case, 2 * options.rounds)
+        rows.append({"batch": batch, "columns": case.columns, "ms": ms, "exact_over_float": ratio})
         print(
             f"{f'{batch} x {case.columns}':>16}"
             + "".join(f"{t:>15.3f}" for t in ms.values())
-            + f"{ms['clipped_sum'] / ms['one read']:>10.2f}{ms['Opacus'] / ms['clip_and_noise']:>13.2f}",
+            + f"{ms['clipped_sum'] / ms['one read']:>10.2f}{ms['Opacus'] / ms['clip_and_noise']:>13.2f}"
+            + f"{ratio:>13.2f}",
             flush=True,
         )
         if case.columns >= LONG:
