@@ -24,14 +24,16 @@ TOLERANCE = 1e-11
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "accounting.json").read_text())
 SAMPLED = [v for v in VECTORS["epsilon_of_delta"] if v["mechanism"] == "PoissonSampled(Gaussian)"]
 
+PAIRS = ("remove", "add")
+
 
 def epsilon(sampled, delta, add, mu2=0.0, tolerance=TOLERANCE):
-    status, lower, upper, terms, _, _ = _core.contour_epsilon(sampled, mu2, add, delta, tolerance)
+    status, lower, upper, terms, _, _ = _core.contour_epsilon(sampled, mu2, PAIRS[add], delta, tolerance)
     return status, lower, upper, terms
 
 
 def delta(sampled, eps, add, mu2=0.0, tolerance=TOLERANCE):
-    status, lower, upper, terms, _, _ = _core.contour_delta(sampled, mu2, add, eps, tolerance)
+    status, lower, upper, terms, _, _ = _core.contour_delta(sampled, mu2, PAIRS[add], eps, tolerance)
     return status, lower, upper, terms
 
 
@@ -216,7 +218,7 @@ def test_batch_equals_single_queries_on_any_number_of_threads():
 def test_every_instruction_set_certifies_the_same_truth(isa):
     code = (
         "from tightdp import _core\n"
-        "print(*_core.contour_epsilon([(1.0, 0.01, 1000.0)], 0.0, False, 1e-5, 1e-11)[:3], _core.isa())"
+        'print(*_core.contour_epsilon([(1.0, 0.01, 1000.0)], 0.0, "remove", 1e-5, 1e-11)[:3], _core.isa())'
     )
     out = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "TIGHTDP_ISA": isa}, capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines import closed_form, grid
+from tightdp.accounting.engines import closed_form, contour, grid
 from tightdp.accounting.pairs import ReplacedGaussian
 from tightdp.accounting.renyi.quadrature import log_moment_replaced
 
@@ -251,3 +251,52 @@ def test_filters_charge_replaced_samples():
         count *= 2
     assert (step * count).epsilon(1e-5, neighbors="replace").upper <= 4.0
     assert dp.PrivacyFilter(4.0, 1e-5, neighbors="replace", failure=1e-6).can_spend(dp.ApproximateDP(0.1, 1e-8))
+
+
+def inverted(parts, eps, c, spacing=0.02, length=90.0, step=0.04):
+    """delta(eps) by the Laplace inversion of contour.md section 1, both integrals by trapezoidal rules, plain NumPy."""
+    z = c + 1j * spacing * np.arange(int(length / spacing))
+    total = np.zeros(len(z), dtype=complex)
+    for sigma, q, count in parts:
+        u = step * np.arange(int(-14 / step), int((14 + (2 * c + 1) / sigma) / step))
+        ahead, behind = (np.log1p(q * np.expm1(t * u / sigma - 0.5 / sigma**2)) for t in (1, -1))
+        weights = step * np.exp(-0.5 * u * u) / math.sqrt(2 * math.pi)
+        moments = np.array([np.sum(weights * np.exp(ahead + x * (ahead - behind))) for x in z])
+        total += count * np.log(np.abs(moments)) + 1j * count * np.angle(moments)
+    values = np.exp(total - z * eps) / (z * (z + 1))
+    return float(spacing / math.pi * (values[0].real / 2 + values[1:].real.sum()))
+
+
+@pytest.mark.parametrize(
+    ("parts", "eps", "c"),
+    [
+        ([(1.0, 0.01, 1000)], 1.0, 2.0),
+        ([(2.0, 0.01, 1000)], 1.2, 9.0),
+        ([(0.8, 0.6, 40)], 30.0, 0.3),
+        ([(1.0, 0.02, 300), (1.5, 0.1, 50)], 1.5, 3.0),
+    ],
+)
+def test_the_contour_engine_inverts_the_same_moments(parts, eps, c):
+    run = tuple((ReplacedGaussian(sigma, q), count) for sigma, q, count in parts)
+    found = contour.ENGINE.delta(run, "remove", eps)
+    truth = inverted(parts, eps, c)
+    assert found.upper - found.lower <= 1e-8 * found.upper
+    assert found.lower == pytest.approx(truth, rel=1e-8) and found.upper == pytest.approx(truth, rel=1e-8)
+    lattice = grid.ENGINE.delta(run, "remove", eps)
+    assert lattice.lower <= found.upper and found.lower <= lattice.upper
+    back = contour.ENGINE.epsilon(run, "remove", found.upper)
+    assert back.lower <= eps <= back.upper + 1e-7
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.3, 5.0), st.floats(-3.0, -0.05), st.integers(30, 3000), st.floats(-12.0, -0.3))
+def test_contour_and_grid_agree(sigma, log_q, count, log_delta):
+    run = ((ReplacedGaussian(sigma, 10**log_q), count),)
+    one, other = (engine.epsilon(run, "remove", 10**log_delta) for engine in (contour.ENGINE, grid.ENGINE))
+    assert one.lower <= other.upper and other.lower <= one.upper
+
+
+def test_training_under_replace_is_answered_by_the_contour():
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000 + dp.Gaussian(30.0)
+    b = run.epsilon(1e-5, neighbors="replace")
+    assert b.engine == "contour" and b.width <= 1e-10 * b.upper

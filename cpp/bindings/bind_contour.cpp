@@ -6,22 +6,29 @@ namespace {
 
 using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using tightdp::contour::Composition;
+using tightdp::contour::Pair;
 using tightdp::contour::Result;
 using tightdp::contour::Sampled;
 
 const char* const kStatus[] = {"certified", "slow decay", "too many nodes", "inaccurate"};
 
+Pair kind(const std::string& pair) {
+    if (pair == "replace") return Pair::replace;
+    return pair == "add";
+}
+
 // (sigma, q, count) triples -> (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae)
 template <class Query>
-py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, double mu2, bool add, double at,
+py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair, double at,
                 double tolerance, Query run) {
     std::vector<Sampled> parts;
     parts.reserve(sampled.size());
     for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
+    const Pair of = kind(pair);
     Result r;
     {
         py::gil_scoped_release release;
-        r = run(Composition{parts, mu2, add}, at, tolerance);
+        r = run(Composition{parts, mu2, of}, at, tolerance);
     }
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
                           py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes, r.abscissae);
@@ -33,14 +40,14 @@ void bind_contour(py::module_& m) {
     using namespace py::literals;
     m.def(
         "contour_epsilon",
-        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, bool add, double delta,
-           double tolerance) { return query(sampled, mu2, add, delta, tolerance, tightdp::contour::epsilon); },
-        "sampled"_a, "mu2"_a, "add"_a, "delta"_a, "tolerance"_a);
+        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair, double delta,
+           double tolerance) { return query(sampled, mu2, pair, delta, tolerance, tightdp::contour::epsilon); },
+        "sampled"_a, "mu2"_a, "pair"_a, "delta"_a, "tolerance"_a);
     m.def(
         "contour_delta",
-        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, bool add, double epsilon,
-           double tolerance) { return query(sampled, mu2, add, epsilon, tolerance, tightdp::contour::delta); },
-        "sampled"_a, "mu2"_a, "add"_a, "epsilon"_a, "tolerance"_a);
+        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair, double epsilon,
+           double tolerance) { return query(sampled, mu2, pair, epsilon, tolerance, tightdp::contour::delta); },
+        "sampled"_a, "mu2"_a, "pair"_a, "epsilon"_a, "tolerance"_a);
     m.def(
         "contour_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int threads) {

@@ -133,10 +133,10 @@ def worst_selections(eta: float, count: int, cells: int) -> NDArray[np.float64]:
 _Terms = tuple[float, float, float, float]
 
 def contour_epsilon(
-    sampled: list[tuple[float, float, float]], mu2: float, add: bool, delta: float, tolerance: float
+    sampled: list[tuple[float, float, float]], mu2: float, pair: str, delta: float, tolerance: float
 ) -> tuple[str, float, float, _Terms, int, int]: ...
 def contour_delta(
-    sampled: list[tuple[float, float, float]], mu2: float, add: bool, epsilon: float, tolerance: float
+    sampled: list[tuple[float, float, float]], mu2: float, pair: str, epsilon: float, tolerance: float
 ) -> tuple[str, float, float, _Terms, int, int]: ...
 def contour_epsilon_batch(
     sigma: NDArray[np.float64],

@@ -131,9 +131,10 @@ Result invert(const Composition& composition, double tolerance, bool by_delta, d
 Result epsilon(const Composition& composition, double delta, double tolerance) noexcept {
     // Total variation distances add up at most: delta(0) <= delta means epsilon = 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2)) * (1 + 1e-14);
-    double most = composition.add && composition.gaussian_mu2 == 0 ? 0 : kInfinity;
+    const bool replace = composition.pair.kind == Pair::replace;
+    double most = composition.pair.kind == Pair::add && composition.gaussian_mu2 == 0 ? 0 : kInfinity;
     for (const Sampled& s : composition.sampled) {
-        distance += s.count * total_variation(s.sigma, s.q) * (1 + 1e-14);
+        distance += s.count * total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q) * (1 + 1e-14);
         most += s.count * largest_add_loss(s.q) * (1 + 1e-14);
     }
     if (distance <= delta) {
@@ -159,7 +160,7 @@ Result delta(const Composition& composition, double epsilon, double tolerance) n
     if (epsilon < 0) {
         // Reversal: the other pair at -epsilon, where its delta is small, loses no digits (contour.md 6).
         Composition other = composition;
-        other.add = !composition.add;
+        if (composition.pair.kind != Pair::replace) other.pair = Pair(composition.pair.kind == Pair::remove);
         Result r = invert(other, tolerance, false, -epsilon);
         if (r.status == Status::certified) {
             const double e = std::exp(epsilon), front = -std::expm1(epsilon), slack = 8 * kUnitRoundoff;

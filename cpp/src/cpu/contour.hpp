@@ -4,6 +4,8 @@
 
 #include <span>
 
+#include "tightdp/contour/quadrature.hpp"
+
 namespace tightdp::contour {
 
 struct Sampled {
@@ -15,7 +17,7 @@ struct Sampled {
 struct Composition {
     std::span<const Sampled> sampled;
     double gaussian_mu2;  // sum of count / sigma^2 over plain Gaussians, >= 0
-    bool add;             // the pair (N, mixture); otherwise (mixture, N)
+    Pair pair;            // of each sampled one
 };
 
 enum class Status {

@@ -14,7 +14,7 @@ class Cumulant {
   public:
     explicit Cumulant(const Composition& composition) : mu2_(composition.gaussian_mu2) {
         for (const Sampled& s : composition.sampled) {
-            parts_.emplace_back(s.sigma, s.q, s.count, composition.add);
+            parts_.emplace_back(s.sigma, s.q, s.count, composition.pair);
             total_count_ += s.count;
         }
     }

@@ -21,12 +21,12 @@ struct Part::Extent {
 
 Part::Extent Part::extent(double c_most, double s_most, double log_inverse) const {
     Extent e;
-    e.h = node_step(sigma_, q_, c_most, add_, s_most, log_inverse);
-    e.margin = range_margin(sigma_, c_most, add_, log_inverse);
+    e.h = node_step(sigma_, q_, c_most, pair_, s_most, log_inverse);
+    e.margin = range_margin(sigma_, c_most, pair_, log_inverse);
     // One more node on the right: the tail of the sum is compared with an integral that starts a step
     // earlier.
-    e.left = std::floor((range_left(sigma_, q_, c_most, add_) - e.margin) / e.h) - 1;
-    e.right = std::ceil(range_right(sigma_, q_, c_most, add_, e.margin) / e.h) + 1;
+    e.left = std::floor((range_left(sigma_, q_, c_most, pair_) - e.margin) / e.h) - 1;
+    e.right = std::ceil(range_right(sigma_, q_, c_most, pair_, e.margin) / e.h) + 1;
     return e;
 }
 
@@ -45,7 +45,12 @@ bool Part::place(double c_most, double s_most, double log_inverse, long most_nod
     loss_.resize(grid_.n);
     posterior_.resize(grid_.n);
     weights_.resize(grid_.n);
-    TIGHTDP_SELECT_SIMD(contour_nodes)(grid_, loss_.data(), posterior_.data());
+    if (replace_) {
+        nodes_replaced(grid_, both_);
+        loss_ = both_.loss;
+    } else {
+        TIGHTDP_SELECT_SIMD(contour_nodes)(grid_, loss_.data(), posterior_.data());
+    }
     return true;
 }
 
@@ -54,7 +59,7 @@ double Part::largest_loss() const {
 }
 
 double Part::shift(double c) const {
-    const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
+    const double most = add_ ? -c * std::log1p(-q_) : (replace_ ? 2 : 0.5) * c * (c + 1) / (sigma_ * sigma_);
     if (most < kDirect) return 0;
     // A peak known to within some tens keeps all terms in range: two units of u apart are near enough.
     const long stride = std::clamp(static_cast<long>(2 / grid_.h), 1L, grid_.n);
@@ -62,12 +67,14 @@ double Part::shift(double c) const {
     const double b = beta(c);
     for (long i = 0; i < grid_.n; i += stride) {
         const double u = (grid_.first + i) * grid_.h;
-        peak = std::max(peak, b * loss_[i] - 0.5 * u * u);
+        const double power = replace_ ? c * loss_[i] + both_.ahead[i] : b * loss_[i];
+        peak = std::max(peak, power - 0.5 * u * u);
     }
     return peak < kDirect ? 0 : peak;
 }
 
 void Part::moments(double c, Moments& out, double* weights) {
+    if (replace_) return moments_replaced(grid_, both_, c, out, weights);
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid_, beta(c), shift(c), loss_.data(), posterior_.data(), weights, out);
 }
@@ -84,8 +91,8 @@ CertifiedLogMgf Part::log_mgf(double c) {
     Moments m;
     moments(c, m, nullptr);
     const double s = shift(c);
-    const double rule = quadrature_error(sigma_, q_, c, add_, 0, grid_.h) +
-                        range_error(sigma_, c, add_, margin_) +
+    const double rule = quadrature_error(sigma_, q_, c, pair_, 0, grid_.h) +
+                        range_error(sigma_, c, pair_, margin_) +
                         2.1 * std::exp(-2 * (kPi / grid_.h) * (kPi / grid_.h));
     const double sums = static_cast<double>(grid_.n);
     double value, rounding;
@@ -108,6 +115,7 @@ CertifiedLogMgf Part::log_mgf(double c) {
 // most two (one where beta <= -1), and between nodes f exceeds the nearer one at most by e^{B h^2 / 8}, B
 // bounding the second derivative of ln f.
 double Part::variation(double c, double sum) const {
+    if (replace_) return HUGE_VAL;  // the number of modes is not known
     const double b = beta(c) + 1, inverse = 1 / sigma_;
     const auto slope = [&](long i) {
         return -(grid_.first + i) * grid_.h - inverse + b * posterior_[i] * inverse;
@@ -195,6 +203,7 @@ void Part::build_cells(double c, double resolution, std::vector<Cell>& cells) {
     const double h = std::max(std::min(0.15, 0.2 * sigma_), (high - low) / (most_cells - 2 * kNodeBlock));
     NodeGrid g{q_, 1 / sigma_, h, std::floor(low / h), 0};
     g.n = (static_cast<long>((high - low) / h) + 2 + kNodeBlock) / kNodeBlock * kNodeBlock;
+    if (replace_) return cells_replaced(c, g, m.sum * (1 + 1e-3), cells);
     thread_local std::vector<double> loss, posterior, density;
     loss.resize(g.n);
     posterior.resize(g.n);
@@ -224,7 +233,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
     Moments m;
     moments(c, m, weights_.data());
     // Only the nodes that carry mass at this abscissa: place() may have reached further right for others.
-    const double reach = range_right(sigma_, q_, c, add_, margin_);
+    const double reach = range_right(sigma_, q_, c, pair_, margin_);
     long n = static_cast<long>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
     TIGHTDP_SELECT_SIMD(contour_products)
@@ -240,7 +249,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
         rounding[i] = kUnitRoundoff * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
     return 2.2 *
-           (quadrature_error(sigma_, q_, c, add_, s_most_, grid_.h) + range_error(sigma_, c, add_, margin_));
+           (quadrature_error(sigma_, q_, c, pair_, s_most_, grid_.h) + range_error(sigma_, c, pair_, margin_));
 }
 
 }  // namespace tightdp::contour

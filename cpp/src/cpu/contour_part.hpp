@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contour_kernels.hpp"
+#include "tightdp/contour/quadrature.hpp"
 #include "tightdp/contour/saddle.hpp"
 #include "tightdp/contour/truncation.hpp"
 
@@ -33,10 +34,16 @@ struct CertifiedLogMgf {
     double upper() const { return value + rule + rounding; }
 };
 
+// ln W(u), the posterior weights at u and -u, and the loss ln W(u) - ln W(-u) with its error in units of 2^-53.
+struct ReplacedNodes {
+    std::vector<double> ahead, bright, faint, loss, eta;
+};
+
 class Part {
   public:
     // sigma > 0, 0 < q < 1, count >= 1.
-    Part(double sigma, double q, double count, bool add) : sigma_(sigma), q_(q), count_(count), add_(add) {}
+    Part(double sigma, double q, double count, Pair pair)
+        : sigma_(sigma), q_(q), count_(count), pair_(pair), add_(pair.kind == Pair::add), replace_(pair.kind == Pair::replace) {}
 
     double count() const { return count_; }
 
@@ -74,11 +81,18 @@ class Part {
     double variation(double c, double sum) const;
     void build_cells(double c, double resolution, std::vector<Cell>& cells);
 
+    // The same for "replace": both logarithms of a node, and their sums.
+    void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
+    void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out, double* weights) const;
+    void cells_replaced(double c, const NodeGrid& grid, double total, std::vector<Cell>& cells) const;
+
     double sigma_, q_, count_;
-    bool add_;
+    Pair pair_;
+    bool add_, replace_;
     NodeGrid grid_{};
     double margin_ = 0, s_most_ = 0;
     std::vector<double> loss_, posterior_, weights_;
+    ReplacedNodes both_;
 };
 
 // More nodes than this and the grid engine is the better choice: for the final sums, and for the sums that

@@ -12,21 +12,33 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
+// Of a Poisson-subsampled Gaussian: the mixture against N ("remove"), N against it ("add"), or both of the mixtures with
+// the contributions 1 and -1 against each other ("replace", contour.md 8).
+struct Pair {
+    enum Kind { remove, add, replace };
+    Kind kind;
+    TIGHTDP_HD constexpr Pair(Kind k) : kind(k) {}
+    TIGHTDP_HD constexpr Pair(bool is_add) : kind(is_add ? add : remove) {}
+};
+
+// The loss turns, and the tilt pulls, at most so many times as far as a single logarithm does.
+TIGHTDP_HD inline double branches(Pair pair, double q) noexcept { return pair.kind == Pair::replace && q > 0.5 ? 2.0 : 1.0; }
+
 // ln of the factor by which the integrand's L1 norm at Im u = y exceeds M(c), less the e^{s y / sigma} part;
 // 0 < y < pi sigma. Only "add" pays for the shrinking of |W|: cos(y / (2 sigma))^{-c}, or (1 - q)^{-c} in the half
 // strip where Re W >= 1 - q (contour.md 4.2).
-TIGHTDP_HD inline double strip_penalty(double sigma, double q, double c, bool add, double y) noexcept {
-    if (!add) return 0.5 * y * y;
+TIGHTDP_HD inline double strip_penalty(double sigma, double q, double c, Pair pair, double y) noexcept {
+    if (pair.kind == Pair::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / sigma));
-    const double half = y <= 0.5 * kPi * sigma * (1 - 1e-12) ? -c * std::log1p(-q) : HUGE_VAL;
+    const double half = y <= 0.5 * kPi * sigma * (1 - 1e-12) ? -c * std::log1p(-q) + (pair.kind == Pair::replace ? 0.41 : 0.0) : HUGE_VAL;
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
 // The relative error of the rule with step h at any abscissa up to s, for the strip half-width y:
 // 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1), relative to M(c).
-TIGHTDP_HD inline double quadrature_error_at(double sigma, double q, double c, bool add, double s, double h, double y) noexcept {
+TIGHTDP_HD inline double quadrature_error_at(double sigma, double q, double c, Pair pair, double s, double h, double y) noexcept {
     const double gain = 2 * kPi * y / h;
-    return 2 * std::exp(strip_penalty(sigma, q, c, add, y) + s * y / sigma - gain) / -std::expm1(-gain);
+    return 2 * std::exp(strip_penalty(sigma, q, c, pair, y) + branches(pair, q) * s * y / sigma - gain) / -std::expm1(-gain);
 }
 
 // Half-widths tried: from the whole strip or, if it is wider, from the width past which the factor e^{y^2/2} costs more
@@ -39,38 +51,38 @@ TIGHTDP_HD inline double widest_strip(double sigma, double gaussian_optimum) noe
 }
 
 // The largest step whose relative error is at most e^{-log_inverse} up to abscissa s.
-TIGHTDP_HD inline double node_step(double sigma, double q, double c, bool add, double s, double log_inverse) noexcept {
+TIGHTDP_HD inline double node_step(double sigma, double q, double c, Pair pair, double s, double log_inverse) noexcept {
     const double target = log_inverse + std::log(2.0) + 1e-6;
     double y = widest_strip(sigma, std::sqrt(2 * target));
     double frequency = HUGE_VAL;  // 2 pi / h
     for (int i = 0; i < kStripTrials; ++i, y *= 0.8) {
-        const double needed = (target + strip_penalty(sigma, q, c, add, y)) / y + s / sigma;
+        const double needed = (target + strip_penalty(sigma, q, c, pair, y)) / y + branches(pair, q) * s / sigma;
         if (needed < frequency) frequency = needed;
     }
     return 2 * kPi / frequency;
 }
 
 // The relative error of the rule with step h up to abscissa s: the least over like trials.
-TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, bool add, double s, double h) noexcept {
-    const double optimum = 2 * kPi / h - s / sigma;
+TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair pair, double s, double h) noexcept {
+    const double optimum = 2 * kPi / h - branches(pair, q) * s / sigma;
     if (!(optimum > 0)) return HUGE_VAL;
     double y = widest_strip(sigma, optimum);
     double least = HUGE_VAL;
     for (int i = 0; i < kStripTrials; ++i, y *= 0.8) {
-        const double error = quadrature_error_at(sigma, q, c, add, s, h, y);
+        const double error = quadrature_error_at(sigma, q, c, pair, s, h, y);
         if (error < least) least = error;
     }
     return least * (1 + 1e-9);
 }
 
 // Nodes lie in [left - z, right + z]; outside, the integrand carries at most this part of M(c) (contour.md 4.3).
-TIGHTDP_HD inline double range_error(double sigma, double c, bool add, double z) noexcept {
-    const double peak = add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
+TIGHTDP_HD inline double range_error(double sigma, double c, Pair pair, double z) noexcept {
+    const double peak = pair.kind == Pair::add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
 }
 
-TIGHTDP_HD inline double range_margin(double sigma, double c, bool add, double log_inverse) noexcept {
-    const double peak = add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
+TIGHTDP_HD inline double range_margin(double sigma, double c, Pair pair, double log_inverse) noexcept {
+    const double peak = pair.kind == Pair::add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
     return std::sqrt(2 * (log_inverse + std::log(2 + peak)));
 }
 
@@ -83,10 +95,10 @@ TIGHTDP_HD inline double posterior_weight(double sigma, double q, double u) noex
 // The right end b of the nodes. "add": the tilt moves mass to the left only, b = z. "remove": b = (1 + c)/sigma + z
 // always serves; where q is so small that the tilt cannot reach the shifted component, b = v + z with v the shift that
 // the posterior weight at b itself allows (contour.md 4.3; checked there: concave slope, at least 1 on both ends).
-TIGHTDP_HD inline double range_right(double sigma, double q, double c, bool add, double z) noexcept {
-    if (add) return z;
-    const double pull = (1 + c) / sigma, farthest = pull + z;
-    if (posterior_weight(sigma, q, farthest) > 0.5) return farthest;
+TIGHTDP_HD inline double range_right(double sigma, double q, double c, Pair pair, double z) noexcept {
+    if (pair.kind == Pair::add) return z;
+    const double pull = (1 + c) * branches(pair, q) / sigma, farthest = pull + z;
+    if (pair.kind == Pair::replace || posterior_weight(sigma, q, farthest) > 0.5) return farthest;
     double b = z;
     for (int i = 0; i < 30; ++i) {
         const double next = z + pull * posterior_weight(sigma, q, b) * (1 + 1e-9);
@@ -101,8 +113,8 @@ TIGHTDP_HD inline double range_right(double sigma, double q, double c, bool add,
 
 // A point at or left of the mode of phi W^{-c}: some v <= 0 with c r(v) / sigma <= |v|, r the posterior weight
 // q e^t / W. 0 under "remove". Bisection keeps the side on which the condition holds.
-TIGHTDP_HD inline double range_left(double sigma, double q, double c, bool add) noexcept {
-    if (!add) return 0.0;
+TIGHTDP_HD inline double range_left(double sigma, double q, double c, Pair pair) noexcept {
+    if (pair.kind != Pair::add) return 0.0;
     double low = -c / sigma, high = 0.0;  // the condition holds at low; at high it may not
     for (int i = 0; i < 60 && high - low > 0.25; ++i) {
         const double v = 0.5 * (low + high);

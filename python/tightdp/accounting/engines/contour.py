@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ... import _core
 from ...mechanisms import Gaussian, PoissonSampled
+from ..pairs import ReplacedGaussian
 from .base import DEFAULT, Direction, Interval, Parts, Request
 
 _TERMS = ("aliasing", "truncation", "quadrature", "rounding")
@@ -30,7 +31,12 @@ class Contour:
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         if direction == "replace":
             return 'its pairs are those of neighbors "add" and "remove"'
+        kinds = {type(mechanism) for mechanism, _ in parts}
+        if ReplacedGaussian in kinds and PoissonSampled in kinds:
+            return "its pairs are all of one relation"
         for mechanism, _ in parts:
+            if isinstance(mechanism, ReplacedGaussian):
+                mechanism = PoissonSampled(Gaussian(mechanism.noise_multiplier), mechanism.sampling_probability)
             base = mechanism.mechanism if isinstance(mechanism, PoissonSampled) else mechanism
             if not isinstance(base, Gaussian):
                 return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
@@ -39,15 +45,13 @@ class Contour:
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
-        sampled, mu2 = _losses(parts)
-        status, lower, upper, terms, _, _ = _core.contour_epsilon(sampled, mu2, direction == "add", delta, _TOLERANCE)
+        status, lower, upper, terms, _, _ = _core.contour_epsilon(*_losses(parts, direction), delta, _TOLERANCE)
         if status != "certified":
             return Interval(0.0, math.inf, {})
         return Interval(lower, upper, _both_sides(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
-        sampled, mu2 = _losses(parts)
-        status, lower, upper, terms, _, _ = _core.contour_delta(sampled, mu2, direction == "add", epsilon, _TOLERANCE)
+        status, lower, upper, terms, _, _ = _core.contour_delta(*_losses(parts, direction), epsilon, _TOLERANCE)
         if status != "certified":
             return Interval(0.0, 1.0, {})
         return Interval(lower, upper, _both_sides(terms))
@@ -61,13 +65,17 @@ def _both_sides(terms: Sequence[float]) -> dict[str, float]:
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
 
-def _losses(parts: Parts) -> tuple[list[tuple[float, float, float]], float]:
-    """(sigma, q, count) of the sampled ones; sum of count / sigma^2 of the plain, within 4u (contour.md 5.3)."""
+def _losses(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
+    """(sigma, q, count) of the sampled; sum of count / sigma^2 of the plain, within 4u (contour.md 5.3); the pair."""
     sampled, plain = [], []
+    pair: str = direction
     for mechanism, count in parts:
         if isinstance(mechanism, PoissonSampled):
             sigma = mechanism.mechanism.noise_multiplier  # type: ignore[attr-defined]
             sampled.append((sigma, mechanism.sampling_probability, float(count)))
+        elif isinstance(mechanism, ReplacedGaussian):
+            pair = "replace"
+            sampled.append((mechanism.noise_multiplier, mechanism.sampling_probability, float(count)))
         else:
             plain.append(count / mechanism.noise_multiplier**2)  # type: ignore[attr-defined]
-    return sampled, math.fsum(plain)
+    return sampled, math.fsum(plain), pair
