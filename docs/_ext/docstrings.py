@@ -74,7 +74,7 @@ def _entries(block: list[str]) -> list[str]:
             text = [entry[2]]
         elif line:
             part = line.strip()
-            if len(text) == 1 and part[0].isupper() and text[0][-1] not in ".,;:":
+            if len(text) == 1 and (part[0].isupper() or part[0] == '"') and text[0][-1] not in ".,;:":
                 text.append("")  # what it is, and then a sentence about it
             text.append(part)
     return found
@@ -100,5 +100,9 @@ def setup(app):
     def process(app, what, name, obj, options, lines):
         lines[:] = rewritten(lines)
 
+    def shorten(app, what, name, obj, options, arguments, returns):
+        return [text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"\1", text) for text in (arguments, returns)]
+
     app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", shorten)
     return {"parallel_read_safe": True}
