@@ -1,0 +1,86 @@
+"""How long fits take, beside another build of the package: Adult, Bank and MNIST, every algorithm, interleaved.
+
+    python bench/fits.py [--other FOLDER] [--data adult bank mnist] [--rounds 3]
+
+FOLDER holds another ``tightdp`` (its ``python`` folder, extension included), for example of an earlier commit. Each fit
+runs in a process of its own, one package after the other, and takes the same number of releases at the same noise;
+printed are seconds of processor time and of the clock, the least of the rounds, and their ratios. Asserts what it
+times: accuracies on the training data agree to two points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import data
+
+ALGORITHMS = {
+    "NoisyGD": "NoisyGD(noise_multiplier=30.0, steps=60)",
+    "DPSGD": "DPSGD(epochs=10, noise_multiplier=1.5, optimizer=SGD(0.5))",
+    "DPAGD": "DPAGD(selections=30, noise_multiplier=5.0)",
+    "AdaCliP": "AdaCliP(epochs=10, noise_multiplier=1.5, optimizer=SGD(0.5))",
+    "DPIS": "DPIS(epochs=5, noise_multiplier=1.5, optimizer=SGD(0.5))",
+}
+RUN = """
+import json, sys, time
+sys.path[:0] = {folders!r}
+import numpy as np, datasets, data
+try:
+    X, y = datasets.images("mnist")[:2] if {name!r} == "mnist" else datasets.table({name!r})
+except data.Missing as problem:
+    sys.exit(str(problem))
+from tightdp.train import *
+start = time.perf_counter(), time.process_time()
+clf = LogisticRegression({algorithm}, delta=1e-6, random_state=1, public_size=len(X)).fit(X, y)
+wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+print(json.dumps([cpu, wall, float(clf.score(X, y)), len(clf.history_)]))
+"""
+
+
+def fit(folder: str | None, name: str, algorithm: str) -> list[float]:
+    folders = [str(Path(__file__).parent)] + ([folder] if folder else [])
+    code = RUN.format(folders=folders[::-1], name=name, algorithm=algorithm)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    if done.returncode:
+        raise data.Missing(done.stderr.strip().splitlines()[-1])
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--other", help="a folder with another tightdp in it")
+    parser.add_argument("--data", nargs="+", default=["adult", "bank"])
+    parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS))
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    folders = [None] + ([arguments.other] if arguments.other else [])
+    print(f"{'data':8s} {'algorithm':9s} {'releases':>8s} {'cpu s':>8s} {'wall s':>8s} {'accuracy':>8s}   other / this")
+    for name in arguments.data:
+        for algorithm in arguments.algorithms:
+            try:
+                rounds = [
+                    [fit(folder, name, ALGORITHMS[algorithm]) for folder in folders] for _ in range(arguments.rounds)
+                ]
+            except data.Missing as problem:
+                print(f"{name}: {problem}", file=sys.stderr)
+                break
+            best = [[min(r[i][j] for r in rounds) for j in range(2)] for i in range(len(folders))]
+            own = rounds[0][0]
+            line = f"{name:8s} {algorithm:9s} {own[3]:8.0f} {best[0][0]:8.2f} {best[0][1]:8.2f} {own[2]:8.4f}"
+            if arguments.other:
+                other = rounds[0][1]
+                line += f"   cpu {best[0][0] / best[1][0]:.2f} wall {best[0][1] / best[1][1]:.2f} times the other's"
+                line += f" ({best[1][0]:.2f}, {best[1][1]:.2f} s, {other[2]:.4f})"
+                assert abs(own[2] - other[2]) < 0.02 and own[3] == other[3], line
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
