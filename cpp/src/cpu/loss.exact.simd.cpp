@@ -5,9 +5,26 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
+// kLanes numbers that follow each other, as doubles and back.
+using Floats = float __attribute__((vector_size(4 * kLanes)));
+
+TIGHTDP_VINLINE Vec run_of(const float* p) {
+    Floats v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec);
+}
+TIGHTDP_VINLINE Vec run_of(const double* p) { return load(p); }
+
+TIGHTDP_VINLINE void put_run(float* p, Vec v) {
+    const Floats rounded = __builtin_convertvector(v, Floats);
+    __builtin_memcpy(p, &rounded, sizeof rounded);
+}
+TIGHTDP_VINLINE void put_run(double* p, Vec v) { store(p, v); }
+
 // Column o of kLanes rows; the last row stands in for those that are not there.
 template <class T>
 TIGHTDP_VINLINE Vec column(const T* rows, long stride, long o, long count) {
+    if (stride == 1 && count == kLanes) return run_of(rows);
     Vec v{};
     for (long i = 0; i < kLanes; ++i) v[i] = static_cast<double>(rows[(i < count ? i : count - 1) * stride + o]);
     return v;
@@ -15,6 +32,7 @@ TIGHTDP_VINLINE Vec column(const T* rows, long stride, long o, long count) {
 
 template <class T>
 TIGHTDP_VINLINE void put(T* rows, long stride, long o, long count, Vec v) {
+    if (stride == 1 && count == kLanes) return put_run(rows, v);
     for (long i = 0; i < count; ++i) rows[i * stride + o] = static_cast<T>(v[i]);
 }
 
@@ -24,6 +42,11 @@ TIGHTDP_VINLINE Vec nan_unless_finite(Vec z, Vec value) {
 
 // 1 where the record's class is `one`, else 0.
 TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, long one, long count) {
+    if (count == kLanes) {
+        Mask t;
+        __builtin_memcpy(&t, targets, sizeof t);
+        return select((Mask)(t == one), splat(1.0), splat(0.0));
+    }
     Vec v{};
     for (long i = 0; i < count; ++i) v[i] = targets[i] == one ? 1.0 : 0.0;
     return v;
@@ -108,7 +131,10 @@ void value(const LossRequest<T>& r, double* out) {
         if (r.kind == LossKind::multinomial) {
             const auto s = softmax(z, d, count, static_cast<T*>(nullptr));
             Vec chosen{};
-            for (long i = 0; i < count; ++i) chosen[i] = static_cast<double>(z[i * d + r.targets[k + i]]);
+            for (long i = 0; i < count; ++i) {
+                const std::int64_t own = r.targets[k + i];
+                chosen[i] = own >= 0 && own < d ? static_cast<double>(z[i * d + own]) : __builtin_nan("");
+            }
             sum = log(s.sum) + (s.top - chosen) + s.finite;
         } else {
             for (long o = 0; o < d; ++o) {
