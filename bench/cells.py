@@ -7,6 +7,8 @@ them; a cell is the task with its result.
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -23,12 +25,15 @@ def run(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, job
     kept: dict[str, Cell] = json.loads(file.read_text()) if file.exists() else {}
     todo = [task for task in wanted if _key(task) not in kept]
     file.parent.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
     with ProcessPoolExecutor(jobs) as pool:
-        for task, result in zip(todo, pool.map(evaluate, todo), strict=True):
+        for done, (task, result) in enumerate(zip(todo, pool.map(evaluate, todo), strict=True), 1):
             kept[_key(task)] = {**task, **result}
             partial = file.with_suffix(".partial")
             partial.write_text(json.dumps(kept, indent=1) + "\n")
             partial.replace(file)
+            named = " ".join(str(task.get(name, "")) for name in ("data", "model", "algorithm", "epsilon"))
+            print(f"{time.perf_counter() - start:7.0f} s  {done}/{len(todo)}  {named}", file=sys.stderr, flush=True)
     return [kept[_key(task)] for task in wanted]
 
 

@@ -59,3 +59,24 @@ def test_a_cell_is_kept_and_not_run_again(tmp_path):
     assert [c["square"] for c in cells.run([{"x": 2}, {"x": 3}], square, file)] == [4, 9]
     assert cells.run([{"x": 3}, {"x": 2}], refuse, file) == [{"x": 3, "square": 9}, {"x": 2, "square": 4}]
     assert cells.spread([1.0, 3.0]) == "2.00 +- 1.00"
+
+
+def test_quality_of_probabilities():
+    import numpy as np
+
+    quality = pytest.importorskip("quality")
+
+    class Sure:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            return X
+
+        def predict_log_proba(self, X):
+            return np.log(X)
+
+    X, y = np.array([[0.25, 0.75]] * 4 + [[0.9, 0.1]] * 2), np.array([1, 1, 1, 0, 0, 1])
+    found = quality.quality(Sure(), X, y)
+    assert found["scores"] == pytest.approx(100 * 4 / 6)
+    assert found["losses"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25) + np.log(0.9) + np.log(0.1)) / 6)
+    assert found["calibration"] == pytest.approx(100 * 2 / 6 * 0.4)  # .75 is right; .9 is right half of the time

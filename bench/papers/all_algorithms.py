@@ -23,6 +23,7 @@ import cells
 import datasets
 import numpy as np
 from cells import Cell, error, mean
+from quality import quality
 
 from tightdp.train import LogisticRegression
 
@@ -36,15 +37,17 @@ def evaluate(task: Cell) -> Cell:
     if task["data"] not in IMAGES:
         return dp_agd.evaluate(task)
     X, y, test_X, test_y = datasets.images(task["data"])
-    scores, seconds = [], []
+    seen: dict[str, list[float]] = {}
+    seconds = []
     for seed in range(task["repeats"]):
         start = time.perf_counter()
         algorithm = dp_agd.ALGORITHMS[task["algorithm"]]
         clf = LogisticRegression(algorithm, task["epsilon"], dp_agd.DELTA, random_state=seed).fit(X, y)
         seconds.append(time.perf_counter() - start)
         assert clf.privacy_.upper <= task["epsilon"]
-        scores.append(100 * clf.score(test_X, test_y))
-    return {"scores": scores, "seconds": float(np.median(seconds))}
+        for what, value in quality(clf, test_X, test_y).items():
+            seen.setdefault(what, []).append(value)
+    return {**seen, "seconds": float(np.median(seconds))}
 
 
 def reference(task: Cell) -> Cell:
@@ -77,6 +80,15 @@ def show(tasks: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], 
         print(line + f"{most:13.2f}", flush=True)
 
 
+def show_quality(what: str, tasks: list[tuple[str, str]], part: list[Cell]) -> None:
+    """A table of what is better the smaller it is."""
+    for data, model in tasks:
+        row = {c["algorithm"]: mean(c[what]) for c in part if (c["data"], c["model"]) == (data, model) and what in c}
+        best = min(row.values(), default=0.0)
+        shown = (f"{row[a]:14.3f}{'*' if row[a] == best else ' '}" if a in row else f"{'-':>15s}" for a in ALGORITHMS)
+        print(f"{data + ', ' + model:24s}" + "".join(shown), flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.8], choices=dp_agd.EPSILONS)
@@ -104,6 +116,9 @@ def main() -> int:
         part += cells.run(todo[True], evaluate, o.out, o.jobs)
         print(f"\nepsilon {epsilon:g}, delta {dp_agd.DELTA:g}: accuracy %, mean +- standard error, * the best")
         show(tasks, {(c["data"], c["model"], c["algorithm"]): c for c in part}, plain, axis)
+        for what, title in (("losses", "log-loss"), ("calibration", "expected calibration error, %")):
+            print(f"\nepsilon {epsilon:g}: {title} of the logistic models, mean, * the best")
+            show_quality(what, [task for task in tasks if task[1] == "logistic"], part)
         axis.set(yscale="symlog", ylabel="accuracy % lost to privacy", title=f"epsilon {epsilon:g}")
         axis.set_xticks(range(len(tasks)), [f"{data}\n{model}" for data, model in tasks], rotation=60, fontsize=7)
         axis.grid(axis="y", alpha=0.3)

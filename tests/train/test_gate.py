@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
+import threading
 
 import numpy as np
 import pytest
 from exactly import within
 
 import tightdp as dp
-from tightdp.train import CallableModel, Caps, FixedPlan, Gate, LinearModel, Oracle, Public, Query, Records
+from tightdp.train import (
+    DPAGD,
+    DPIS,
+    DPSGD,
+    AdaCliP,
+    CallableModel,
+    Caps,
+    FixedPlan,
+    Gate,
+    LinearModel,
+    NoisyGD,
+    ObjectivePerturbation,
+    Oracle,
+    OutputPerturbation,
+    Public,
+    Query,
+    Records,
+    fit,
+)
 from tightdp.train.dense import grid_for
 from tightdp.train.linear import Logistic
+from tightdp.train.reach import STRIDE, plain_steps
 from tightdp.train.sampling import poisson_sample
 
 
@@ -191,3 +213,59 @@ def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     found, error = value(asked.line_loss_sums(w, w, steps, 0.9))
     np.testing.assert_allclose(found, losses, rtol=0, atol=error)
     assert max(seen) == CHUNK
+
+
+@pytest.mark.parametrize("kind", ["plan", "caps"])
+def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind):
+    plan = FixedPlan(dp.Gaussian(2.0) * 300) if kind == "plan" else Caps(300 / 4.0)
+    gate, done = Gate(plan, dp.Philox(1)), []
+    query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.zeros(1, np.int64))
+
+    def work():
+        for _ in range(100):
+            with contextlib.suppress(dp.BudgetExceeded):
+                gate.gaussian(query, 2.0)
+                done.append(1)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(done) == len(gate.history) == 300
+
+
+@pytest.mark.parametrize("bound", [1e-31, 1e31, 0.0, math.nan])
+@pytest.mark.parametrize("algorithm", [NoisyGD, DPSGD, AdaCliP, DPIS, DPAGD, OutputPerturbation, ObjectivePerturbation])
+def test_norm_bounds_are_in_the_range_of_the_grids(algorithm, bound):
+    with pytest.raises(ValueError, match="max_norm must be"):
+        algorithm(max_norm=bound)
+    assert algorithm(max_norm=1e-30).max_norm == 1e-30
+
+
+def test_scores_of_a_selection_move_by_the_offset_in_steps_of_the_grid():
+    query = Query((2,), 1.0, 1.0, 0.25, lambda source: np.zeros(2, np.int64), scores=True)
+    gate = Gate(Anything(), dp.Philox(7))
+    seen = {offset: sum(gate.least(query, dp.BoundedRange(2.0), offset=[0.0, offset]).value for _ in range(3000))
+            for offset in (0.1, 0.25, math.inf)}  # fmt: skip
+    for offset, odds in ((0.1, 1.0), (0.25, math.exp(-0.5)), (math.inf, 0.0)):
+        p = odds / (1 + odds)
+        assert abs(seen[offset] - 3000 * p) <= 5 * math.sqrt(3000 * p * (1 - p))
+
+
+@pytest.mark.parametrize("algorithm", [DPSGD(epochs=0.1), AdaCliP(epochs=0.1), DPIS(epochs=1)])
+def test_default_steps_are_no_longer_than_what_a_logistic_loss_allows(algorithm, monkeypatch):
+    """At epsilon 50 they were some hundred long, and the log-loss grew with epsilon."""
+    found = []
+    module = f"tightdp.train.{type(algorithm).__name__.lower()}"
+    monkeypatch.setattr(
+        f"{module}.plain_steps", lambda public, stride: found.append(stride) or plain_steps(public, 1.0)
+    )
+    X, y = np.ones((500, 2)), np.arange(500) % 2
+    fit(LinearModel(2, Logistic()), X, y, algorithm, epsilon=50.0, delta=1e-5, public_size=10**6, random_state=0)
+    assert found == [STRIDE]

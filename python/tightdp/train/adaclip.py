@@ -20,10 +20,11 @@ from .algorithm import Plan
 from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
+from .grid import norm_bound
 from .model import Vector
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Oracle, Public
-from .reach import FRACTION, check_stable, plain_steps, total_length
+from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
 
@@ -73,7 +74,7 @@ class AdaCliP:
 
     def __post_init__(self) -> None:
         checked(self, optimizer=optional(check_optimizer))
-        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
+        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=norm_bound)
         checked(self, h1=optional(_check.positive), h2=optional(_check.positive), spread=optional(_check.positive))
         checked(self, beta1=below_one, beta2=below_one, gamma=_check.positive)
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
@@ -107,7 +108,7 @@ class AdaCliP:
 
         noise = noise_for(releases, self.noise_multiplier, target)
         length = total_length(public, batch * math.sqrt(steps) / noise, self.max_norm, self.spread)
-        optimizer = self.optimizer or plain_steps(public, length / steps)
+        optimizer = self.optimizer or plain_steps(public, min(length / steps, STRIDE))
         check_stable("optimizer", public, optimizer)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

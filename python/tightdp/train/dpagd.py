@@ -23,6 +23,7 @@ from .algorithm import Plan
 from .budget import Caps, Target, noise_for
 from .centering import centered, movable
 from .gate import Gate
+from .grid import norm_bound
 from .model import Vector
 from .oracle import Oracle, Public, Query
 from .settings import below_one, checked, optional
@@ -72,7 +73,7 @@ class DPAGD:
 
     def __post_init__(self) -> None:
         checked(self, selections=_check.count, candidates=_check.count, every=_check.count, share=_check.open_unit)
-        checked(self, max_norm=_check.positive, max_loss=_check.positive, max_step=_check.positive)
+        checked(self, max_norm=norm_bound, max_loss=norm_bound, max_step=_check.positive)
         checked(self, stretch=_check.nonnegative, growth=_check.positive, momentum=below_one, center=below_one)
         checked(self, batch_size=optional(_check.positive), noise_multiplier=optional(_check.positive))
         _check.choice("noise", self.noise, ("gumbel", "exponential"))

@@ -23,10 +23,11 @@ from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
 from .dense import grid_for
 from .gate import Gate
+from .grid import norm_bound
 from .model import Vector
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Integers, Oracle, Public, Query
-from .reach import FRACTION, check_stable, plain_steps, total_length
+from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
 from .sampling import Source
 from .settings import checked, optional
 
@@ -92,7 +93,7 @@ class DPIS:
 
     def __post_init__(self) -> None:
         checked(self, optimizer=optional(check_optimizer))
-        checked(self, batch_size=optional(_check.positive), epochs=_check.count, max_norm=_check.positive)
+        checked(self, batch_size=optional(_check.positive), epochs=_check.count, max_norm=norm_bound)
         checked(self, spread=optional(_check.positive))
         checked(self, norm_share=optional(_check.probability), noise_multiplier=optional(_check.positive))
         checked(self, norm_noise=optional(_check.positive), reach=_check.positive, floor=_check.probability)
@@ -177,7 +178,7 @@ class _Run:
         steps = self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
         length = total_length(self.public, signal, self.settings.max_norm, self.settings.spread)
-        return plain_steps(self.public, length / steps)
+        return plain_steps(self.public, min(length / steps, STRIDE))
 
     def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""

@@ -16,9 +16,10 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
+from .grid import norm_bound
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Public
-from .reach import FRACTION, check_stable, plain_steps, total_length
+from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
 
@@ -58,7 +59,7 @@ class DPSGD:
 
     def __post_init__(self) -> None:
         checked(self, optimizer=optional(check_optimizer))
-        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=_check.positive)
+        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=norm_bound)
         checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
         checked(self, spread=optional(_check.positive), center=below_one)
 
@@ -79,7 +80,7 @@ class DPSGD:
 
         noise = noise_for(releases, self.noise_multiplier, target)
         length = total_length(public, q * public.records * math.sqrt(steps) / noise, self.max_norm, self.spread)
-        optimizer = self.optimizer or plain_steps(public, length / steps)
+        optimizer = self.optimizer or plain_steps(public, min(length / steps, STRIDE))
         check_stable("optimizer", public, optimizer)
 
         descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)

@@ -19,13 +19,12 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
+from .grid import norm_bound
 from .optimizers import SGD
 from .oracle import Public
-from .reach import check_stable, plain_steps, total_length
+from .reach import STRIDE, check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
-STRIDE = 8.0
-"""Length of one step, momentum included, up to which more steps are not taken: finer ones change nothing."""
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the average of the last half is of too few iterates; 150 bounds the time."""
 LONGEST = 2.0
@@ -68,7 +67,7 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=_check.positive, center=below_one, average=_check.closed_unit)
+        checked(self, max_norm=norm_bound, center=below_one, average=_check.closed_unit)
         checked(self, spread=optional(_check.positive), steps=optional(_check.count), momentum=optional(below_one))
         checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
 

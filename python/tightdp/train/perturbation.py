@@ -16,6 +16,7 @@ from ..mechanisms import ApproximateDP, Gaussian
 from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
+from .grid import norm_bound
 from .minimum import Objective, minimum, objective, perturbed_minimum
 from .model import Vector
 from .oracle import Oracle, Public
@@ -48,7 +49,7 @@ class OutputPerturbation:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=_check.positive, noise_multiplier=optional(_check.positive))
+        checked(self, max_norm=norm_bound, noise_multiplier=optional(_check.positive))
 
     @property
     def cost_is_public(self) -> bool:
@@ -83,7 +84,7 @@ class ObjectivePerturbation:
     max_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=_check.positive)
+        checked(self, max_norm=norm_bound)
 
     def objective(self, public: Public, epsilon: float) -> Objective:
         """What is minimised, with the convexity raised where the change of curvature would cost over half of

@@ -1,0 +1,119 @@
+"""The low bits of a release (Mironov, CCS 2012): which floats a noisy value can take must not depend on the data.
+
+The attack: one record of zeros, or a canary beside it. With floating-point noise the place of the last binary digit of
+the released coefficient tells which: an adversary who looks at nothing else proves more than was charged.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp import audit
+from tightdp.train import (
+    DPAGD,
+    DPIS,
+    DPPCA,
+    DPSGD,
+    SGD,
+    AdaCliP,
+    Gate,
+    LinearModel,
+    MLPClassifier,
+    NoisyGD,
+    ObjectivePerturbation,
+    Oracle,
+    OutputPerturbation,
+    Public,
+    Records,
+    Target,
+)
+from tightdp.train.linear import Logistic
+
+PLAIN = NoisyGD(steps=1, center=0, momentum=0, learning_rate=1.0, average=0, noise_multiplier=3.73)
+ALGORITHMS = {
+    "OutputPerturbation": OutputPerturbation(noise_multiplier=3.73),
+    "NoisyGD": PLAIN,
+    "NoisyGD, defaults": NoisyGD(steps=2, noise_multiplier=5.0),
+    "DPSGD": DPSGD(0.9, 1.0, optimizer=SGD(1.0), average=0, noise_multiplier=3.73),
+    "AdaCliP": AdaCliP(0.5, 1.0, optimizer=SGD(1.0), average=0, noise_multiplier=3.73),
+    "DPAGD": DPAGD(selections=2, candidates=2, noise_multiplier=5.0),
+    "DPIS": DPIS(0.9, 1, optimizer=SGD(1.0), average=0, noise_multiplier=3.73),
+    "ObjectivePerturbation": ObjectivePerturbation(),
+}
+RUNS = 800
+
+
+def coefficient(algorithm, inside, seed, gate=Gate):
+    """The model of one parameter that is released, by a gate and a source of this run's own."""
+    X = np.array([[0.0], [1.0]])[: 1 + inside]
+    model = LinearModel(1, Logistic(), intercept=False)
+    public = Public(1, 1, 1.0, model)
+    epsilon = None if getattr(algorithm, "noise_multiplier", None) else 1.0
+    plan = algorithm.plan(public, Target(epsilon, 1e-5))
+    records = Records(X, np.zeros(len(X), np.intp))
+    return plan.run(Oracle(model, records, public), gate(plan.budget, dp.Philox(seed)), np.zeros(1))[0]
+
+
+def digits(values):
+    """The place of the last binary digit that is not 0."""
+    found = []
+    for value in values:
+        numerator, denominator = float(value).as_integer_ratio()
+        found.append((numerator & -numerator).bit_length() - denominator.bit_length() if numerator else 0)
+    return np.array(found)
+
+
+def shown(draw, runs=RUNS):
+    """The largest epsilon, at delta = 1e-5, that a threshold on the place of the last digit proves."""
+    with_, without = (digits([draw(inside, 2 * seed + inside) for seed in range(runs)]) for inside in (True, False))
+    best = 0.0
+    for place in np.unique(np.concatenate([with_, without])):
+        found = audit.paired(with_ <= place, without <= place, thresholds=[0.5], confidence=1 - 1e-5)
+        best = max(best, found.epsilon(1e-5))
+    return best
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_last_digits_of_a_model_show_nothing_beyond_the_claim(name):
+    assert shown(lambda inside, seed: coefficient(ALGORITHMS[name], inside, seed)) <= 0.3
+
+
+class Floats(Gate):
+    """Noise as it was: a float times a float, added to a float."""
+
+    def gaussian(self, query, noise_multiplier):
+        value = query.evaluate(self._source) * query.grid
+        noise = noise_multiplier * query.sensitivity * self._source.normal(value.size)
+        return self._released(value + noise, self._spend(dp.Gaussian(noise_multiplier), query.sampling_probability))
+
+
+def test_the_same_attack_finds_floating_point_noise():
+    assert shown(lambda inside, seed: coefficient(PLAIN, inside, seed, Floats), 4000) > 1.0
+
+
+def multiple_of(values, grid):
+    return all(math.remainder(float(v), grid) == 0 for v in np.ravel(values))
+
+
+def test_every_release_is_a_multiple_of_its_grid(monkeypatch):
+    """Networks and components too: the gate releases integers times a power of two."""
+    released = []
+    keep = Gate._released
+
+    def watched(self, value, mechanism):
+        released.append(value)
+        return keep(self, value, mechanism)
+
+    monkeypatch.setattr(Gate, "_released", watched)
+    g = np.random.default_rng(0)
+    X, y = g.normal(size=(60, 3)), g.integers(0, 2, 60)
+    DPPCA(1, 1.0, 1e-5).fit(X)
+    MLPClassifier(DPSGD(epochs=0.1), 1.0, 1e-5, hidden_layer_sizes=(2,)).fit(X, y)
+    assert len(released) > 5
+    for value in released:
+        exponents = digits(np.ravel(value))
+        assert np.ptp(exponents) < 63 and multiple_of(value, 2.0 ** (min(exponents) - 1))
