@@ -3,6 +3,7 @@
 
 #include "../src/cpu/allocation.hpp"
 #include "grid_handle.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -20,11 +21,10 @@ void bind_allocation(py::module_& m) {
     using namespace py::literals;
     m.def("allocation",
           [](const GridLawHandle& h, std::uint64_t steps, double spacing, double floor, std::size_t most_cells) {
-              tightdp::allocation::Mean mean;
-              {
-                  py::gil_scoped_release release;
-                  mean = tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
-              }
+              const auto mean = tightdp::bindings::unlocked([&] {
+                  const tightdp::work::Aside kept;  // by the caller, for many questions
+                  return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
+              });
               return py::make_tuple(atoms(mean.upper), atoms(mean.lower), mean.work);
           },
           "law"_a, "steps"_a, "spacing"_a, "floor"_a, "most_cells"_a);

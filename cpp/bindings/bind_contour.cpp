@@ -1,6 +1,7 @@
 #include "bind.hpp"
 #include "../src/cpu/contour.hpp"
 #include "../src/cpu/contour_batch.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -10,7 +11,7 @@ using tightdp::contour::Pair;
 using tightdp::contour::Result;
 using tightdp::contour::Sampled;
 
-const char* const kStatus[] = {"certified", "slow decay", "too many nodes", "inaccurate"};
+const char* const kStatus[] = {"certified", "slow decay", "too many nodes", "inaccurate", "out of work"};
 
 Pair kind(const std::string& pair) {
     if (pair == "replace") return Pair::replace;
@@ -25,11 +26,7 @@ py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, 
     parts.reserve(sampled.size());
     for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
     const Pair of = kind(pair);
-    Result r;
-    {
-        py::gil_scoped_release release;
-        r = run(Composition{parts, mu2, of}, at, tolerance);
-    }
+    const Result r = tightdp::bindings::unlocked([&] { return run(Composition{parts, mu2, of}, at, tolerance); });
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
                           py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes, r.abscissae);
 }
@@ -56,11 +53,10 @@ void bind_contour(py::module_& m) {
             py::array_t<unsigned char> status(n);
             double *lo = lower.mutable_data(), *up = upper.mutable_data();
             unsigned char* st = status.mutable_data();
-            {
-                py::gil_scoped_release release;
+            tightdp::bindings::unlocked([&] {
                 tightdp::contour::epsilon_batch(n, sigma.data(), q.data(), steps.data(), delta.data(), tolerance,
                                                 threads, lo, up, st);
-            }
+            });
             return py::make_tuple(lower, upper, status);
         },
         "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "threads"_a);

@@ -5,6 +5,7 @@
 #include "../src/cpu/grid_lattice.hpp"
 #include "../src/cpu/grid_store.hpp"
 #include "grid_handle.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -41,11 +42,7 @@ template <class Query>
 py::tuple ask(const std::vector<PartTuple>& given, double at, double width, std::size_t most_points, Query query) {
     std::vector<Part> parts;
     for (const auto& [law, count] : given) parts.push_back({law.law, count});
-    Answer a;
-    {
-        py::gil_scoped_release release;
-        a = query(parts, at, width, most_points);
-    }
+    const Answer a = tightdp::bindings::unlocked([&] { return query(parts, at, width, most_points); });
     py::dict budget;
     budget["lattice"] = a.lattice;
     budget["rounding"] = a.rounding;

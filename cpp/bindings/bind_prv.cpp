@@ -3,6 +3,7 @@
 
 #include "bind.hpp"
 #include "prv_entry.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -40,11 +41,7 @@ py::tuple ask(const std::vector<Entry>& entries, double at, const Request& reque
     std::vector<Run> runs;
     for (const Entry& entry : entries) runs.push_back(run(entry));
     const Composer composer = compose ? composer_of(*compose) : Composer(compose_here);
-    Answer a;
-    {
-        py::gil_scoped_release release;
-        a = query(runs, at, request, composer);
-    }
+    const Answer a = tightdp::bindings::unlocked([&] { return query(runs, at, request, composer); });
     return py::make_tuple(a.lower, a.upper, a.mesh, a.tails, a.rounding, a.step, a.points);
 }
 

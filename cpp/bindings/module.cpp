@@ -18,6 +18,7 @@ void bind_special(py::module_& m);
 void bind_random(py::module_& m);
 void bind_grid(py::module_& m);
 void bind_allocation(py::module_& m);
+void bind_work(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
@@ -37,6 +38,7 @@ PYBIND11_MODULE(_core, m) {
     bind_random(m);
     bind_grid(m);
     bind_allocation(m);
+    bind_work(m);
     m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
           "The instruction set in use: baseline, avx2 or avx512.");
 }

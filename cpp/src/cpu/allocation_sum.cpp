@@ -11,6 +11,7 @@
 
 #include "allocation.hpp"
 #include "allocation_kernels.hpp"
+#include "work.hpp"
 
 namespace tightdp::allocation {
 namespace {
@@ -114,6 +115,7 @@ void pairs(const Sum& big, const Sum& small, double h, Index least, Index most, 
     for (Index start = out.first; start < end; start += kBlock) {
         const Index stop = std::min(end, start + kBlock);
         for (std::size_t r = 0; r < list.size();) {
+            work::spend(kChunk * (stop - start));
             const std::size_t upto = std::min(list.size(), r + kChunk);
             mass.fill(0);
             moment.fill(0);

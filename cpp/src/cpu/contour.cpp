@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 
 #include "contour_sum.hpp"
 #include "tightdp/contour/trivial.hpp"
+#include "work.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -100,8 +102,11 @@ Result solve(Cumulant& cumulant, const Plan& plan, bool by_delta, double at, dou
 constexpr double kNear = 3;
 // Whatever the plan was made for.
 constexpr double kNarrow = 1e-8;
+// Of work, for one solution: a thousand parts take a third of it.
+constexpr std::int64_t kUnits = 1'000'000'000;
 
-Result invert(const Composition& composition, double tolerance, bool by_delta, double at) noexcept {
+Result invert(const Composition& composition, double tolerance, bool by_delta, double at) {
+    const work::Budget budget(kUnits);
     try {
         Cumulant cumulant(composition);
         Plan plan;
@@ -121,22 +126,30 @@ Result invert(const Composition& composition, double tolerance, bool by_delta, d
         const Result better = solve(fresh, plan, by_delta, at, epsilon);
         if (better.status != Status::certified) return r;
         return r.status != Status::certified || better.upper - better.lower < r.upper - r.lower ? better : r;
-    } catch (...) {  // memory: the caller turns to another engine
+    } catch (const OutOfWork&) {  // the caller turns to another engine
+        Result r;
+        r.status = Status::out_of_work;
+        return r;
+    } catch (const std::bad_alloc&) {  // likewise
         return {};
     }
 }
 
 }  // namespace
 
-Result epsilon(const Composition& composition, double delta, double tolerance) noexcept {
+Result epsilon(const Composition& composition, double delta, double tolerance) {
     // Total variation distances add up at most: delta(0) <= delta means epsilon = 0.
-    double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2)) * (1 + 1e-14);
+    double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.pair.kind == Pair::replace;
     double most = composition.pair.kind == Pair::add && composition.gaussian_mu2 == 0 ? 0 : kInfinity;
     for (const Sampled& s : composition.sampled) {
-        distance += s.count * total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q) * (1 + 1e-14);
-        most += s.count * largest_add_loss(s.q) * (1 + 1e-14);
+        distance += s.count * total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q);
+        most += s.count * largest_add_loss(s.q);
     }
+    // A product and a sum for each part, and what the first term errs (contour.md 6).
+    const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
+    distance *= more;
+    most *= more;
     if (distance <= delta) {
         Result zero;
         zero.status = Status::certified;
@@ -156,7 +169,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) n
     return r;
 }
 
-Result delta(const Composition& composition, double epsilon, double tolerance) noexcept {
+Result delta(const Composition& composition, double epsilon, double tolerance) {
     if (epsilon < 0) {
         // Reversal: the other pair at -epsilon, where its delta is small, loses no digits (contour.md 6).
         Composition other = composition;

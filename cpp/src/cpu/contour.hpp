@@ -25,6 +25,7 @@ enum class Status {
     slow_decay,      // few steps of small q: the characteristic function does not decay within reach
     too_many_nodes,  // small sigma: the strip of analyticity is narrow
     inaccurate,      // the certified error exceeds the value
+    out_of_work,     // very many parts, or nodes, and an abscissa that is hard to find
 };
 
 struct Result {
@@ -35,9 +36,9 @@ struct Result {
     long nodes = 0, abscissae = 0;
 };
 
-// Both throw nothing and read nothing but their arguments. tolerance: relative error of delta aimed at, in
+// Both throw nothing but Interrupted (work.hpp) and read nothing but their arguments. tolerance: relative error of delta aimed at, in
 // [1e-13, 1e-2]; the bounds hold whatever it is.
-Result epsilon(const Composition& composition, double delta, double tolerance) noexcept;  // 0 < delta < 1
-Result delta(const Composition& composition, double epsilon, double tolerance) noexcept;  // finite epsilon
+Result epsilon(const Composition& composition, double delta, double tolerance);  // 0 < delta < 1
+Result delta(const Composition& composition, double epsilon, double tolerance);  // finite epsilon
 
 }  // namespace tightdp::contour

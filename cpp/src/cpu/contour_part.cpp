@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tightdp/contour/quadrature.hpp"
+#include "work.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -11,6 +12,9 @@ namespace {
 // Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no
 // term of the sum overflows and M - 1 is summed directly.
 constexpr double kDirect = 600;
+
+// Of work: a node's loss or its moments, and those of a replaced record; four of the nodes of an abscissa.
+constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace
 
@@ -45,6 +49,7 @@ bool Part::place(double c_most, double s_most, double log_inverse, long most_nod
     loss_.resize(grid_.n);
     posterior_.resize(grid_.n);
     weights_.resize(grid_.n);
+    work::spend(kNodeUnits * grid_.n);
     if (replace_) {
         nodes_replaced(grid_, both_);
         loss_ = both_.loss;
@@ -74,6 +79,7 @@ double Part::shift(double c) const {
 }
 
 void Part::moments(double c, Moments& out, double* weights) {
+    work::spend((replace_ ? kReplacedUnits : kNodeUnits) * grid_.n);
     if (replace_) return moments_replaced(grid_, both_, c, out, weights);
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid_, beta(c), shift(c), loss_.data(), posterior_.data(), weights, out);
@@ -132,6 +138,7 @@ double Part::variation(double c, double sum) const {
 }
 
 double Decay::log_decay(double s_low, double s_high) const {
+    work::spend(kNodeUnits * static_cast<std::int64_t>(cells.size()));
     double least = decay(cells.data(), static_cast<long>(cells.size()), s_low, s_high);
     const double last = sampled.empty() ? HUGE_VAL : std::floor(s_high / spacing + 0.5);
     if (last < static_cast<double>(sampled.size())) {
@@ -169,6 +176,7 @@ void Decay::sample() {
     spacing = 0.1 / spread;
     sampled.assign(samples, 0.0);
     std::vector<double> re(samples), im(samples);
+    work::spend(kFourProductsUnits * padded / 4 * samples);
     TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, spacing, samples, re.data(),
                                           im.data());
     for (long m = 1; m < samples; ++m) {
@@ -236,6 +244,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
     const double reach = range_right(sigma_, q_, c, pair_, margin_);
     long n = static_cast<long>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
+    work::spend(kFourProductsUnits * (n / 4) * steps);
     TIGHTDP_SELECT_SIMD(contour_products)
     (loss_.data(), add_ ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
     const double inverse = 1 / m.sum;

@@ -5,8 +5,15 @@
 
 #include "tightdp/contour/aliasing.hpp"
 #include "tightdp/contour/quadrature.hpp"
+#include "work.hpp"
 
 namespace tightdp::contour {
+namespace {
+
+// Of work: an abscissa's sine, cosine and their like.
+constexpr std::int64_t kAbscissaUnits = 20;
+
+}  // namespace
 
 TrapezoidSum::TrapezoidSum(Cumulant& cumulant, const Plan& plan) : plan_(plan) {
     const std::size_t n = plan_.count;
@@ -17,6 +24,7 @@ TrapezoidSum::TrapezoidSum(Cumulant& cumulant, const Plan& plan) : plan_(plan) {
     // First the logarithm of M(z)/M(c), summed over the parts.
     std::vector<double> xi_re(n), xi_im(n), rounding(n);
     for (Part& part : cumulant.parts()) {
+        work::spend(3 * kAbscissaUnits * plan.count);
         const double rule = part.products(plan_.c, plan_.step, plan_.count, xi_re.data(), xi_im.data(), rounding.data());
         const double k = part.count();
         for (std::size_t m = 1; m <= n; ++m) {
@@ -57,6 +65,7 @@ TrapezoidSum::TrapezoidSum(Cumulant& cumulant, const Plan& plan) : plan_(plan) {
 TrapezoidSum::Value TrapezoidSum::at(double epsilon) const {
     double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
     const std::size_t n = plan_.count;
+    work::spend(kAbscissaUnits * plan_.count);
     for (std::size_t m = 0; m <= n; ++m) {
         const double s = plan_.step * m, angle = s * epsilon;
         const double co = std::cos(angle), si = std::sin(angle);

@@ -8,6 +8,7 @@
 #include "grid_estimate.hpp"
 #include "grid_run.hpp"
 #include "grid_sure.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -33,6 +34,11 @@ constexpr int kHalvings = 24;
 constexpr double kNothing = -700;
 // A delta of this or more is first compared with that of epsilon = 0.
 constexpr double kLarge = 0.02;
+// So far left of the mean delta may be 1 within the asked width, which needs no lattice.
+constexpr double kDeviations = 8;
+// Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
+constexpr std::int64_t kUnits = 10'000'000'000;
+
 bool nothing_finite(const std::vector<Part>& parts) {
     for (const Part& part : parts)
         if (!part.law->density && part.law->atoms.empty()) return true;
@@ -122,10 +128,9 @@ struct Try {
 };
 
 // Tries again until the width is met or nothing more is to be had: finer, or with wider windows. A rough answer comes
-// first where the whole one is long: it says where to look.
+// first where the whole one is long: it says where to look. `best` is what is known, whenever that ends.
 template <class Once>
-Answer refine(Once once, double width, std::size_t most_points, bool several) {
-    Answer best{0, HUGE_VAL};
+void refine(Once once, double width, std::size_t most_points, bool several, Answer& best) {
     Try next{std::max(width, kRough), 1, 3, 23};
     bool informed = false;
     double work = 0, got = HUGE_VAL, refined = 1;
@@ -160,15 +165,16 @@ Answer refine(Once once, double width, std::size_t most_points, bool several) {
             next.more_tail += 6;
         }
     }
-    return best;
 }
+
+Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
 // Halves an interval of epsilon by asking for deltas: where a plan made from a guess at the curve missed it.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& a) {
     double work = a.work;
     for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
         const double middle = i == 0 && a.lower == 0 ? 0 : a.lower + 0.5 * (a.upper - a.lower);
-        const Answer here = grid::delta(parts, middle, kRough, most_points);
+        const Answer here = delta_within(parts, middle, kRough, most_points);
         work += here.work;
         if (here.lower > delta)
             a.lower = std::max(a.lower, middle);
@@ -180,15 +186,20 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
     }
 }
 
-}  // namespace
-
-std::size_t crossings() { return crossed; }
-
-Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
-    if (nothing_finite(parts)) return {infinity_of(parts).lower > delta ? HUGE_VAL : 0, HUGE_VAL};
-    if (no_sketch(parts)) return {0, HUGE_VAL};
+// `best` is what is known, whenever that ends.
+void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& best) {
+    if (nothing_finite(parts)) {
+        if (infinity_of(parts).lower > delta) best.lower = HUGE_VAL;
+        return;
+    }
+    // Beyond the largest sum of losses there is infinity alone.
+    if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
+    if (no_sketch(parts)) return;
     // A large delta is often that of epsilon = 0 already, where ln delta says little.
-    if (delta > kLarge && grid::delta(parts, 0, kRough, most_points).upper <= delta) return {0, 0};
+    if (delta > kLarge && delta_within(parts, 0, kRough, most_points).upper <= delta) {
+        best = {0, 0};
+        return;
+    }
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
     // A mass at infinity takes its share of delta first.
@@ -221,15 +232,11 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
         informed = slope > 0;
         return a;
     };
-    Answer a = refine(once, width, most_points, parts.size() > 1);
-    // Beyond the largest sum of losses there is infinity alone.
-    if (infinity_of(parts).upper <= delta) a.upper = std::min(a.upper, std::max(0.0, top_of(parts)));
-    uncross(a);
-    if (a.upper - a.lower > kLost * a.upper) bisect(parts, delta, width, most_points, a);
-    return a;
+    refine(once, width, most_points, parts.size() > 1, best);
+    if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
     const double least = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
     if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
     if (epsilon >= top_of(parts)) {
@@ -271,14 +278,40 @@ Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::
         informed = slope > 0;
         return a;
     };
-    Answer a = refine(once, width, most_points, parts.size() > 1);
+    Answer a{least, 1};
+    try {
+        const Cumulant all = Sketches(parts, kNothing).cumulant(0);
+        if (epsilon < all.mean - kDeviations * std::sqrt(all.variance)) a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+        if (1 - a.lower <= width) return a;
+        refine(once, width, most_points, parts.size() > 1, a);
+    } catch (const OutOfWork&) {
+    }
     if (a.upper - a.lower > width * a.upper) {
+        const work::Aside last;
         a.lower = std::max(a.lower, nearly_one(parts, epsilon));
         a.upper = std::min(a.upper, left_of_all(parts, epsilon));
     }
-    a.lower = std::max(a.lower, -std::expm1(epsilon) * (1 - 4 * u));
     uncross(a);
     return a;
+}
+
+}  // namespace
+
+std::size_t crossings() { return crossed; }
+
+Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
+    const work::Budget budget(kUnits);
+    Answer best{0, HUGE_VAL};
+    try {
+        epsilon_within(parts, delta, width, most_points, best);
+    } catch (const OutOfWork&) {
+    }
+    return best;
+}
+
+Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+    const work::Budget budget(kUnits);
+    return delta_within(parts, epsilon, width, most_points);
 }
 
 }  // namespace tightdp::grid

@@ -5,6 +5,7 @@
 
 #include "grid_kernels.hpp"
 #include "tightdp/fft/real_fft.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 constexpr double u = kUnitRoundoff;
 // e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
 constexpr double kUnseen = 1e-300;
+// Of work: of each point, what a transform, a product, a power and the winding take; of each weight, its moments.
+constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
+
+std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }
 
 struct Circle {
     AlignedArray x;
@@ -67,6 +72,7 @@ double sum_of(const std::vector<double>& w) {
 }  // namespace
 
 Spectrum transform(const Inexact& law, const Further& further, double h, std::size_t n) {
+    work::spend(times(kTransformUnits, n) + times(kMomentUnits, law.w.w.size()));
     const auto plan = RealFft::plan(n);
     const Weights& w = law.w;
     Spectrum out;
@@ -122,6 +128,7 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
         return;
     }
     const std::size_t n = factor.z.size();
+    work::spend(times(power > 1 ? kPowerUnits : kProductUnits, n));
     const auto plan = RealFft::plan(n);
     const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
     after.log_scale = before.log_scale + power * factor.log_scale;
@@ -163,6 +170,7 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
 Inexact weights_of(const Product& product, std::int64_t first) {
     Inexact out;
     const std::size_t n = product.z.size();
+    work::spend(times(kTransformUnits, n));
     const auto plan = RealFft::plan(n);
     const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
     AlignedArray wound(n);

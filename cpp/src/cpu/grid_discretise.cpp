@@ -4,11 +4,14 @@
 
 #include "grid_kernels.hpp"
 #include "grid_lattice.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
 
 constexpr double u = kUnitRoundoff;
+// Of work: a cell of a density, its exponentials; an atom; a cell's way to weights, up and down.
+constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
                  double& slack, double& work) {
@@ -18,6 +21,7 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
     const std::size_t total = cells.mass.size();
     for (std::size_t from = 0; from < total; from += CellBlock::kCells) {
         const std::size_t count = std::min(CellBlock::kCells, total - from);
+        work::spend(kDensityUnits * static_cast<std::int64_t>(count));
         for (std::size_t i = 0; i <= count; ++i) x[i] = lattice.at(first + static_cast<std::int64_t>(from + i));
         density.cells(x, count, block);
         for (std::size_t i = 0; i <= count; ++i) x[i] -= lattice.anchor;
@@ -182,10 +186,12 @@ class Builder {
 
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out) {
+    work::spend(kAtomUnits * static_cast<std::int64_t>(law.atoms.size()) + kCellUnits * static_cast<std::int64_t>(cells));
     Builder(law, lattice, log_scale, first, cells).finish(out);
 }
 
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper) {
+    work::spend(kCellUnits / 2 * static_cast<std::int64_t>(fine.w.size()));
     const std::int64_t first = fine.first >> 1;  // floor
     const auto odd = static_cast<std::size_t>(fine.first & 1);
     const std::size_t size = fine.w.size() + odd, cells = size / 2;

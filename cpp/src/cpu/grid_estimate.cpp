@@ -7,6 +7,7 @@
 
 #include "grid_kernels.hpp"
 #include "grid_store.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -121,8 +122,9 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         };
         const double left = sketch.loss[0] - gap(0);
         const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
-        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right, nullptr});
+        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right, part.law->density != nullptr, nullptr});
     }
+    for (const Cut& cut : cuts_) units_ += units(cut);
     if (parts.size() < kManyParts) return;
     for (std::size_t j = 0; j < parts.size(); ++j)
         cuts_[j].known = Store::shared().made<Totals>({kTotals, parts[j].law->id, cuts_[j].size}, Totals::kOwnBytes);
@@ -133,6 +135,8 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         if (missing < totals_.size()) totals_[missing] = Store::shared().made<Totals>(words, Totals::kBytes);
     }
 }
+
+std::int64_t Sketches::units(const Cut& cut) { return 2 * static_cast<std::int64_t>(cut.size) + 50; }
 
 Cumulant Sketches::of(const Cut& cut, double tilt) {
     const Sketch& s = *cut.sketch;
@@ -156,6 +160,7 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
 
 Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
     const Cut& cut = cuts_[part];
+    work::spend(units(cut));
     Cumulant found;
     if (cut.known && cut.known->find(tilt, found)) return found;
     found = of(cut, tilt);
@@ -165,6 +170,7 @@ Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
 
 Cumulant Sketches::cumulant(double tilt, double share) const {
     const std::size_t size = cuts_.size();
+    work::spend(units_);  // also where they are known
     const bool known = share == 1 && totals_[0];
     Cumulant total;
     std::size_t from = 0;
@@ -207,7 +213,14 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
         else
             from = middle + 1;
     }
-    return {from > 0 ? s.loss[from - 1] : cut.left, cut.right};
+    const double left = from > 0 ? s.loss[from - 1] : cut.left;
+    // Lumps of a density stand for something around them.
+    if (cut.smooth || cut.size < 2) return {left, cut.right};
+    // Between atoms there is nothing: what is further left moves up to where the range begins, up to the next atom or until
+    // that is too much.
+    const std::size_t last = std::min(from, cut.size - 2);
+    const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
+    return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};
 }
 
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {

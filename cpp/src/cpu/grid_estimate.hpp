@@ -48,12 +48,15 @@ class Sketches {
         std::size_t size;
         double count, infinity;
         double left, right;  // where the sketch, uncut on the left, begins and ends
+        bool smooth;         // whether the law has a density
         std::shared_ptr<Totals> known;
     };
 
     static Cumulant of(const Cut& cut, double tilt);
+    static std::int64_t units(const Cut& cut);  // of work
 
     std::vector<Cut> cuts_;
+    std::int64_t units_ = 0;  // of all
     std::array<std::shared_ptr<Totals>, 3> totals_;  // of all parts, of all but the last, of all but the last two
 };
 

@@ -4,6 +4,7 @@
 
 #include "grid_kernels.hpp"
 #include "grid_law.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -14,8 +15,12 @@ constexpr double kHalfLog2Pi = 0.91893853320467274178;
 constexpr double kInfinity = HUGE_VAL;
 // Nothing below e^-745 is a double: where sketches end.
 constexpr double kFar = 39;
+// Between the edges of sketches.
+constexpr double kStep = 0.1;
 // Pieces of one cell: some milliseconds.
 constexpr long kMostPieces = 1 << 17;
+// Of work: a piece.
+constexpr std::int64_t kPieceUnits = 20;
 
 // ln of P(Z < z).
 LogMass log_below(double z) {
@@ -61,55 +66,107 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less.
-        const double from = -kFar, to = kFar + mu_;
-        const long n = static_cast<long>(std::clamp((to - from) / 0.1, 780.0, 4000.0));
-        std::vector<double> edges(n + 1);
-        for (long i = 0; i <= n; ++i) edges[i] = mu_ * (from + (to - from) * i / n) - 0.5 * mu_ * mu_;
+        // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less. From Q's mode on the left
+        // to P's on the right; between two that are far apart there is nothing.
+        std::vector<double> edges;
+        const auto add = [&](double from, double to) {
+            const long n = static_cast<long>((to - from) / kStep);
+            for (long i = 0; i <= n; ++i) {
+                const double share = static_cast<double>(i) / static_cast<double>(n);
+                edges.push_back(mu_ * (from + (to - from) * share) - 0.5 * mu_ * mu_);
+            }
+        };
+        const bool far = mu_ > 2 * kFar;
+        add(-kFar, far ? kFar : kFar + mu_);
+        if (far) add(mu_ - kFar, mu_ + kFar);
         return edges;
     }
 
   private:
-    // A cell in pieces that the rule of 5 nodes can reach, added up with positive terms alone:
-    // t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from the cell's left edge.
+    // An interval [z0, z1] as far as the normal law with this mean has more than e^{-42} of what it has there.
+    struct Reach {
+        double first, last;
+        long pieces = -1;  // that the rule of 5 nodes can reach; negative: too many
+
+        Reach(double z0, double z1, double low_mean, double high_mean, double mu) {
+            const double left = std::min(z1, low_mean) - low_mean, right = std::max(z0, high_mean) - high_mean;
+            first = std::max(z0, low_mean + left - 60 / (6 - left));
+            last = std::min(z1, high_mean + right + 60 / (6 + right));
+            const double finest = std::max(std::abs(first - high_mean), std::abs(last - high_mean)) + mu + 3.7;
+            const double wanted = std::ceil((last - first) * finest / (0.9 * kGaussianReach5));
+            if (wanted <= kMostPieces) pieces = std::max(1L, static_cast<long>(wanted));
+        }
+    };
+
+    // visit(z, s, t, rel, log_scale) for each piece, of the law with loss rate mu and mean `mean`.
+    template <class Visit>
+    static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
+        constexpr long kBlock = 64;
+        const double step = (reach_.last - reach_.first) / static_cast<double>(reach_.pieces);
+        alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock], rel[kBlock], bend[kBlock],
+            reach[kBlock];
+        work::spend(kPieceUnits * reach_.pieces);
+        for (long p = 0; p < reach_.pieces; p += kBlock) {
+            const long here = std::min(kBlock, reach_.pieces - p), padded = (here + 7) / 8 * 8;
+            for (long i = 0; i <= padded; ++i) {
+                z[i] = reach_.first + step * static_cast<double>(std::min(p + i, reach_.pieces));
+                shifted[i] = z[i] - (mean - mu);
+            }
+            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt, pl, rel, bend,
+                                                     reach);
+            for (long i = 0; i < here; ++i) visit(z[i], ps[i], pt[i], rel[i], pl[i]);
+        }
+    }
+
+    // A cell in pieces, added up with positive terms alone (grid.md, section 6.3): up to one unit of loss from its left end
+    // by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from there; beyond, where s is at most
+    // t / (e - 1), both densities on their own, so that no piece need be short beside a unit of loss.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
-        // Away from both modes the densities fall off faster than e^{-42} within `first` and `last`.
-        const double inner_left = std::min(z1, 0.0), inner_right = std::max(z0, mu_);
-        const double first = std::max(z0, inner_left - 60 / (6 - inner_left));
-        const double last = std::min(z1, inner_right + 60 / (6 + inner_right - mu_));
-        const double finest = std::max(std::abs(first - mu_), std::abs(last - mu_)) + mu_ + 3.7;
-        const double wanted = std::ceil((last - first) * finest / (0.9 * kGaussianReach5));
+        const double near = std::min(z1, z0 + 1 / mu_);
+        const Reach whole(z0, near, 0, mu_, mu_), p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
+        const bool beyond = near < z1;
         out.bend[at] = kInfinity;
-        if (!(wanted <= kMostPieces)) {  // anything between nothing and all that lies on this side
+        if (whole.pieces < 0 || (beyond && (p_side.pieces < 0 || q_side.pieces < 0))) {
+            // Anything between nothing and all that lies on this side.
             out.s[at] = out.t[at] = 0.5;
-            out.log_scale[at] = std::min(0.0, std::min(log_below(last - mu_).log, log_below(mu_ - first).log) + 1e-9);
+            out.log_scale[at] = std::min(0.0, std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9);
             out.rel[at] = 1;
             return;
         }
-        const long pieces = std::max(1L, static_cast<long>(wanted));
-        out.work += static_cast<double>(pieces);
-        const double step = (last - first) / pieces;
-        const double scale = -0.5 * nearest(first - mu_, last - mu_);
-        double s = 0, t = 0, s_error = 0, t_error = 0;
-        alignas(64) double z[64 + 8], ps[64], pt[64], pl[64], rel[64], bend[64], reach[64];
-        for (long p = 0; p < pieces; p += 64) {
-            const long here = std::min<long>(64, pieces - p);
-            for (long i = 0; i <= 64; ++i) z[i] = first + step * std::min(p + i, pieces);
-            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu_, z, 64, ps, pt, pl, rel, bend, reach);
-            for (long i = 0; i < here; ++i) {
-                const double w = mu_ * (z[i] - z0), e = std::exp(-w), weight = std::exp(pl[i] - scale);
-                const double more_s = weight * e * ps[i];
-                const double more_t = weight * (-std::expm1(-w) * (ps[i] + pt[i]) + e * pt[i]);
-                s += more_s;
-                t += more_t;
-                s_error += more_s * (rel[i] + 3 * u * w);
-                t_error += more_t * (rel[i] + 3 * u * w);
-            }
+        const double scale = -0.5 * nearest(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
+        double s = 0, t = 0, s_error = 0, t_error = 0, pieces = static_cast<double>(whole.pieces);
+        each_piece(whole, mu_, mu_, [&](double z, double ps, double pt, double rel, double log) {
+            const double w = mu_ * (z - z0), e = std::exp(-w), weight = std::exp(log - scale);
+            const double more_s = weight * e * ps, more_t = weight * (-std::expm1(-w) * (ps + pt) + e * pt);
+            s += more_s;
+            t += more_t;
+            s_error += more_s * (rel + 3 * u * w);
+            t_error += more_t * (rel + 3 * u * w);
+        });
+        if (beyond) {
+            double p = 0, p_error = 0, q = 0, q_error = 0;
+            each_piece(p_side, 0, mu_, [&](double, double mass, double, double rel, double log) {
+                p += mass * std::exp(log - scale);
+                p_error += mass * std::exp(log - scale) * rel;
+            });
+            // The density of s is that of Q times e^{loss at z0}: phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
+            const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
+            each_piece(q_side, 0, 0, [&](double z, double mass, double, double rel, double) {
+                const double fall = 0.5 * (z - z0) * (z + z0), more = mass * std::exp(at_left - fall);
+                q += more;
+                q_error += more * (rel + 4 * u * (std::abs(at_left) + std::abs(scale) + std::abs(fall)));
+            });
+            s += q;
+            s_error += q_error;
+            t += std::max(0.0, p - q);
+            t_error += p_error + q_error;
+            pieces += static_cast<double>(p_side.pieces + q_side.pieces);
         }
+        out.work += pieces;
         out.s[at] = s;
         out.t[at] = t;
         out.log_scale[at] = scale;
-        out.rel[at] = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (pieces + 64) * u;
+        out.rel[at] = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (2 * pieces + 64) * u;
     }
 
     // Least square over an interval.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <memory>
 
+#include "work.hpp"
+
 namespace tightdp::grid {
 namespace {
 
@@ -163,6 +165,7 @@ std::uint64_t Law::next_id() {
 
 const Sketch& Law::sketch() const {
     if (const Sketch* const found = sketch_.load()) return *found;
+    const work::Aside once;
     auto made = std::make_unique<const Sketch>(sketch_of(*this));
     const Sketch* found = nullptr;
     return sketch_.compare_exchange_strong(found, made.get()) ? *made.release() : *found;

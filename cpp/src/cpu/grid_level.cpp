@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "grid_run.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -58,11 +59,14 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
     std::size_t done = 0;
     std::shared_ptr<const Fold> found = kept ? store.find_longest<Fold>(key, ends, done) : nullptr;
     const std::size_t known = done;
+    const std::int64_t before = work::spent();
+    if (found) work::spend(found->units);
     std::shared_ptr<Fold> now;  // ours alone
     for (; done < placed_.size(); ++done) {
         const std::shared_ptr<Fold> next = now ? now : std::make_shared<Fold>();
         static const Fold nothing{};
         times(now ? *now : found ? *found : nothing, placed_[done], *next);
+        next->units = work::spent() - before;
         now = next;
         // For the next question, which adds a law or a step of the last one.
         const std::size_t left = placed_.size() - 1 - done;
@@ -84,7 +88,11 @@ std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     key.insert(key.end(), one.begin(), one.end());
     key[where.size() + 1] = 0;  // and but for the count
     if (p.keep)
-        if (auto found = Store::shared().find<Leaf>(key)) return found;
+        if (auto found = Store::shared().find<Leaf>(key)) {
+            work::spend(found->units);
+            return found;
+        }
+    const std::int64_t before = work::spent();
     Discretised d;
     discretise(*p.part->law, lattice(*p.part), p.scale, p.first, p.cells, d);
     auto made = std::make_shared<Leaf>();
@@ -99,6 +107,7 @@ std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     };
     made->upper = side(d.upper);
     made->lower = side(d.lower);
+    made->units = work::spent() - before;
     if (p.keep) Store::shared().keep<Leaf>(std::move(key), made, made->bytes());
     return made;
 }

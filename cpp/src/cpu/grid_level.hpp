@@ -24,6 +24,7 @@ struct Tally {
 struct Leaf {
     Spectrum upper, lower;
     double slack = 0, infinity_upper = 0, infinity_lower = 0, work = 0;
+    std::int64_t units = 0;  // of work that it took
 
     std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
 };
@@ -32,6 +33,7 @@ struct Leaf {
 struct Fold {
     Product upper, lower;
     Tally tally;
+    std::int64_t units = 0;
 
     std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "grid_estimate.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -25,6 +26,7 @@ Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, do
     // With P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}: D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}. All terms are
     // positive.
     const std::size_t n = value.size();
+    work::spend(4 * static_cast<std::int64_t>(n));
     const double keep = std::exp(-tilt * h), decay = std::exp(-(tilt + 1) * h), fall = -std::expm1(-h);
     double p = 0, d = 0;
     for (std::size_t j = n; j-- > 0;) {

@@ -6,6 +6,7 @@
 
 #include "grid_level.hpp"
 #include "grid_store.hpp"
+#include "work.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kMostIndex = 0x1p50;
 struct Coarse {
     Spectrum upper, lower;
     Tally tally;
+    std::int64_t units = 0;  // of work, with all levels before
 
     std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
 };
@@ -110,7 +112,9 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         ends.push_back(key.size());
     }
     std::size_t l = 0;
+    const std::int64_t start = work::spent();
     std::shared_ptr<const Coarse> before = Store::shared().find_longest<Coarse>(key, ends, l);
+    if (before) work::spend(before->units);
     for (;; ++l) {
         const Level& level = plan.levels[l];
         const auto fold = levels[l].fold();
@@ -167,6 +171,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         made->upper = coarse(high, outside_upper, true);
         made->lower = coarse(low, outside_lower, false);
         made->tally = tally;
+        made->units = work::spent() - start;
         Store::shared().keep<Coarse>(beginning(key, ends[l]), made, made->bytes());
         before = made;
     }

@@ -306,12 +306,15 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
     const double edge = add ? -std::log1p(-q) : std::log1p(-q);  // where one of the two sides vanishes
     if (add) {
         for (const Atom& a : base->atoms) law->atoms.push_back({-sampled_loss(-a.loss, q), a.log_mass, a.rel});
-        if (base->infinity > 0) law->atoms.push_back({edge, std::log(base->infinity), base->mass_rel + 800 * u});
+        if (base->infinity > 0) {
+            const double log_mass = std::log(base->infinity);
+            law->atoms.push_back({edge, log_mass, base->mass_rel + rounding(log_mass)});
+        }
         law->minus_infinity = q * base->minus_infinity;
     } else {
         if (base->minus_infinity > 0) {
-            const double log_mass = std::log(base->minus_infinity) + std::log1p(-q);
-            law->atoms.push_back({edge, log_mass, base->mass_rel + 1600 * u});
+            const double whole = std::log(base->minus_infinity), share = std::log1p(-q);
+            law->atoms.push_back({edge, whole + share, base->mass_rel + rounding(whole) + rounding(share)});
         }
         for (const Atom& a : base->atoms) law->atoms.push_back(remove_atom(a, q, base->loss_slack));
         law->infinity = q * base->infinity;

@@ -64,7 +64,12 @@ Infinity infinity_of(const std::vector<Part>& parts) {
 double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kCells = 512;
     constexpr double kPowers[] = {0.5, 1};
-    double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
+    constexpr double kEnough = 40;  // e^-40 = 4e-18
+    struct Rates {
+        double log_mass, log_rest[2], size;  // of one step
+    };
+    std::vector<Rates> rates;
+    double fall = 0;
     for (const Part& part : parts) {
         const Lattice lattice = over(*part.law, 0, kCells);
         Discretised d;
@@ -73,13 +78,24 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         const double first = lattice.at(d.lower.first), from = first - d.slack - 4 * u * std::abs(first);
         const double mass = (d.infinity_lower + decayed(d.lower, 0, lattice.h)) * (1 - 4096 * u);
         if (!(mass > 0)) return 0;
-        log_mass += part.count * std::log(mass);
-        size += part.count * (std::abs(std::log(mass)) + std::abs(from));
+        Rates one{std::log(mass), {}, std::abs(std::log(mass)) + std::abs(from)};
         for (int power = 0; power < 2; ++power) {
             const double log = std::log(decayed(d.lower, kPowers[power], lattice.h) * (1 + 4096 * u) + 1e-290);
-            log_rest[power] += part.count * (log - kPowers[power] * from);
-            size += part.count * std::abs(log);
+            one.log_rest[power] = log - kPowers[power] * from;
+            one.size += std::abs(log);
         }
+        rates.push_back(one);
+        fall -= part.count * one.log_rest[0];
+    }
+    // Some of the steps reveal no more than all: as many as bring the root under a double's precision. Of more only the
+    // roundings would grow.
+    const double share = std::min(1.0, (kEnough + 0.5 * std::max(epsilon, 0.0)) / fall);
+    double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const double count = share > 0 && share < 1 ? std::ceil(share * parts[j].count) : parts[j].count;
+        log_mass += count * rates[j].log_mass;
+        for (int power = 0; power < 2; ++power) log_rest[power] += count * rates[j].log_rest[power];
+        size += count * rates[j].size;
     }
     const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
     return std::exp(log_mass - more) - std::exp(std::min(log_rest[0], log_rest[1]) + more);

@@ -6,6 +6,7 @@
 #include "prv_composed.hpp"
 #include "tightdp/accounting/interval.hpp"
 #include "tightdp/prv/composition.hpp"
+#include "work.hpp"
 
 namespace tightdp::prv {
 namespace {
@@ -60,7 +61,12 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<P
     Moments reverse = moments_of(parts, true);
     const Plan found = plan(parts, moments, reverse, request);
     if (found.n == 0) return std::nullopt;
-    std::optional<Composed> composed(std::in_place, parts, found, compose);
+    std::optional<Composed> composed;
+    try {
+        composed.emplace(parts, found, compose);
+    } catch (const OutOfWork&) {
+        return std::nullopt;
+    }
     answer.mesh = composed->mesh();
     answer.tails = composed->tails();
     answer.step = found.step;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tightdp/fft/real_fft.hpp"
+#include "work.hpp"
 
 namespace tightdp::prv {
 namespace {
@@ -63,6 +64,8 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
 }  // namespace
 
 Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
+    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // of work: a transform, or a power and a product
+    work::spend(units);
     const auto fft = RealFft::plan(circle.n);
     Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};
     AlignedArray scratch(runs.size() > 1 ? circle.n : 0);
@@ -70,10 +73,13 @@ Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
     for (std::size_t j = 0; j < runs.size(); ++j) {
         double* spectrum = j == 0 ? values : scratch.data();
         made.sums.push_back(discretise(runs[j].law, circle, circle.spans[j], spectrum));
+        work::spend(units);
         fft->forward(spectrum, spectrum);
+        work::spend(2 * units);
         if (runs[j].count > 1) fft->power(spectrum, runs[j].count, spectrum);
         if (j > 0) fft->multiply(values, spectrum, values);
     }
+    work::spend(units);
     fft->inverse(values, values);
     return made;
 }

@@ -86,7 +86,13 @@ def epsilon_batch(
         return queries.epsilon(run, float(target[i]), asked)
 
     rest = np.flatnonzero(~narrow)
-    with ThreadPoolExecutor(threads) as pool:  # the engines release the interpreter's lock
-        for i, bound in zip(rest, pool.map(single, rest), strict=True):
-            lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
+    stop = _core.Stop()
+    with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock
+        try:
+            for i, bound in zip(rest, pool.map(single, rest), strict=True):
+                lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return Curve(lower.reshape(shape), upper.reshape(shape))

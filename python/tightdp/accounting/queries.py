@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .options import Options
 
 
+_UNITS = 10**10
+"""Of work, for one question: ten seconds at the most. Answers that take more are wider, and the same every time."""
+
+
 def epsilon(composition: Composition, delta: float, options: Options) -> Bound:
     """Bounds on inf{eps >= 0 : delta(eps) <= delta}, for checked arguments."""
     return _worst(
@@ -42,7 +46,8 @@ def delta(composition: Composition, epsilon: float, options: Options) -> Bound:
 
 def _worst(composition: Composition, options: Options, ask: Callable[[Parts, Direction], Answer]) -> Bound:
     asked = pairs(composition, options)
-    answers = [ask(parts, direction) for parts, direction in asked]
+    with _core.Budget(_UNITS):
+        answers = [ask(parts, direction) for parts, direction in asked]
     worst = max(answers, key=lambda answer: answer.interval.upper)
     lower, upper = max(answer.interval.lower for answer in answers) + 0.0, worst.interval.upper  # + 0.0: -0.0 is 0
     if worst.engine == "gdp":  # its term is infinite, whatever the width

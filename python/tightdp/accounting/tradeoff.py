@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _core
 from . import queries
 from .composition import Composition
 from .curves import Curve, real_array
@@ -34,6 +35,8 @@ _ROUGH = 3e-3
 """Relative width that deltas are first asked for."""
 _PATIENCE = 6
 """Rounds in which the width must shrink: by a factor of 4 each where delta is known well enough."""
+_UNITS = 3 * 10**9
+"""Of work, for all nodes of one pair: what is found later is what needs no lattice."""
 _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x, where all three are at most 1."""
 
@@ -47,7 +50,8 @@ def tradeoff(composition: Composition, alphas: ArrayLike, options: Options, tole
         def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Interval:
             return _absolute(options, parts, direction, eps, tolerance / 4)
 
-        curves.append(_one_pair(delta, at.ravel(), tolerance))
+        with _core.Budget(_UNITS):
+            curves.append(_one_pair(delta, at.ravel(), tolerance))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)
     return Curve(lower.reshape(at.shape), upper.reshape(at.shape))

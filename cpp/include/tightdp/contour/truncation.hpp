@@ -17,12 +17,13 @@ struct Cell {
     double mass, left, length;
 };
 
-// sup of |sin(y)/y| over y >= x > 0. The first side lobe is at most .21724; beyond 4.6 the envelope 1/x is lower.
+// sup of |sin(y)/y| over y >= x > 0: up to pi it falls; then its largest value is at y = 4.4934..., where tan y = y, and is
+// 1/sqrt(1 + y^2) = .217234 (contour.md 3.2), rounded up. Beyond 4.6 the envelope 1/x is lower.
 TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
-    if (x > 2.6) return side_lobe;
-    return x > 1e-4 ? std::sin(x) / x : 1 - x * x / 6 * (1 - 1e-8);
+    const double main_lobe = x > 1e-4 ? std::sin(x) / x : 1 - x * x / 6 * (1 - 1e-8);
+    return main_lobe > side_lobe ? main_lobe : side_lobe;
 }
 
 // What a group loses; first, second: its moments about its left end.

@@ -14,7 +14,7 @@ from ..attained import members
 from ..bound import ContradictionError
 from ..composition import FEW, canonical
 from ..outward import INF, expm1
-from . import allocation, closed_form, contour, fallback, gdp, grid, prv, renyi
+from . import allocation, closed_form, contour, fallback, gdp, grid, participations, prv, renyi
 from .base import Direction, Engine, Interval, Parts, Request
 
 ENGINES: dict[str, Engine] = {
@@ -34,6 +34,7 @@ NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = (
     closed_form.ENGINE,
     contour.ENGINE,
+    participations.ENGINE,
     allocation.ENGINE,
     grid.ENGINE,
     renyi.ENGINE,

@@ -12,7 +12,7 @@ from ..laws import binomial, selection, single
 from ..laws.base import Law
 from ..laws.gaussian import Gaussian
 from ..laws.gaussian_selections import GaussianSelections, servable
-from ..outward import Range, exp, expm1, log1p
+from ..outward import INF, Range, exp, expm1, log1p
 from ..pairs import ReplacedClass, ReplacedGaussian, losses
 from .base import DEFAULT, Direction, Interval, Parts, Request
 
@@ -111,7 +111,7 @@ def _pure_family(parts: Parts) -> Law | None:
 
 
 def _fold(nominal: Range | None, count: int) -> Law | None:
-    if nominal is None or binomial.deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
+    if nominal is None or nominal.hi == INF or binomial.deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
         return None
     return single.Pure(nominal) if count == 1 else binomial.PureFold(nominal, count)
 

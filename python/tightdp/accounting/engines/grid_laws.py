@@ -27,6 +27,8 @@ MOST_ATOMS = 1 << 21
 MOST_LAWS = 4096
 """Laws that are remembered. What is kept of a composition is kept for the laws it was made of: with more distinct ones
 than this, every question composes anew. Sketches take up to 50 KB each."""
+LEAST_SCALE = 1e-201
+"""Of discrete Laplace noise, and of the square of sigma, for losses to be looked at one by one: those are doubles."""
 FAR = 45.0
 """Standard deviations of a discrete Gaussian that are kept. Beyond lies less than e^-1000."""
 
@@ -103,6 +105,10 @@ def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
             return _exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
         case m.RandomizedResponse(p, buckets):
             return _exact(_randomized_response(p, buckets))
+        case m.DiscreteGaussian(sigma, _) if sigma * sigma < LEAST_SCALE:
+            return _nearly_everything()
+        case m.DiscreteLaplace(scale, _) if scale < LEAST_SCALE:
+            return _nearly_everything()
         case m.DiscreteGaussian(sigma, sensitivity):
             return _exact(_discrete_gaussian(sigma, sensitivity))
         case m.DiscreteLaplace(scale, sensitivity):
@@ -110,6 +116,11 @@ def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case PrivacyLoss():
             return _user_defined(mechanism, direction == "add" and not mechanism.mirrored)
     raise AssertionError(mechanism)
+
+
+def _nearly_everything() -> Pair:
+    """Of discrete noise under ``LEAST_SCALE``: all but e^-1e199 of the outputs have losses above 1e200."""
+    return Pair(_atoms([], [], [], 1.0, 1.0), (_atoms([1e200], [0.0], [4 * U]),))
 
 
 def _exact(found: _core.GridLaw) -> Pair:
@@ -203,7 +214,8 @@ def _randomized_response(p: float, buckets: int) -> _core.GridLaw:
 def _discrete_gaussian(sigma: float, sensitivity: int) -> _core.GridLaw:
     reach = math.ceil(FAR * sigma) + 1
     n = np.arange(-reach, reach + 1, dtype=np.float64)
-    exponent = -0.5 * (n / sigma) ** 2
+    with np.errstate(over="ignore"):
+        exponent = -0.5 * (n / sigma) ** 2
     total = math.fsum(np.exp(exponent))
     log_masses = exponent - math.log(total)
     step = sensitivity / sigma / sigma

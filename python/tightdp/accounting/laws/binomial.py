@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..outward import INF, LIBM, ULP, Number, Range, as_range, down, exp, expm1, log, up
+from ..outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, down, exp, expm1, log, up
 from .base import Law
 
 MOST_TERMS = 10**7
@@ -48,7 +48,7 @@ class _Fold(Law):
 
     def __init__(self, e: float, count: int) -> None:
         self.e, self.k = e, count
-        with localcontext(_CONTEXT):
+        with localcontext(CONTEXT):
             odds = (-Decimal(e)).exp()  # of a negative loss
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
@@ -105,20 +105,24 @@ class _Fold(Law):
                 return Range(down(total - slack), INF)
 
     def _mass(self, i: int) -> Range:
-        """C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to spare."""
-        k, j = self.k, self.k - i
-        with localcontext(_CONTEXT):
-            large = i * self.log_p + j * self.log_q
-            if i and j:
-                large += _entropy(k) - _entropy(i) - _entropy(j) + (Decimal(k) / i / j).ln() / 2
-            nearest = float(large.exp())
-        value = Range(down(nearest, 2 * ULP), up(nearest, 2 * ULP))
-        if not (i and j):
-            return value
-        return value * exp(_stirling(k) - _stirling(i) - _stirling(j) - _HALF_LOG_TWO_PI)
+        return mass(self.k, i, self.log_p, self.log_q)
 
 
-_CONTEXT = Context(prec=60)
+def mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
+    """C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to spare."""
+    j = k - i
+    with localcontext(CONTEXT):
+        large = i * log_p + j * log_q
+        if i and j:
+            large += _entropy(k) - _entropy(i) - _entropy(j) + (Decimal(k) / i / j).ln() / 2
+        nearest = float(large.exp())
+    value = Range(down(nearest, 2 * ULP), up(nearest, 2 * ULP))
+    if not (i and j):
+        return value
+    return value * exp(_stirling(k) - _stirling(i) - _stirling(j) - _HALF_LOG_TWO_PI)
+
+
+CONTEXT = Context(prec=60)
 """The terms reach 2^53 * 745 < 1e19, so that 40 digits are left behind the point of their sum."""
 _RATIO = 4 * ULP
 """Relative error of (k - i) / (i + 1) * odds and of its product with the term before: four roundings, and odds."""
@@ -131,6 +135,8 @@ def _entropy(n: int) -> Decimal:
 
 
 def _rounded(x: Fraction) -> Range:
+    if x > LARGEST:
+        return Range(LARGEST, INF)
     nearest = float(x)
     return Range(down(nearest), up(nearest)) if nearest else Range(0.0)
 

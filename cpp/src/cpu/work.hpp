@@ -1,0 +1,98 @@
+// A budget of work for a question, and the way out of a long computation when somebody asks it to stop.
+//
+// Work is counted in units of about a nanosecond of one core, by what is done and not by a clock: whether a budget
+// suffices is a function of the question alone, and so is the answer. What is found in a store or a cache is charged
+// with what it took to make. Counters belong to a thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+namespace tightdp {
+
+// Thrown by work::spend.
+struct OutOfWork : std::exception {
+    const char* what() const noexcept override { return "the question's budget of work is spent"; }
+};
+struct Interrupted : std::exception {
+    const char* what() const noexcept override { return "interrupted"; }
+};
+
+namespace work {
+
+inline constexpr std::int64_t kUnlimited = INT64_MAX / 4;
+// Units between looks at whether to stop: some milliseconds.
+inline constexpr std::int64_t kBetweenLooks = 4'000'000;
+
+struct Counter {
+    std::int64_t spent = 0, limit = kUnlimited;
+    std::int64_t passed = 0, look_at = 0;        // as spent, but what is done aside counts as well
+    bool aside = false;
+    bool (*signalled)() = nullptr;               // whether a signal asks this thread to stop
+    const std::atomic<bool>* stop = nullptr;     // whether another thread does
+};
+
+inline Counter& counter() noexcept {
+    thread_local Counter mine;
+    return mine;
+}
+
+// Looks whether to stop: Interrupted.
+void look(Counter& c);
+
+inline std::int64_t spent() noexcept { return counter().spent; }
+
+// OutOfWork beyond the limit; Interrupted where that is asked. Called where the next piece of work of so many units begins,
+// a piece being some milliseconds at most.
+inline void spend(std::int64_t units) {
+    Counter& c = counter();
+    c.passed += units;
+    if (c.passed >= c.look_at) look(c);
+    if (c.aside) return;
+    c.spent += units;
+    if (c.spent > c.limit) throw OutOfWork{};
+}
+
+// Within its scope no more than so many units may be spent, nor more than a scope around it allows.
+class Budget {
+  public:
+    explicit Budget(std::int64_t units) noexcept : before_(counter().limit) {
+        Counter& c = counter();
+        if (units < before_ - c.spent) c.limit = c.spent + units;
+    }
+    ~Budget() { counter().limit = before_; }
+    Budget(const Budget&) = delete;
+    Budget& operator=(const Budget&) = delete;
+
+  private:
+    std::int64_t before_;
+};
+
+// What is done in its scope is not charged, but can be interrupted: what is made once for many questions, and the last
+// words of a question that ran out. To be of bounded size.
+class Aside {
+  public:
+    Aside() noexcept : before_(counter().aside) { counter().aside = true; }
+    ~Aside() { counter().aside = before_; }
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+
+  private:
+    bool before_;
+};
+
+// Within its scope this thread stops when the flag is set.
+class StopsOn {
+  public:
+    explicit StopsOn(const std::atomic<bool>* stop) noexcept : before_(counter().stop) { counter().stop = stop; }
+    ~StopsOn() { counter().stop = before_; }
+    StopsOn(const StopsOn&) = delete;
+    StopsOn& operator=(const StopsOn&) = delete;
+
+  private:
+    const std::atomic<bool>* before_;
+};
+
+}  // namespace work
+}  // namespace tightdp

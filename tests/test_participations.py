@@ -1,0 +1,144 @@
+"""Sampled Gaussians of little noise, against mixtures in 60 digits and against other engines."""
+
+import math
+
+import pytest
+
+import tightdp as dp
+from tightdp.accounting.engines.participations import ENGINE
+
+mpmath = pytest.importorskip("mpmath")
+mp = mpmath.mp
+
+
+def gaussian(mu_squared, eps):
+    mu = mp.sqrt(mu_squared)
+    if mu == 0:
+        return max(1 - mp.exp(eps), mp.mpf(0))
+    return mp.ncdf(mu / 2 - eps / mu) - mp.exp(eps) * mp.ncdf(-mu / 2 - eps / mu)
+
+
+def masses(n, q):
+    q = mp.mpf(q)
+    return [mp.binomial(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)]
+
+
+def above(n, q, sigma, eps, beside=0):
+    return sum(w * gaussian(beside + k / mp.mpf(sigma) ** 2, eps) for k, w in enumerate(masses(n, q)))
+
+
+def parts(sigma, q, n, *others):
+    return sum(others, dp.PoissonSampled(dp.Gaussian(sigma), q) * n)._composition().parts
+
+
+@pytest.mark.parametrize("eps", [0.0, 3.0, 150.0, 211.0, 430.0])
+@pytest.mark.parametrize("beside", [0.0, 4.0])
+def test_the_upper_end_is_the_mixture(eps, beside):
+    others = [dp.Gaussian(0.5)] if beside else []
+    with mpmath.workdps(60):
+        truth = above(12, 0.05, 0.05, mp.mpf(eps), beside)
+        found = ENGINE.delta(parts(0.05, 0.05, 12, *others), "remove", eps)
+        assert truth <= found.upper <= truth * (1 + 1e-11) + mp.mpf(1e-288)
+
+
+@pytest.mark.parametrize("eps", [0.0, 3.0, 150.0, 211.0, 430.0])
+def test_the_lower_end_is_the_best_of_tests(eps):
+    """Groups of one number each, but for the last: all that follow. No other way to group them does much better."""
+    n, q, sigma = 12, 0.05, 0.05
+    with mpmath.workdps(60):
+        w = masses(n, q)
+
+        def grouped(last):
+            groups = [(k, w[k]) for k in range(last)] + [(last, sum(w[last:]))]
+            return sum(
+                g * gaussian(k / mp.mpf(sigma) ** 2, eps + mp.log(mp.binomial(n, k) / g)) for k, g in groups if k
+            )
+
+        each = [grouped(last) for last in range(1, n + 1)]
+        found = ENGINE.delta(parts(sigma, q, n), "remove", eps)
+        assert min(abs(found.lower / one - 1) for one in each) < 1e-9
+        assert found.lower >= 0.99 * max(each)
+        assert any(found.lower <= one for one in each)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("sigma", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.2])
+def test_one_step_is_known(direction, sigma, delta):
+    step = dp.PoissonSampled(dp.Gaussian(sigma), 0.3)
+    truth = step.epsilon(delta, neighbors=direction, engine="closed_form")
+    found = ENGINE.epsilon(((step, 1),), direction, delta)
+    assert found.lower <= truth.upper and truth.lower <= found.upper
+    assert found.upper - found.lower <= 4 * sigma**2 * found.upper + 1e-9
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("sigma", "q", "n"), [(0.1, 0.3, 5), (0.08, 0.01, 100), (0.1, 0.5, 40)])
+def test_others_know_the_same(direction, sigma, q, n):
+    run = dp.PoissonSampled(dp.Gaussian(sigma), q) * n + dp.Gaussian(2.0)
+    for delta in (1e-7, 0.01, 0.3):
+        found = ENGINE.epsilon(run.parts, direction, delta)
+        other = run.epsilon(delta, neighbors=direction, engine="grid")
+        assert found.lower <= other.upper and other.lower <= found.upper
+    for eps in (0.5, 40.0, 160.0):
+        found = ENGINE.delta(run.parts, direction, eps)
+        other = run.delta(eps, neighbors=direction, engine="grid")
+        assert found.lower <= other.upper and other.lower <= found.upper
+
+
+def test_add_is_all_but_exact():
+    """Without noise the record is in none of the steps with probability (1 - q)^n, else seen."""
+    n, q = 1000, 1e-3
+    with mpmath.workdps(40):
+        for eps in (0.0, 0.5, 0.99):
+            truth = 1 - mp.exp(mp.mpf(eps)) * (1 - mp.mpf(q)) ** n
+            found = ENGINE.delta(parts(1e-4, q, n), "add", eps)
+            assert truth * (1 - mp.mpf(1e-11)) <= found.lower <= truth <= found.upper <= truth * (1 + mp.mpf(1e-11))
+
+
+def test_replaced_in_a_fixed_size():
+    fixed = dp.FixedSizeSampled(dp.Gaussian(0.05), 10, 1000)
+    with mpmath.workdps(60):
+        for eps in (1.0, 700.0, 900.0):
+            truth = above(5, 0.01, 0.025, mp.mpf(eps))
+            found = ENGINE.delta(((fixed, 5),), "replace", eps)
+            assert truth <= found.upper <= truth * (1 + mp.mpf(1e-11))
+            member = ENGINE.delta(((dp.PoissonSampled(dp.Gaussian(0.025), 0.01), 5),), "remove", eps)
+            assert found.lower == pytest.approx(member.lower, rel=1e-9)
+
+
+def test_replaced_in_a_poisson_sample():
+    """Its losses are those of removal but for n ln(1/(1-q)); the grid engine knows its pair."""
+    run = dp.PoissonSampled(dp.Gaussian(0.05), 0.01) * 5
+    for delta in (1e-6, 1e-3):
+        bound, removed = run.epsilon(delta, neighbors="replace"), run.epsilon(delta, neighbors="remove")
+        assert removed.lower <= bound.upper and bound.lower <= removed.upper - 5 * math.log1p(-0.01) + 1e-9
+        assert bound.width <= 0.05 * bound.upper
+    small = dp.PoissonSampled(dp.Gaussian(1e-4), 1e-3) * 1000
+    bound, removed = small.epsilon(1e-6, neighbors="replace"), small.epsilon(1e-6, neighbors="remove")
+    assert "participations" in bound.engine and bound.width <= 1e-6 * bound.upper
+    assert bound.lower == pytest.approx(removed.lower, rel=1e-12)
+    assert bound.upper == pytest.approx(removed.upper - 1000 * math.log1p(-1e-3), rel=1e-11)
+
+
+def test_what_it_refuses():
+    small = dp.PoissonSampled(dp.Gaussian(0.01), 0.5)
+    assert ENGINE.refuse(((small, 1), (dp.Laplace(1.0), 1)), "remove")
+    assert ENGINE.refuse(((small, 10**15),), "remove")
+    assert ENGINE.refuse(((dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1),), "remove")
+    assert ENGINE.refuse(((small, 1),), "remove") is None
+
+
+def test_masses_far_out():
+    from tightdp.accounting.laws.participations import Participations
+
+    n, q = 10**6, 1e-5
+    k = Participations(n, q)
+    with mpmath.workdps(60):
+        for i in (0, 1, 10, 30, 100):
+            truth = mp.binomial(n, i) * mp.mpf(q) ** i * (1 - mp.mpf(q)) ** (n - i)
+            assert k.low[i] <= truth <= k.high[i] and k.high[i] - k.low[i] <= 1e-11 * truth
+            ways = k.log_ways(i)
+            assert ways.lo <= mp.log(mp.binomial(n, i)) <= ways.hi <= ways.lo + 1e-6
+    assert math.isclose(k.low_above[0], 1.0, rel_tol=1e-11) and k.low_above[0] <= 1 <= k.high_above[0]
+    assert k.high_below[-1] >= 1

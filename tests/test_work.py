@@ -1,0 +1,159 @@
+"""No question hangs: work has a budget, answers do not depend on what was kept, and Ctrl-C is heard."""
+
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp import _core
+
+DEADLINE = 4.0
+"""Seconds of one core; what is here takes 1.5 at most, and took 10 to 60 without a budget."""
+
+
+def sampled(sigma, q, steps):
+    return dp.PoissonSampled(dp.Gaussian(sigma), q) * steps
+
+
+def timed(ask):
+    start = time.process_time()
+    found = ask()
+    assert time.process_time() - start < DEADLINE
+    return found
+
+
+def test_a_tiny_noise_beside_a_pure_mechanism():
+    alone = dp.Gaussian(1e-7).epsilon(1e-6)
+    found = timed(lambda: (dp.Gaussian(1e-7) + dp.PureDP(1.0)).epsilon(1e-6))
+    assert alone.lower <= found.upper and found.lower <= alone.upper + 1 and found.width <= 1e-7 * found.upper
+
+
+@pytest.mark.parametrize(("sigma", "q", "steps"), [(1e-4, 1e-3, 1000), (2e-4, 0.01, 100), (0.02, 1e-9, 10**9)])
+def test_samples_with_tiny_noise(sigma, q, steps):
+    found = timed(lambda: sampled(sigma, q, steps).epsilon(1e-6))
+    # More noise per step reveals less: as often as the record is there, with probability 1e-6 or more.
+    assert 0 < found.width <= 0.02 * found.upper
+    k = round(2 * found.upper * sigma * sigma)
+    assert 8 <= k <= 10
+
+
+def test_a_grid_for_tiny_noise_alone():
+    truth = (dp.Gaussian(3e-7) * 2).epsilon(1e-6)
+    found = timed(lambda: (dp.Gaussian(3e-7) * 2).epsilon(1e-6, engine="grid"))
+    assert found.lower <= truth.upper and truth.lower <= found.upper <= 1.01 * truth.upper
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_fixed_size_with_tiny_noise(count):
+    run = dp.FixedSizeSampled(dp.Gaussian(1e-3), 10, 1000) * count
+    found = timed(lambda: run.epsilon(1e-6, neighbors="replace"))
+    assert found.lower > 1.9e6 and found.width <= 1e-5 * found.upper
+
+
+def test_the_trade_off_of_next_to_no_privacy():
+    run = dp.DiscreteGaussian(0.11, 2) * 1000 + dp.DiscreteGaussian(110.8, 1000) * 2**52
+    found = timed(lambda: run.tradeoff([0.01, 0.1, 0.5]))
+    assert np.all(found.lower >= 0) and np.all(found.upper < 1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("least", [5e-324, 1e-160, 1e-60])
+def test_the_least_discrete_noise(least):
+    for one in (dp.DiscreteGaussian(least), dp.DiscreteLaplace(least, 1), dp.DiscreteLaplace(least, 3)):
+        for run in (one, one * 3 + dp.Laplace(1.0), dp.PoissonSampled(one, 0.5)):
+            found = timed(lambda run=run: run.epsilon(1e-6))
+            assert found.upper > 1e50
+            assert run.delta(1.0).upper > 0.1
+
+
+@pytest.mark.parametrize("budget", [1, 10**4, 10**6, 5 * 10**6, 2 * 10**7])
+def test_answers_out_of_work_are_sound_and_always_the_same(budget):
+    runs = [
+        sum((dp.Laplace(3 + 0.1 * i) for i in range(20)), dp.Composition()),
+        dp.PoissonSampled(dp.Laplace(1.0), 0.01) * 1000,
+        dp.PureDP(0.3) * 4 + dp.RandomizedResponse(0.5, 3) * 7,
+        sampled(1.0, 0.001, 3),
+    ]
+    for run in runs:
+        truth = run.epsilon(1e-6)
+
+        def ask(run=run):
+            with _core.Budget(budget):
+                found = run.epsilon(1e-6)
+                return found.lower, found.upper, run.delta(0.5).upper
+
+        _core.grid_keep(0)
+        cold = ask()
+        _core.grid_keep(_core.GRID_STORE_BYTES)
+        first, warm = ask(), ask()
+        assert cold == first == warm
+        assert cold[0] <= truth.upper and truth.lower <= cold[1]
+
+
+def test_a_budget_ends_with_its_scope():
+    run = dp.PoissonSampled(dp.Laplace(1.0), 0.01) * 999
+    with _core.Budget(10):
+        out = run.epsilon(1e-6)
+    assert run.epsilon(1e-6).width < 1e-5 < out.width
+
+
+def test_what_is_kept_is_charged():
+    run = dp.Laplace(2.0) * 100 + dp.PureDP(0.1) * 30
+    run.epsilon(1e-6)
+    before = _core.work_spent()
+    run.epsilon(1e-6)
+    between = _core.work_spent()
+    _core.grid_keep(0)
+    _core.grid_keep(_core.GRID_STORE_BYTES)
+    run.epsilon(1e-6)
+    assert _core.work_spent() - between == between - before > 10**5
+
+
+LONG = {
+    "calibration": "dp.calibrate(lambda s: sum((dp.PoissonSampled(dp.Laplace(s + i / 100), .01) for i in range(200)), "
+    "dp.Composition()), epsilon=1.0, delta=1e-5)",
+    "one call": "sum((dp.Laplace(3 + i / 100) for i in range(1000)), dp.Composition()).epsilon(1e-6)",
+    "a batch on threads": "dp.epsilon_batch(np.linspace(.5, 5, 10**6), .01, 1000, 1e-5, threads=2)",
+    "a batch that is declined": "dp.epsilon_batch(np.linspace(.5, .6, 10**5), 1e-4, 2, 1e-5, threads=2)",
+    "allocations": "[dp.RandomAllocation(dp.Gaussian(1 + i / 1000), 10000, 3).epsilon(1e-6) for i in range(1000)]",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_an_interrupt_is_heard(name):
+    code = f"""
+import time
+import numpy as np
+import tightdp as dp
+print("started", flush=True)
+try:
+    {LONG[name]}
+except KeyboardInterrupt:
+    print(time.time(), flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "started\n"
+        time.sleep(0.7)
+        sent = time.time()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        ended = time.time()
+    heard = float(out) - sent
+    assert heard < 0.2 + 0.5, heard  # .06 on an idle machine
+    assert ended - sent < 3
+
+
+def test_bounds_in_a_sample_of_the_box():
+    rng = np.random.default_rng(11)
+    for _ in range(12):
+        run = dp.Composition()
+        for _ in range(rng.integers(1, 4)):
+            sigma, q, steps = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-9, 0), int(10 ** rng.uniform(0, 9))
+            run = run + sampled(float(sigma), float(q), steps)
+        found = timed(lambda run=run: run.epsilon(float(10 ** rng.uniform(-300, -1))))
+        assert 0 <= found.lower <= found.upper and not math.isnan(found.upper)
