@@ -45,7 +45,7 @@ def test_what_is_read_was_recorded_at_one_moment():
         asked.append(sum((each * n for each, n in history), dp.Composition()))
 
     def work(k):
-        for _ in range(20):
+        for _ in range(10):
             account.compose(STEP * 2 + OTHER) if k % 4 else look()
 
     together(work)
@@ -180,7 +180,7 @@ def test_signals_at_any_moment_leave_nothing_out():
 
 
 def test_a_composition_may_be_read_while_it_is_merged():
-    for _ in range(20):
+    for _ in range(10):
         run = dp.Composition()
         for k in range(30):
             run = run + dp.Gaussian(1.0 + k % 7) * (k + 1)
