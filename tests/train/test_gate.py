@@ -215,18 +215,7 @@ def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     assert max(seen) == CHUNK
 
 
-@pytest.mark.parametrize("kind", ["plan", "caps"])
-def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind):
-    plan = FixedPlan(dp.Gaussian(2.0) * 300) if kind == "plan" else Caps(300 / 4.0)
-    gate, done = Gate(plan, dp.Philox(1)), []
-    query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.zeros(1, np.int64))
-
-    def work():
-        for _ in range(100):
-            with contextlib.suppress(dp.BudgetExceeded):
-                gate.gaussian(query, 2.0)
-                done.append(1)
-
+def in_threads(work):
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -237,7 +226,28 @@ def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind):
             thread.join()
     finally:
         sys.setswitchinterval(interval)
-    assert len(done) == len(gate.history) == 300
+
+
+@pytest.mark.parametrize("shared", ["gate", "budget"])
+@pytest.mark.parametrize("kind", ["plan", "caps"])
+def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind, shared):
+    most = 1500
+    budget = FixedPlan(dp.Gaussian(2.0) * most) if kind == "plan" else Caps(most / 4.0)
+    gate, done = Gate(budget, dp.Philox(1)), []
+    query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.zeros(1, np.int64))
+
+    def work():
+        for _ in range(200):
+            with contextlib.suppress(dp.BudgetExceeded):
+                if shared == "gate":
+                    gate.gaussian(query, 2.0)
+                else:
+                    budget.spend(dp.Gaussian(2.0))
+                done.append(1)
+
+    in_threads(work)
+    assert len(done) == most
+    assert len(gate.history) == (most if shared == "gate" else 0)
 
 
 @pytest.mark.parametrize("bound", [1e-31, 1e31, 0.0, math.nan])
