@@ -326,3 +326,15 @@ def test_atoms_and_means_at_the_edge_of_the_lattice(run):
     for delta in (1e-2, 1e-9):
         bound = run.epsilon(delta)
         assert 0 <= bound.lower <= bound.upper
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_several_selected_beside_others(direction):
+    """The sum of all outputs is a Gaussian's, and it is composed with what stands beside."""
+    others = dp.Laplace(2.0)
+    run = dp.RandomAllocation(dp.Gaussian(1.0), 100, 5) + others
+    dominated = dp.Gaussian(math.sqrt(100) / 5) + others
+    for eps in (1.0, 4.0, 5.0):
+        known = dominated.delta(eps, neighbors=direction)
+        found = run.delta(eps, neighbors=direction)
+        assert known.lower * (1 - 1e-3) <= found.lower <= found.upper

@@ -187,7 +187,7 @@ def _composed(
 ) -> tuple[float, float, dict[str, float]] | None:
     """Bounds by the grid engine; the lower one for selections of one step alone."""
     points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
-    above, below = [], []
+    above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     for mechanism, count in parts:
         if reveals_nothing(mechanism):
@@ -196,6 +196,7 @@ def _composed(
             pair = grid_laws.law(mechanism, direction)
             above.append((pair.upper, float(count)))
             below.append((pair.lowers[0], float(count)))
+            sums.append(below[-1])
             continue
         for steps, times in blocks(mechanism.steps, mechanism.selected):
             if steps == 1:
@@ -207,15 +208,32 @@ def _composed(
             above.append((found.upper.law(direction), float(times * count)))
             if mechanism.selected == 1 and found.lower.proper:
                 below.append((found.lower.law(direction), float(count)))
+                sums.append(below[-1])
         if mechanism.selected > 1:
             share = (Range(mechanism.selected) / mechanism.steps).lo
             pair = grid_laws.law(m.PoissonSampled(mechanism.mechanism, share), direction)
             below.append((pair.lowers[0], float(count)))
+            sums.append((_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
     width = max(request.width, COMPOSED_WIDTH)
     _, upper, budget, _, _ = ask(above, width, points)
-    lower = ask(below, width, points)[0] if below else 0.0
+    choices = (below,) if sums == below else (below, sums)
+    lower = max(ask(laws, width, points)[0] for laws in choices) if below else 0.0
     lower, upper = max(lower, 0.0), max(upper, 0.0)
     return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
+
+
+def _gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> _core.GridLaw | None:
+    """Of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None where steps are no Gaussians."""
+    if not isinstance(mechanism.mechanism, m.Gaussian):
+        return None
+    noise = _noise_of_sum(mechanism)
+    return grid_laws.law(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
+
+
+def _noise_of_sum(mechanism: m.RandomAllocation) -> float:
+    assert isinstance(mechanism.mechanism, m.Gaussian)
+    sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps
+    return (Range(sigma) * math.sqrt(steps) * (1 + 2**-51) / mechanism.selected).hi
 
 
 def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
@@ -245,7 +263,7 @@ def _below(parts: Parts, direction: Direction) -> list[Parts]:
         share = (Range(selected) / steps).lo
         found += _with_formula(((m.PoissonSampled(inner, share), 1),), direction)
         if isinstance(inner, m.Gaussian):
-            noise = (Range(inner.noise_multiplier) * math.sqrt(steps) * (1 + 2**-51) / selected).hi
+            noise = _noise_of_sum(mechanism)
             if noise < 1e300:
                 found.append(((m.Gaussian(noise), count),))
     return found
