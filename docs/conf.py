@@ -15,6 +15,7 @@ version = release = tightdp.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "command_help"]
 exclude_patterns = ["_ext"]
 root_doc = "index"
+smartquotes = False  # a prime is no quotation mark, and -- begins an option
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
