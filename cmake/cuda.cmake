@@ -48,7 +48,8 @@ if(CMAKE_CUDA_COMPILER)
   file(GLOB tightdp_cuda_sources CONFIGURE_DEPENDS cpp/src/cuda/*.cu)
   # Rows are clipped and normals drawn with the same roundings as on the CPU, and two cells see the edge between them
   # alike: no contraction. The contour engine's error bounds hold with or without it.
-  set_source_files_properties(cpp/src/cuda/clipped_sum.cu cpp/src/cuda/prv_cells.cu cpp/src/cuda/random.cu
+  set_source_files_properties(cpp/src/cuda/clipped_sum.cu cpp/src/cuda/exact_sum.cu cpp/src/cuda/prv_cells.cu
+    cpp/src/cuda/random.cu
     PROPERTIES COMPILE_OPTIONS "--fmad=false")
   pybind11_add_module(_cuda cpp/src/cuda/module.cpp ${tightdp_cuda_sources})
   target_include_directories(_cuda PRIVATE cpp/include)

@@ -72,12 +72,14 @@ void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::obj
 }
 
 // The exact form. integers: whether outs are of int64. noise_indices: of each array's first column in the stream.
-// deviation: in steps of the grid.
+// deviation: in steps of the grid. more: whatever else `run` takes.
+template <auto run, class... More>
 void exact_clipped_sum(const std::vector<py::object>& grads, const std::vector<py::object>& outs, double max_norm,
                        bool normalize, double stability, const std::optional<Vector>& weights,
                        const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
                        double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms,
-                       double grid, bool integers, bool unscaled, const std::vector<std::uint64_t>& noise_indices) {
+                       double grid, bool integers, bool unscaled, const std::vector<std::uint64_t>& noise_indices,
+                       More... more) {
     with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
                  norms, [&](ClipRequest& request) {
                      request.grid = grid;
@@ -85,7 +87,7 @@ void exact_clipped_sum(const std::vector<py::object>& grads, const std::vector<p
                      request.unscaled = unscaled;
                      for (std::size_t i = 0; i < request.segments.size(); ++i)
                          request.segments[i].noise_index = noise_indices.at(i);
-                     tightdp::clipped_sum(request);
+                     run(request, more...);
                  });
 }
 
@@ -113,12 +115,17 @@ void bind_gradients(py::module_& m) {
               py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"));
     };
     of_request("clipped_sum", &clipped_sum<&tightdp::clipped_sum>);
-    m.def("exact_clipped_sum", &exact_clipped_sum, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),
-          py::arg("normalize"), py::arg("stability"), py::arg("weights"), py::arg("center"), py::arg("inverse_scale"),
-          py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"), py::arg("grid"),
-          py::arg("integers"), py::arg("unscaled"), py::arg("noise_indices"));
+    const auto exactly = [&](const char* name, auto function, auto... more) {
+        m.def(name, function, py::arg("grads"), py::arg("outs"), py::arg("max_norm"), py::arg("normalize"),
+              py::arg("stability"), py::arg("weights"), py::arg("center"), py::arg("inverse_scale"),
+              py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"), py::arg("grid"),
+              py::arg("integers"), py::arg("unscaled"), py::arg("noise_indices"), more...);
+    };
+    exactly("exact_clipped_sum", &exact_clipped_sum<&tightdp::clipped_sum>);
     // What a device computes, for tests.
     of_request("emulate_clipped_sum", &clipped_sum<&tightdp::emulate_clipped_sum>);
+    exactly("emulate_exact_kernels", &exact_clipped_sum<&tightdp::emulate_exact_kernels, long, long>, py::arg("blocks"),
+            py::arg("group"));
     m.def("emulate_clip_kernels", &emulate_clip_kernels, py::arg("grads"), py::arg("outs"), py::arg("max_norm"),
           py::arg("weights"), py::arg("center"), py::arg("inverse_scale"), py::arg("norms"), py::arg("device"));
 }

@@ -21,8 +21,8 @@ Arithmetic = Literal["exact", "float"]
 # The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
-_EXACT_RANGE = (1e-30, 1e30)
-_LARGEST_WEIGHT = 2.0**32
+EXACT_RANGE = (1e-30, 1e30)
+LARGEST_WEIGHT = 2.0**32
 """In the exact form: an example's integers stay under 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 """NumPy takes microseconds to spell a dtype."""
@@ -181,7 +181,7 @@ def _check_bounds(
     if floats is None:
         for bound in bounds:
             exact_bound("max_norm", bound)
-        if not largest <= _LARGEST_WEIGHT:
+        if not largest <= LARGEST_WEIGHT:
             raise ValueError(f"weights must be in [0, 2^32], got {largest!r}")
         return
     low, high = floats
@@ -191,7 +191,7 @@ def _check_bounds(
 
 
 def exact_bound(name: str, bound: float) -> float:
-    low, high = _EXACT_RANGE
+    low, high = EXACT_RANGE
     if not low <= bound <= high:
         raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {bound!r}")
     return bound

@@ -71,6 +71,26 @@ def exact_clipped_sum(
     unscaled: bool,
     noise_indices: list[int],
 ) -> None: ...
+def emulate_exact_kernels(
+    grads: list[Any],
+    outs: list[Any],
+    max_norm: float,
+    normalize: bool,
+    stability: float,
+    weights: NDArray[np.float64] | None,
+    center: NDArray[np.float64] | None,
+    inverse_scale: NDArray[np.float64] | None,
+    deviation: float,
+    stream: RandomStream | None,
+    accumulate: bool,
+    norms: NDArray[np.float64] | None,
+    grid: float,
+    integers: bool,
+    unscaled: bool,
+    noise_indices: list[int],
+    blocks: int,
+    group: int,
+) -> None: ...
 def emulate_clip_kernels(
     grads: list[Any],
     outs: list[Any],

@@ -62,6 +62,21 @@ def test_lists_groups_centres_and_scales():
             np.testing.assert_allclose(a.cpu(), b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_exact_releases_have_the_bits_of_the_cpu(dtype, shape):
+    host = (torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 2).to(getattr(torch, dtype))
+    weights = torch.rand(shape[0], generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    total, norms = dp.clipped_sum(host.cuda(), 0.9, weights=weights.cuda(), arithmetic="exact")
+    expected, expected_norms = dp.clipped_sum(host, 0.9, weights=weights.numpy(), arithmetic="exact")
+    assert total.dtype == torch.int64
+    np.testing.assert_array_equal(norms.cpu(), expected_norms)
+    np.testing.assert_array_equal(total.cpu(), expected)
+    for multiplier in (1.0, 2.0**13):
+        release = [dp.clip_and_noise(x, 0.9, multiplier, rng=dp.Philox(3)) for x in (host.cuda(), host)]
+        np.testing.assert_array_equal(release[0].cpu(), release[1])
+
+
 def test_examples_that_are_not_finite_add_nothing():
     host = torch.ones(6, 5000)
     host[0, 3], host[1, 4999], host[2, 0] = torch.nan, torch.inf, -torch.inf

@@ -16,6 +16,13 @@
 #define TIGHTDP_HD_STAGE
 #endif
 
+// Ends the program: for what cannot be reported from a formula.
+#if defined(__CUDA_ARCH__)
+#define TIGHTDP_TRAP() __trap()
+#else
+#define TIGHTDP_TRAP() __builtin_trap()
+#endif
+
 // A formula that .simd.cpp files compile once per instruction set: never a symbol of its own, so the linker cannot
 // keep the copy that needs AVX-512 (cmake/simd.cmake).
 #define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))

@@ -3,18 +3,22 @@
 
 #include <vector>
 
-#include "clipped_sum.hpp"
-#include "tightdp/clipping/device.hpp"
+#include <algorithm>
+
+#include "clip_plan.hpp"
+#include "tightdp/clipping/device_exact.hpp"
 
 namespace tightdp {
 
 // table: filled; the result points to it. lanes: of the teams that take the norms.
 inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
     clipping::DeviceClip clip{};
+    long tiles = 0;
     for (const ClipSegment& s : r.segments) {
         const long columns = static_cast<long>(s.columns);
-        table.push_back({s.data, static_cast<long>(s.stride), clip.columns, columns, s.out});
+        table.push_back({s.data, static_cast<long>(s.stride), clip.columns, columns, s.out, tiles, s.noise_index});
         clip.columns += columns;
+        tiles += (columns + clipping::kSquareTile - 1) / clipping::kSquareTile;
     }
     clip.segments = table.data();
     clip.segment_count = static_cast<int>(table.size());
@@ -30,6 +34,17 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
     clip.inverse_scale = r.inverse_scale;
     clip.norms = r.norms;
     return clip;
+}
+
+// The exact form of the same: norms are added in the order of the CPU's plan, which the rounding of `clip` then has to match.
+inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
+    static_assert(clipping::kSquareTile == kTileColumns);
+    const ClipPlan plan(r);
+    clipping::DeviceExact exact{r.grid, kLaneLimit * r.grid / r.max_norm, static_cast<long>(plan.tiles.size()),
+                                static_cast<int>(plan.stripe_count()), {}};
+    std::copy(plan.stripes.begin(), plan.stripes.end(), exact.stripe);
+    if (!clip.rounding.to_single) clip.rounding = clipping::double_rounding(plan.longest_chain);
+    return exact;
 }
 
 }  // namespace tightdp

@@ -9,6 +9,7 @@
 #include "on_host.hpp"
 // After the host's answers to the names of a device.
 #include "../cuda/clip_kernels.cuh"
+#include "../cuda/exact_kernels.cuh"
 
 namespace tightdp {
 namespace {
@@ -59,7 +60,41 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     return chosen;
 }
 
+// As src/cuda/exact_sum.cu, on a device of `blocks` blocks, in groups of `group` rows.
+template <class T>
+void emulate_exact(const ClipRequest& r, long blocks, long group) {
+    std::vector<DeviceSegment> table;
+    DeviceClip clip = device_clip(r, table, kSquareLanes);
+    const DeviceExact exact = device_exact(r, clip);
+    std::vector<double> squares(static_cast<std::size_t>(group * exact.tiles)), factors(static_cast<std::size_t>(group));
+    std::vector<unsigned long long> sums(static_cast<std::size_t>(clip.columns));
+    const auto launch = [](long count, const std::function<void()>& kernel) {
+        on_host::Launch(static_cast<unsigned>(count), kExactThreads, 0, kernel).run();
+    };
+    for (long begin = 0; begin < clip.rows; begin += group) {
+        const long count = std::min(group, clip.rows - begin);
+        launch(blocks, [&] { exact_squares_kernel<T>(clip, exact.tiles, begin, count, squares.data()); });
+        launch(ceiling(count, kExactThreads),
+               [&] { exact_factors_kernel<T>(clip, exact, begin, count, squares.data(), factors.data()); });
+        const ExactShare share(clip.columns, count, blocks);
+        launch(share.blocks(count),
+               [&] { exact_sums_kernel<T>(clip, share, begin, count, factors.data(), sums.data()); });
+    }
+    ExactFinish f{sums.data(), r.grid, r.deviation, r.stream != nullptr, r.out_integers, r.out_double, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
+}
+
 }  // namespace
+
+void emulate_exact_kernels(const ClipRequest& request, long blocks, long group) {
+    switch (request.dtype) {
+        case Dtype::float16: return emulate_exact<Float16>(request, blocks, group);
+        case Dtype::bfloat16: return emulate_exact<BFloat16>(request, blocks, group);
+        case Dtype::float32: return emulate_exact<float>(request, blocks, group);
+        default: return emulate_exact<double>(request, blocks, group);
+    }
+}
 
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device) {
     switch (request.dtype) {
@@ -77,6 +112,10 @@ std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& 
 namespace tightdp {
 
 std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+void emulate_exact_kernels(const ClipRequest&, long, long) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 

@@ -1,4 +1,4 @@
-// The kernels of src/cuda/clip_kernels.cuh run by the host, block by block and thread by thread.
+// The kernels of src/cuda/clip_kernels.cuh and exact_kernels.cuh run by the host, block by block and thread by thread.
 #pragma once
 
 #include <string>
@@ -17,5 +17,8 @@ struct SmallDevice {
 // std::logic_error where threads race past shared memory or wait for ever; std::invalid_argument where the plain way
 // (emulate_clipped_sum) would be taken.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
+
+// The exact form of the same, in groups of `group` rows, by `blocks` blocks at a time or more.
+void emulate_exact_kernels(const ClipRequest& request, long blocks, long group);
 
 }  // namespace tightdp

@@ -14,14 +14,9 @@ template <int first_bits>
 std::size_t draw(const RandomStream& stream, double sigma, std::size_t n, std::int64_t* out) {
     std::size_t doubts = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        const std::uint64_t tile = i / kTileValues;
-        const int k = static_cast<int>(i % kTileValues / (2 * kLanes)), lane = static_cast<int>(i % kLanes);
-        const bool sine = i % (2 * kLanes) >= kLanes;
-        std::uint32_t words[4];
-        lane_words(stream, tile, lane, k, words);
-        const RoundedPair pair = rounded_pair<first_bits>(stream, pair_of(tile, lane, k), words, sigma, sigma);
-        out[i] = sine ? pair.sine : pair.cosine;
-        doubts += sine ? pair.sine_in_doubt : pair.cosine_in_doubt;
+        const RoundedDraw drawn = rounded_normal_at<first_bits>(stream, i, sigma);
+        out[i] = drawn.integer;
+        doubts += drawn.in_doubt;
     }
     return doubts;
 }

@@ -9,7 +9,9 @@
 
 #include "../cpu/device_clip.hpp"
 #include "clip_kernels.cuh"
+#include "exact_sum.hpp"
 #include "scratch.hpp"
+#include "segment_table.cuh"
 
 namespace tightdp::cuda {
 namespace {
@@ -30,15 +32,6 @@ Machine machine_here(long& cache) {
     // A block's own kilobyte, and a little for the runtime.
     const long half = std::min(ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     return {ask(cudaDevAttrMultiProcessorCount), half, alone - 1024, ask(cudaDevAttrCooperativeLaunch) != 0};
-}
-
-// A few entries of a table, carried by a launch: a copy from the host's memory could make the host wait for the stream.
-struct TablePiece {
-    static constexpr int kMost = 64;  // 2.5 kB of the 4 that a launch may carry
-    DeviceSegment entries[kMost];
-};
-__global__ void table_kernel(TablePiece piece, int count, DeviceSegment* table) {
-    if (static_cast<int>(threadIdx.x) < count) table[threadIdx.x] = piece.entries[threadIdx.x];
 }
 
 // sums[column] = the blocks' partial sums: 32 columns a block, every 32nd part a warp, the warps in order.
@@ -114,16 +107,9 @@ class Launch {
 
     template <class T>
     void run() {
-        const Scratch table(table_.size() * sizeof(DeviceSegment), stream_);
-        for (std::size_t i = 0; i < table_.size(); i += TablePiece::kMost) {
-            TablePiece piece;
-            const std::size_t count = std::min<std::size_t>(table_.size() - i, TablePiece::kMost);
-            std::copy_n(table_.begin() + static_cast<std::ptrdiff_t>(i), count, piece.entries);
-            table_kernel<<<1, TablePiece::kMost, 0, stream_>>>(piece, static_cast<int>(count), table.as<DeviceSegment>() + i);
-        }
-        check(cudaGetLastError(), "the table of arrays");
+        const SegmentTable table(table_, stream_);
         const bool dense = table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<long>(sizeof(T));
-        clip_.segments = table.as<DeviceSegment>();
+        clip_.segments = table.at();
         const Shape shape = choose_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
             int resident = 0;
             allow(held_kernel<T>, s.bytes());
@@ -234,6 +220,7 @@ void clipped_sum(const ClipRequest& request, cudaStream_t stream) {
         if (capture != cudaStreamCaptureStatusNone)
             throw Error("noise in a captured graph would be the same at every replay: capture clipped_sum alone");
     }
+    if (request.grid > 0) return exact_sum(request, stream);
     Launch launch(request, stream);
     switch (request.dtype) {
         case Dtype::float16: return launch.run<Float16>();

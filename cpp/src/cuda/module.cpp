@@ -66,17 +66,20 @@ Dtype dtype_of(const std::string& name) {
     throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
 }
 
-// arrays: (address, stride in bytes, columns, address of the sums)
-void clipped_sum(const std::vector<std::tuple<Address, long, long, Address>>& arrays, long rows,
-                 const std::string& dtype, bool out_double, double max_norm, bool normalize, double stability,
+// arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid: 0, or the exact
+// form.
+void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays, long rows,
+                 const std::string& dtype, const std::string& out_dtype, double max_norm, bool normalize, double stability,
                  Address weights, Address center, Address inverse_scale, double deviation,
-                 const SealedStream* noise, bool accumulate, Address norms, int device, Address stream) {
+                 const SealedStream* noise, bool accumulate, Address norms, double grid, int device, Address stream) {
     ClipRequest r;
-    for (const auto& [data, stride, columns, out] : arrays)
-        r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out)});
+    for (const auto& [data, stride, columns, out, noise_index] : arrays)
+        r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});
     r.rows = static_cast<std::size_t>(rows);
     r.dtype = dtype_of(dtype);
-    r.out_double = out_double;
+    r.out_double = out_dtype == "float64";
+    r.out_integers = out_dtype == "int64";
+    r.grid = grid;
     r.accumulate = accumulate;
     r.max_norm = max_norm;
     r.rule = normalize ? tightdp::clipping::Rule::normalize : tightdp::clipping::Rule::flat;
@@ -147,9 +150,9 @@ PYBIND11_MODULE(_cuda, m) {
     m.def("device_count", &device_count);
     m.def("describe", &describe, "device"_a);
     m.def("device_of", &device_of, "address"_a);
-    m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_double"_a, "max_norm"_a, "normalize"_a,
+    m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "normalize"_a,
           "stability"_a, "weights"_a, "center"_a, "inverse_scale"_a, "deviation"_a, "noise"_a, "accumulate"_a,
-          "norms"_a, "device"_a, "stream"_a);
+          "norms"_a, "grid"_a, "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
     m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
     m.def("random_words", &random_words, "stream"_a, "tile"_a, "tiles"_a, "device"_a);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from .. import _core
 from . import runtime
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""Of the entries of rows; exact sums are of int64."""
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of the DLPack standard."""
 
@@ -37,7 +38,7 @@ class DeviceArray:
     @property
     def rows_contiguous(self) -> bool:
         """Whether each row is one run in memory, at addresses that its dtype allows."""
-        expected = size = SIZES[self.dtype]
+        expected = size = SIZES.get(self.dtype, 8)
         if self.address % size or (self.shape and self.strides[0] % size):
             return False
         for n, stride in zip(self.shape[:0:-1], self.strides[:0:-1], strict=True):
@@ -66,7 +67,9 @@ def on_device(value: Any) -> bool:
     return _interface(x) is not None or _dlpack_on_device(x)
 
 
-def view(label: str, x: Any, stream: Callable[[], int] = lambda: 0) -> DeviceArray:
+def view(
+    label: str, x: Any, stream: Callable[[], int] = lambda: 0, accepted: Collection[str] = SIZES.keys()
+) -> DeviceArray:
     """Through torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
 
     ``stream()`` is where the array will be read: producers of DLPack capsules make it wait for their own work.
@@ -77,15 +80,15 @@ def view(label: str, x: Any, stream: Callable[[], int] = lambda: 0) -> DeviceArr
         dtype, strides = str(x.dtype).removeprefix("torch."), tuple(s * size for s in x.stride())
         found = DeviceArray(x.data_ptr(), tuple(x.shape), dtype, strides, x.device.index if x.is_cuda else -1)
     elif (interface := _interface(x)) is not None and (
-        np.dtype(interface["typestr"]).name in SIZES or not _dlpack_on_device(x)
+        np.dtype(interface["typestr"]).name in accepted or not _dlpack_on_device(x)
     ):
         found = _of_interface(x, interface)
     elif _dlpack_on_device(x):
         found = _of_capsule(label, x, stream())
     else:
         raise TypeError(f"{label} must be in the memory of the device, as the first array is, got {type(x).__name__}")
-    if found.dtype not in SIZES:
-        raise TypeError(f"{label} must be of dtype {', '.join(SIZES)}, got {found.dtype}")
+    if found.dtype not in accepted:
+        raise TypeError(f"{label} must be of dtype {', '.join(accepted)}, got {found.dtype}")
     if found.device < 0:
         raise TypeError(f"{label} must be in the memory of the device, as the first array is")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 
 from .. import _check
 from ..noise import RandomSource
-from .arrays import DeviceArray, view
+from .arrays import SIZES, DeviceArray, view
 from .libraries import library, stream_of
 from .runtime import required
 
@@ -38,9 +39,15 @@ def clip(
     """``clipped_sum`` and ``clip_and_noise`` (gradients.py) for arrays on a device -> sum, norms, both there.
 
     What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
-    for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing.
+    for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing; in
+    the exact form one whose weight is not in [0, 2^32]. Without ``rng`` an exact sum is of integers: nothing is
+    released.
     """
-    from .._clipping import bound_range, group_bounds, noise_deviation, several
+    from .. import _clipping
+    from .._clipping import group_bounds, several
+
+    exact = _clipping.is_exact(arithmetic)
+    integers = exact and rng is None
 
     is_list = isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
@@ -68,7 +75,7 @@ def clip(
     columns = sum(a.row_size for a in arrays)
     if columns == 0:
         raise ValueError("grads must have at least one column")
-    w = owner.doubles("weights", weights, (batch,), 0.0, math.inf)
+    w = owner.doubles("weights", weights, (batch,), 0.0, _clipping.LARGEST_WEIGHT if exact else math.inf)
     middle = owner.doubles("center", center, (columns,), -math.inf, math.inf)
     width = owner.doubles("scale", scale, (columns,), 1e-300, math.inf)
     inverse = None if width is None else 1.0 / width
@@ -76,28 +83,36 @@ def clip(
         middle = owner.full(columns, 0.0) if middle is None else middle
         inverse = owner.full(columns, 1.0) if inverse is None else inverse
     out_dtype = "float64" if first.dtype == "float64" else "float32"
-    outs = _outputs(out, shapes, is_list, first.device, order) or [owner.empty(s, out_dtype) for s in shapes]
+    accepted = ("int64",) if integers else ("float32", "float64")
+    made = "int64" if integers else out_dtype
+    outs = _outputs(out, shapes, is_list, first.device, order, accepted) or [owner.empty(s, made) for s in shapes]
     parts = group_bounds(len(shapes), max_norm, groups)
     norms = owner.empty((len(parts), batch), "float64")
-    seen = [view("out", x, order) for x in outs]
-    low, high = bound_range(first.dtype, seen[0].dtype)
+    seen = [view("out", x, order, accepted) for x in outs]
+    low, high = _clipping.EXACT_RANGE if exact else _clipping.bound_range(first.dtype, seen[0].dtype)
     for _, bound in parts:
         if not low <= bound <= high:
             raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
-    sensitivity = math.hypot(*(bound for _, bound in parts))
-    deviation = noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
-    if arithmetic != "float":
-        raise ValueError('arithmetic must be "float", the idealised form, for arrays on a device')
+    sensitivity = _clipping.sensitivity(parts)
+    deviation = 0.0 if integers else _clipping.noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
+    grid, stream = 0.0, None
+    if exact:
+        # One stream for all groups, indexed by column: the noise is that of the host, however the columns are grouped.
+        grid = _clipping.grid_of(sensitivity, noise_multiplier)
+        deviation, stream = _clipping.noise_in_steps(grid, deviation, rng)
     kernels = required(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
         a = middle if middle is None or len(parts) == 1 else owner.columns(middle, ends, indices)
         b = inverse if inverse is None or len(parts) == 1 else owner.columns(inverse, ends, indices)
         kernels.clipped_sum(
-            [(arrays[i].address, arrays[i].strides[0], arrays[i].row_size, seen[i].address) for i in indices],
+            [
+                (arrays[i].address, arrays[i].strides[0], arrays[i].row_size, seen[i].address, start)
+                for i, start in zip(indices, _noise_starts(exact, arrays, indices), strict=True)
+            ],
             batch,
             first.dtype,
-            seen[0].dtype == "float64",
+            seen[0].dtype,
             bound,
             bool(normalize),
             _check.positive("stability", stability),
@@ -105,9 +120,10 @@ def clip(
             0 if a is None else view("center", a).address,
             0 if b is None else view("scale", b).address,
             deviation,
-            rng.stream() if rng is not None and deviation > 0 else None,
+            stream if exact else rng.stream() if rng is not None and deviation > 0 else None,
             bool(accumulate),
             at.address + 8 * g * batch,
+            grid,
             first.device,
             owner.stream(),
         )
@@ -116,19 +132,32 @@ def clip(
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
+def _noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
+    """Where the noise of each array of a group starts in its stream: exact, by columns over all arrays."""
+    counted = range(len(arrays)) if exact else indices
+    starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))
+    return [starts[i] for i in indices]
+
+
 def _outputs(
-    out: Any, shapes: list[tuple[int, ...]], is_list: bool, device: int, order: Callable[[], int]
+    out: Any,
+    shapes: list[tuple[int, ...]],
+    is_list: bool,
+    device: int,
+    order: Callable[[], int],
+    accepted: tuple[str, ...] = ("float32", "float64"),
 ) -> list[Any] | None:
     if out is None:
         return None
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if isinstance(out, (list, tuple)) != is_list or len(given) != len(shapes):
         raise ValueError(f"out must be as grads are: {len(shapes)} array(s)")
-    found = [view("out", x, order) for x in given]
+    found = [view("out", x, order, (*SIZES, "int64")) for x in given]
     for a, shape in zip(found, shapes, strict=True):
         whole = DeviceArray(a.address, (1, *a.shape), a.dtype, (0, *a.strides), a.device)
-        if a.shape != shape or a.dtype not in ("float32", "float64") or not whole.rows_contiguous or a.device != device:
-            raise ValueError(f"out must be a contiguous float32 or float64 array of shape {shape} on the same device")
+        if a.shape != shape or a.dtype not in accepted or not whole.rows_contiguous or a.device != device:
+            wanted = f"a contiguous {' or '.join(accepted)} array of shape {shape} on the same device"
+            raise ValueError(f"out must be {wanted}, got shape {a.shape} of {a.dtype}")
         if not a.writable:
             raise ValueError("out must be an array that may be written: this one is read-only, or does not say")
     if len({a.dtype for a in found}) > 1:

@@ -13,11 +13,14 @@
 
 namespace tightdp::clipping {
 
-// Columns of every row, as ClipSegment: rows are `stride` bytes apart; `first` counts columns over all segments.
+// Columns of every row, as ClipSegment: rows are `stride` bytes apart; `first` counts columns over all segments, and
+// first_tile tiles (device_exact.hpp).
 struct DeviceSegment {
     const void* data;
     long stride, first, columns;
     void* out;
+    long first_tile;
+    std::uint64_t noise_index;
 };
 
 struct DeviceClip {
@@ -29,6 +32,8 @@ struct DeviceClip {
     Rounding rounding;
     const double *weights, *center, *inverse_scale;  // null: none
     double* norms;                                   // null: not wanted
+
+    TIGHTDP_HD double weight(long row) const noexcept { return weights ? weights[row] : 1.0; }
 };
 
 // Columns a team squares at a time on the way to a row's norm.
@@ -101,7 +106,7 @@ TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team,
 }
 
 // The norm of a row whose sum of squares overflowed or met a NaN: in units of the largest entry; +inf where an entry is
-// not finite. Rare, so one thread's plain loop.
+// not finite. Rounded up by what a sum of that many squares in a row can lose. Rare, so one thread's plain loop.
 template <class T>
 TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, long row) noexcept {
     double largest = 0, square = 0;
@@ -122,17 +127,24 @@ TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, long row) noexcep
                 }
             }
         }
-        if (pass == 1) return std::scalbn(std::sqrt(square), exponent);
+        const double lost = static_cast<double>(clip.columns + 8) * 0x1p-53;
+        if (pass == 1) return std::scalbn(std::sqrt(square) * (1 + lost), exponent);
     }
     return HUGE_VAL;
 }
 
-// The factor of a row from its pieces' sums of squares, and its norm where asked for.
+// The norm of a row from its sum of squares, reported where asked for.
 template <class T>
-TIGHTDP_HD inline double row_factor(const DeviceClip& clip, long row, double square) noexcept {
+TIGHTDP_HD inline double row_norm(const DeviceClip& clip, long row, double square) noexcept {
     const double norm = square < HUGE_VAL ? std::sqrt(square) : norm_of_large<T>(clip, row);
     if (clip.norms) clip.norms[row] = norm;
-    const double weight = clip.weights ? clip.weights[row] : 1.0;
+    return norm;
+}
+
+// The factor of a row from its sum of squares.
+template <class T>
+TIGHTDP_HD inline double row_factor(const DeviceClip& clip, long row, double square) noexcept {
+    const double norm = row_norm<T>(clip, row, square), weight = clip.weight(row);
     // Weights in device memory were not looked at by the host: one out of range adds nothing.
     if (!(weight >= 0 && weight * clip.max_norm <= (clip.rounding.to_single ? 1e25 : 1e100))) return 0;
     return clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, clip.rounding);

@@ -14,7 +14,7 @@
 namespace tightdp::exact {
 
 // sum over k of s^(2k+1) / (2k+1), or with alternating signs: artanh s, or arctan s. 0 <= s <= 1/5. Work: 5 n + 5 limbs.
-TIGHTDP_HD inline void odd_series(int n, const Limb* s, bool alternating, Limb* sum, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void odd_series(int n, const Limb* s, bool alternating, Limb* sum, Limb* work) noexcept {
     Limb *const square = work, *const power = square + n + 1, *const term = power + n + 1, *const scratch = term + n + 1;
     multiply(n, s, s, square, scratch);
     copy(n, s, power);
@@ -48,7 +48,7 @@ struct Constant {
     bool arctan;  // with -, else with +
 };
 
-TIGHTDP_HD inline void evaluate(int n, const Constant& c, Limb* out, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void evaluate(int n, const Constant& c, Limb* out, Limb* work) noexcept {
     if (n <= kStoredLimbs) {
         out[n] = c.integer;
         for (int i = 0; i < n; ++i) out[n - 1 - i] = c.digits[i];
@@ -70,7 +70,7 @@ TIGHTDP_HD inline Constant two_pi() noexcept {
 }
 
 // The sine, or else the cosine, of theta in [0, 1]. Work: 4 n + 4 limbs.
-TIGHTDP_HD inline void sine_or_cosine(int n, const Limb* theta, bool sine, Limb* sum, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void sine_or_cosine(int n, const Limb* theta, bool sine, Limb* sum, Limb* work) noexcept {
     Limb *const square = work, *const term = square + n + 1, *const scratch = term + n + 1;
     multiply(n, theta, theta, square, scratch);
     if (sine) copy(n, theta, sum);
@@ -101,7 +101,7 @@ TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
 }
 
 // -2 ln of the numbers in [x, x + 2^-digits], x > 0 of `digits` binary digits. x is used up. Work: 9 n + 9 limbs.
-TIGHTDP_HD inline void enclose_radius_squared(int n, int digits, Limb* x, const Enclosure& out, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, const Enclosure& out, Limb* work) noexcept {
     Limb *const t = work, *const s = t + n + 1, *const rest = s + n + 1;
     // x = 2^-k mu with mu in [1, 2).
     const int k = normalise(n, x);
@@ -135,7 +135,7 @@ TIGHTDP_HD inline void enclose_radius_squared(int n, int digits, Limb* x, const 
 }
 
 // sin or cos 2 pi t of the numbers in [t, t + 2^-digits], t in [0, 1/8). Work: 8 n + 8 limbs.
-TIGHTDP_HD inline void enclose_turn(int n, int digits, const Limb* t, bool sine, const Enclosure& out, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void enclose_turn(int n, int digits, const Limb* t, bool sine, const Enclosure& out, Limb* work) noexcept {
     Limb *const theta = work, *const rest = work + n + 1;
     evaluate(n, two_pi(), theta, rest);
     multiply(n, theta, t, theta, rest);
@@ -157,7 +157,7 @@ TIGHTDP_HD inline std::uint64_t square_root(Uint128 x) noexcept {
 }
 
 // floor(sigma sqrt(l) a + 1/2) from l and a, rounded down, or up where `up`. sigma <= 2^39. Work: 4 n + 16 limbs.
-TIGHTDP_HD inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a, bool up, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a, bool up, Limb* work) noexcept {
     Limb *const p = work, *const scratch = work + n + 5;
     multiply(n, l, a, p, scratch);
     add_limb(n, up, 0, p);
@@ -219,7 +219,7 @@ TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const 
 
 // The integer, from as many words as settle it. The memory of a third and further words is taken when they are.
 template <class Words>
-TIGHTDP_HD inline std::int64_t settle_normal(double sigma, bool sine, const Words& word) noexcept {
+TIGHTDP_HD_STAGE inline std::int64_t settle_normal(double sigma, bool sine, const Words& word) noexcept {
     constexpr int kOnStack = 2;
     Limb stack[settling_work(kOnStack)];
     std::int64_t rounded = 0;
@@ -229,7 +229,7 @@ TIGHTDP_HD inline std::int64_t settle_normal(double sigma, bool sine, const Word
             continue;
         }
         Limb* const work = static_cast<Limb*>(::malloc(sizeof(Limb) * static_cast<unsigned>(settling_work(words))));
-        if (!work) __builtin_trap();
+        if (!work) TIGHTDP_TRAP();
         const bool settled = settled_normal(sigma, sine, words, word, work, rounded);
         ::free(work);
         if (settled) return rounded;

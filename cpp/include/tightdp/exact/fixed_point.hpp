@@ -47,7 +47,7 @@ TIGHTDP_HD inline void add(int n, const Limb* b, Limb* a) noexcept {
 }
 
 // a -= b where that is not negative: whether it was.
-TIGHTDP_HD inline bool subtract_if_less(int n, const Limb* b, Limb* a) noexcept {
+TIGHTDP_HD_STAGE inline bool subtract_if_less(int n, const Limb* b, Limb* a) noexcept {
     std::uint64_t borrow = 0;
     for (int i = 0; i <= n; ++i) borrow = (static_cast<std::uint64_t>(a[i]) - b[i] - borrow) >> 63;
     const Limb mask = static_cast<Limb>(borrow) - 1;
@@ -70,7 +70,7 @@ TIGHTDP_HD inline void double_it(int n, Limb* a) noexcept {
     a[0] <<= 1;
 }
 
-TIGHTDP_HD inline void divide(int n, Limb divisor, Limb* a) noexcept {
+TIGHTDP_HD_STAGE inline void divide(int n, Limb divisor, Limb* a) noexcept {
     std::uint64_t rest = 0;
     for (int i = n; i >= 0; --i) {
         rest = rest << 32 | a[i];
@@ -80,7 +80,7 @@ TIGHTDP_HD inline void divide(int n, Limb divisor, Limb* a) noexcept {
 }
 
 // The k for which a 2^k is in [1, 2), and that in place of a, for 0 < a < 2.
-TIGHTDP_HD inline int normalise(int n, Limb* a) noexcept {
+TIGHTDP_HD_STAGE inline int normalise(int n, Limb* a) noexcept {
     int k = 0;
     for (int limb = 0; limb < n - 1; ++limb) {  // while a < 2^-32
         const bool small = (a[n] | a[n - 1]) == 0;
@@ -97,7 +97,7 @@ TIGHTDP_HD inline int normalise(int n, Limb* a) noexcept {
 }
 
 // All limbs of a product: out has na + nb of them, and is neither factor.
-TIGHTDP_HD inline void multiply_limbs(const Limb* a, int na, const Limb* b, int nb, Limb* out) noexcept {
+TIGHTDP_HD_STAGE inline void multiply_limbs(const Limb* a, int na, const Limb* b, int nb, Limb* out) noexcept {
     for (int i = 0; i < na + nb; ++i) out[i] = 0;
     for (int i = 0; i < na; ++i) {
         std::uint64_t carry = 0;
@@ -117,7 +117,7 @@ TIGHTDP_HD inline void multiply(int n, const Limb* a, const Limb* b, Limb* out, 
 }
 
 // out = a / b for a < b < 2^31, digit by digit; a is used up.
-TIGHTDP_HD inline void divide(int n, Limb* a, const Limb* b, Limb* out) noexcept {
+TIGHTDP_HD_STAGE inline void divide(int n, Limb* a, const Limb* b, Limb* out) noexcept {
     out[n] = 0;
     for (int i = n - 1; i >= 0; --i) {
         Limb digits = 0;

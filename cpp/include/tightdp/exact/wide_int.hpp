@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "../config.hpp"
+
 namespace tightdp::exact {
 
 __extension__ typedef unsigned __int128 Uint128;
@@ -55,7 +57,7 @@ struct WideInt {
 };
 
 // The nearest doubles, for first guesses that exact arithmetic confirms: relative error below 2^-51.
-inline double approximate(Uint128 x) noexcept {
+TIGHTDP_HD inline double approximate(Uint128 x) noexcept {
     return static_cast<double>(static_cast<std::uint64_t>(x >> 64)) * 0x1p64 +
            static_cast<double>(static_cast<std::uint64_t>(x));
 }

@@ -42,4 +42,23 @@ TIGHTDP_HD inline RoundedPair rounded_pair(const RandomStream& stream, std::uint
     return rounded;
 }
 
+// Draw `index` of a stream alone, as a thread of a device takes it, and whether its floats left it in doubt.
+struct RoundedDraw {
+    std::int64_t integer;
+    bool in_doubt;
+};
+
+template <int first_bits = 64>
+TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std::uint64_t index, double sigma) noexcept {
+    const std::uint64_t tile = index / kTileValues;
+    const int rest = static_cast<int>(index % kTileValues), k = rest / (2 * kLanes), lane = rest % kLanes;
+    std::uint32_t words[4];
+    lane_words(stream, tile, lane, k, words);
+    // Of the other normal of the pair nothing is asked: with deviation 0 it is in doubt only outside the window.
+    const bool sine = rest % (2 * kLanes) >= kLanes;
+    const RoundedPair pair =
+        rounded_pair<first_bits>(stream, pair_of(tile, lane, k), words, sine ? 0 : sigma, sine ? sigma : 0);
+    return sine ? RoundedDraw{pair.sine, pair.sine_in_doubt} : RoundedDraw{pair.cosine, pair.cosine_in_doubt};
+}
+
 }  // namespace tightdp::random
