@@ -26,7 +26,7 @@ def both(rows, *, max_norm=1.0, normalize=False, weights=None, center=None, inve
         norms = np.full(rows[0].shape[0], np.nan)
         placed = starts[:-1] if indices is None else indices
         options = (max_norm, normalize, 0.01, weights, center, inverse, sigma, stream, start is not None, norms)
-        common = (rows, outs, *options, grid, out == torch.int64, False, placed)
+        common = (rows, outs, *options, grid, out == torch.int64, placed)
         if device:
             _core.emulate_exact_kernels(*common, blocks, group)
         else:

@@ -78,13 +78,12 @@ void exact_clipped_sum(const std::vector<py::object>& grads, const std::vector<p
                        bool normalize, double stability, const std::optional<Vector>& weights,
                        const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
                        double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms,
-                       double grid, bool integers, bool unscaled, const std::vector<std::uint64_t>& noise_indices,
+                       double grid, bool integers, const std::vector<std::uint64_t>& noise_indices,
                        More... more) {
     with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
                  norms, [&](ClipRequest& request) {
                      request.grid = grid;
                      request.out_integers = integers;
-                     request.unscaled = unscaled;
                      for (std::size_t i = 0; i < request.segments.size(); ++i)
                          request.segments[i].noise_index = noise_indices.at(i);
                      run(request, more...);
@@ -119,7 +118,7 @@ void bind_gradients(py::module_& m) {
         m.def(name, function, py::arg("grads"), py::arg("outs"), py::arg("max_norm"), py::arg("normalize"),
               py::arg("stability"), py::arg("weights"), py::arg("center"), py::arg("inverse_scale"),
               py::arg("deviation"), py::arg("stream"), py::arg("accumulate"), py::arg("norms"), py::arg("grid"),
-              py::arg("integers"), py::arg("unscaled"), py::arg("noise_indices"), more...);
+              py::arg("integers"), py::arg("noise_indices"), more...);
     };
     exactly("exact_clipped_sum", &exact_clipped_sum<&tightdp::clipped_sum>);
     // What a device computes, for tests.

@@ -77,7 +77,6 @@ class Run:
                 stream=stream,
                 grid=grid,
                 integers=integers,
-                unscaled=False,
                 noise_indices=[starts[i] for i in indices],
             )
         )
@@ -215,33 +214,6 @@ def sensitivity(groups: list[tuple[list[int], float]]) -> float:
     if len(groups) == 1:
         return groups[0][1]
     return math.hypot(*(bound for _, bound in groups)) * (1 + 2.0**-50)
-
-
-def integer_sum(
-    rows: npt.NDArray[Any],
-    max_norm: float,
-    grid: float,
-    *,
-    weights: npt.NDArray[np.float64] | None = None,
-    center: npt.NDArray[np.float64] | None = None,
-    scale: npt.NDArray[np.float64] | None = None,
-) -> npt.NDArray[np.int64]:
-    """sum_k m_k for the rows g_k of a matrix: m_k, integers, is w_k min(1, max_norm / |(g_k - center) / scale|) times
-    g_k - center, in units of ``grid`` and toward zero; modulo 2^64.
-
-    In exact arithmetic |m_k grid / scale| <= weights_k max_norm, and m_k is a function of row k alone
-    (docs/theory/clipping.md, section 7). A row that is not finite adds zeros. ``grid`` is a power of two, over 2^-61 of
-    the largest scale, times the largest weight, times max_norm.
-    """
-    total = np.empty(rows.shape[1], np.int64)
-    if center is not None or scale is not None:
-        center = np.zeros(total.size) if center is None else center
-        scale = np.ones(total.size) if scale is None else scale
-    inverse = None if scale is None else 1.0 / scale
-    _core.exact_clipped_sum(
-        [rows], [total], max_norm, False, 0.01, weights, center, inverse, 0.0, None, False, None, grid, True, True, [0]
-    )
-    return total
 
 
 def dtype_name(array: Any) -> str:

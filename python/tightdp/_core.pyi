@@ -68,7 +68,6 @@ def exact_clipped_sum(
     norms: NDArray[np.float64] | None,
     grid: float,
     integers: bool,
-    unscaled: bool,
     noise_indices: list[int],
 ) -> None: ...
 def emulate_exact_kernels(
@@ -86,7 +85,6 @@ def emulate_exact_kernels(
     norms: NDArray[np.float64] | None,
     grid: float,
     integers: bool,
-    unscaled: bool,
     noise_indices: list[int],
     blocks: int,
     group: int,

@@ -38,7 +38,7 @@ def factor(norm, max_norm, weight, single, columns, normalize=False, stability=0
     return (safe / (norm + stability) if normalize else clipped) * weight
 
 
-def example(row, norm, max_norm, grid, weight=1.0, center=None, scale=None, *, unscaled=False, **rule) -> list[int]:
+def example(row, norm, max_norm, grid, weight=1.0, center=None, scale=None, **rule) -> list[int]:
     """trunc(F t_j / grid), as Python integers."""
     transformed = center is not None or scale is not None
     single = row.dtype != np.float64 and not transformed
@@ -48,9 +48,8 @@ def example(row, norm, max_norm, grid, weight=1.0, center=None, scale=None, *, u
     t = row.astype(np.float64)
     if transformed:
         t = t - (0.0 if center is None else center)
-        t = t if scale is None or unscaled else t * (1.0 / scale)
-    widest = float(scale.max()) if unscaled and scale is not None else 1.0
-    heavy = weight * Fraction(max_norm) * Fraction(widest) / Fraction(grid) > LIMIT
+        t = t if scale is None else t * (1.0 / scale)
+    heavy = weight * Fraction(max_norm) / Fraction(grid) > LIMIT
     in_single = single and not heavy
     products = t.astype(np.float32) * np.float32(rounded_down(f / grid)) if in_single else t * (f / grid)
     return [int(p) for p in products]  # toward zero

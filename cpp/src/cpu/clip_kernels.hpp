@@ -33,17 +33,16 @@ struct Transform {
 struct Sweep {
     int groups;  // of kGroup rows, at most kMostGroups, in each of the two
     long n;      // columns, at most kTileColumns
+    Transform transform;
     // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group, in doubles; exact:
     // + sum_r trunc(factors[r] * rows[r][j]), in 64-bit integers modulo 2^64. null: nothing is added.
     const void* const* rows;
     const double* factors;
     void* sums;
     bool fresh;
-    Transform added;
     // squares[r] += sum_j next[r][j]^2, or ((g - a) / b)^2 under a transform; null: nothing is squared.
     const void* const* next;
     double* squares;
-    Transform squared;
 };
 
 struct ClipKernels {

@@ -29,7 +29,7 @@ class ClipRows {
         double largest = 0;
         bool finite = true;
         for (const ClipTile& tile : plan_.tiles)
-            each_entry(row, tile, r_.inverse_scale, [&](long, double x) {
+            each_entry(row, tile, [&](long, double x) {
                 finite = finite && std::isfinite(x);
                 largest = std::max(largest, std::fabs(x));
             });
@@ -37,7 +37,7 @@ class ClipRows {
         const int exponent = std::ilogb(largest);
         double square = 0;
         for (const ClipTile& tile : plan_.tiles)
-            each_entry(row, tile, r_.inverse_scale, [&](long, double x) {
+            each_entry(row, tile, [&](long, double x) {
                 const double y = std::scalbn(x, -exponent);
                 square += y * y;
             });
@@ -46,9 +46,9 @@ class ClipRows {
     }
 
     // sums[j] += trunc(factor * row_j), in double; the integers are under 2^62.
-    void add_integers(std::size_t row, const ClipTile& tile, const double* inverse_scale, double factor,
+    void add_integers(std::size_t row, const ClipTile& tile, double factor,
                       std::int64_t* sums) const noexcept {
-        each_entry(row, tile, inverse_scale, [&](long j, double x) {
+        each_entry(row, tile, [&](long j, double x) {
             // Unsigned, so that sums wrap.
             sums[j] =
                 static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[j]) +
@@ -57,16 +57,14 @@ class ClipRows {
     }
 
   private:
-    // Visits (column in the tile, entry), the entry transformed if the request has a centre; `inverse_scale`
-    // is over all columns.
+    // Visits (column in the tile, entry), the entry transformed if the request has a centre.
     template <class F>
-    void each_entry(std::size_t row, const ClipTile& tile, const double* inverse_scale,
-                    F visit) const noexcept {
+    void each_entry(std::size_t row, const ClipTile& tile, F visit) const noexcept {
         const char* const p = at(row, tile);
         for (long j = 0; j < tile.columns; ++j) {
             double x = entry(p, j);
-            if (r_.center) x -= r_.center[tile.first + static_cast<std::size_t>(j)];
-            if (inverse_scale) x *= inverse_scale[tile.first + static_cast<std::size_t>(j)];
+            const std::size_t column = tile.first + static_cast<std::size_t>(j);
+            if (r_.center) x = (x - r_.center[column]) * r_.inverse_scale[column];
             visit(j, x);
         }
     }

@@ -117,7 +117,7 @@ struct Sweeper {
     Factor<T, transformed> factors[count];
     Sum* sums;
     bool fresh;
-    Transform added, squared;
+    Transform t;
     Squares<T, transformed> running[count];
 
     // kColumns columns from j on.
@@ -127,10 +127,10 @@ struct Sweeper {
             if constexpr (adds == Adds::doubles) {
                 Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
                 for (int r = 0; r < count; r += kGroup)
-                    total = total + group_sum<T, transformed>(s.rows + r, s.factors + r, s.added, at);
+                    total = total + group_sum<T, transformed>(s.rows + r, s.factors + r, s.t, at);
                 store(s.sums + at, total);
             } else if constexpr (adds == Adds::integers) {
-                add_integers(s.sums + at, integer_sum<T, transformed, count>(s.rows, s.factors, s.added, at),
+                add_integers(s.sums + at, integer_sum<T, transformed, count>(s.rows, s.factors, s.t, at),
                              s.fresh);
             }
         }
@@ -138,7 +138,7 @@ struct Sweeper {
         for (int r = 0; r < count; ++r) {
             if constexpr (squares) {
                 prefetch(s.next[r] + j);
-                s.running[r].take(s.running[r], s.next[r], s.squared, j);
+                s.running[r].take(s.running[r], s.next[r], s.t, j);
             } else {
                 prefetch(s.rows[r] + j);  // nothing else comes from memory
             }
@@ -153,18 +153,13 @@ TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, long n) {
     return to;
 }
 
-template <class T>
-TIGHTDP_CLIP_INLINE Transform padded(T (&to)[2][kColumns], Transform t, long j, long n) {
-    return {padded(to[0], t.center + j, n), padded(to[1], t.inverse_scale + j, n)};
-}
-
 template <class T, bool transformed, int groups, Adds adds, bool squares>
 void sweep_as(const Sweep& given) {
     constexpr bool summed = adds != Adds::nothing;
     Sweeper<T, transformed, groups, adds, squares> s;
     using Sum = typename decltype(s)::Sum;
     auto* const given_sums = static_cast<Sum*>(given.sums);
-    s.sums = given_sums, s.fresh = given.fresh, s.added = given.added, s.squared = given.squared;
+    s.sums = given_sums, s.fresh = given.fresh, s.t = given.transform;
     for (int r = 0; r < s.count; ++r) {
         if constexpr (summed) {
             s.rows[r] = static_cast<const T*>(given.rows[r]);
@@ -179,14 +174,14 @@ void sweep_as(const Sweep& given) {
     for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
     if (const long left = given.n - j; left > 0) {
         T tails[2 * s.count][kColumns];
-        double added[2][kColumns], squared[2][kColumns];
+        double center[kColumns], inverse[kColumns];
         Sum sums[kColumns];
         for (int r = 0; r < s.count; ++r) {
             if constexpr (summed) s.rows[r] = padded(tails[r], s.rows[r] + j, left);
             if constexpr (squares) s.next[r] = padded(tails[s.count + r], s.next[r] + j, left);
         }
-        if constexpr (transformed && summed) s.added = padded(added, s.added, j, left);
-        if constexpr (transformed && squares) s.squared = padded(squared, s.squared, j, left);
+        if constexpr (transformed)
+            s.t = {padded(center, s.t.center + j, left), padded(inverse, s.t.inverse_scale + j, left)};
         if constexpr (summed) s.sums = sums, padded(sums, given_sums + j, given.fresh ? 0 : left);
         s.columns(s, 0);
         if constexpr (summed) std::copy_n(sums, left, given_sums + j);

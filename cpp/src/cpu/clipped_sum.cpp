@@ -1,7 +1,6 @@
 #include "clipped_sum.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -21,13 +20,6 @@ namespace {
 // Rows that add nothing stand for examples that are not finite, so that a NaN never meets a zero factor.
 alignas(64) constexpr double kZeroRow[kTileColumns] = {};
 
-// The scale of rows that are clipped by a scaled norm but added without the scale.
-alignas(64) constexpr std::array<double, kTileColumns> kOnes = [] {
-    std::array<double, kTileColumns> ones;
-    ones.fill(1.0);
-    return ones;
-}();
-
 // Sums of doubles, or of integers: the exact form.
 template <class Sum>
 class Clipper {
@@ -44,10 +36,7 @@ class Clipper {
           rounding_(single_ ? clipping::single_rounding() : clipping::double_rounding(plan.longest_chain)) {
         if constexpr (kExact) {
             rounding_ = clipping::exact_rounding(rounding_);
-            double widest = 1;
-            if (request.unscaled)
-                widest = 1 / *std::min_element(request.inverse_scale, request.inverse_scale + plan.columns);
-            lane_weight_ = kLaneLimit * request.grid / (request.max_norm * widest);
+            lane_weight_ = kLaneLimit * request.grid / request.max_norm;
         }
     }
 
@@ -160,14 +149,10 @@ class Clipper {
                 ahead[i] = p ? static_cast<const void*>(p) : kZeroRow;
             });
         const std::size_t left = std::max(now ? now->count() : 0, next ? next->count() : 0) - first;
-        Transform added{}, of_squares{};
-        if (r_.center) {
-            of_squares = {r_.center + tile.first, r_.inverse_scale + tile.first};
-            added = {of_squares.center, r_.unscaled ? kOnes.data() : of_squares.inverse_scale};
-        }
-        kernels_.sweep({left > kGroup ? 2 : 1, tile.columns, now ? rows : nullptr, factor, sums,
-                        first == 0 && now && now->fresh, added, next ? ahead : nullptr, squared + first,
-                        of_squares});
+        const Transform transform =
+            r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
+        kernels_.sweep({left > kGroup ? 2 : 1, tile.columns, transform, now ? rows : nullptr, factor, sums,
+                        first == 0 && now && now->fresh, next ? ahead : nullptr, squared + first});
     }
 
     // Eight rows at a time, which hide each other's page ends.
@@ -197,8 +182,7 @@ class Clipper {
                 if constexpr (kExact)
                     for (std::uint64_t left = now.heavy; left; left &= left - 1) {
                         const auto i = static_cast<std::size_t>(std::countr_zero(left));
-                        rows_.add_integers(now.begin + i, tile, r_.unscaled ? nullptr : r_.inverse_scale,
-                                           now.factors[i], to);
+                        rows_.add_integers(now.begin + i, tile, now.factors[i], to);
                     }
                 if (finish) write(tile, to);
             }

@@ -44,8 +44,6 @@ struct ClipRequest {
 
     // Above 0: the exact form, in multiples of this power of two; weight * max_norm / grid < 2^62.
     double grid = 0;
-    // Exact form with a scale b: rows are clipped by the norm of (g - a) / b, and it is g - a that is added.
-    bool unscaled = false;
 
     double deviation = 0;  // of the normal noise added to each column; exact: in grid steps, at most 2^39
     const random::RandomStream* stream = nullptr;  // null: no noise
