@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = Path(os.environ.get("TIGHTDP_VENV", ROOT / ".venv"))
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+TESTED = (".[test]", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON")
+"""What pip installs for the tests: the C++ ones are built beside the package."""
 
 
 def run(*command: str | Path, **environment: str) -> None:
@@ -43,13 +45,13 @@ def demo() -> None:
 
 def test() -> None:
     """Every test that this machine can run; the same each time, so that a failure is one."""
-    pip("install", ".[test]")
+    pip("install", *TESTED)
     run(BIN / "python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", PYTHONHASHSEED="0")
 
 
 def hunt(*options: str) -> None:
     """Tests that draw anew until the time is up: hunt [--minutes 30] [--seed N]."""
-    pip("install", ".[test]")
+    pip("install", *TESTED)
     run(BIN / "python", "tools/hunt.py", *options)
 
 

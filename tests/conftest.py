@@ -25,16 +25,11 @@ settings.register_profile("hunt", derandomize=False, deadline=None, database=Non
 settings.load_profile("hunt" if SEED else "test")
 
 
-@pytest.fixture
-def seed(request):
-    """256 bits of this test's own."""
-    return hashlib.sha256(f"{SEED} {request.node.nodeid}".encode()).digest()
-
-
 @pytest.fixture(autouse=True)
-def repeatable(request, seed, monkeypatch):
+def repeatable(request, monkeypatch):
     """What takes its seed from the operating system elsewhere takes the test's."""
-    number, calls, default_rng = int.from_bytes(seed, "little"), itertools.count(), np.random.default_rng
+    key = hashlib.sha256(f"{SEED} {request.node.nodeid}".encode()).digest()
+    number, calls, default_rng = int.from_bytes(key, "little"), itertools.count(), np.random.default_rng
     random.seed(number)
     monkeypatch.setattr(
         np.random, "default_rng", lambda given=None: default_rng([number, next(calls)] if given is None else given)
@@ -42,7 +37,7 @@ def repeatable(request, seed, monkeypatch):
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(number % 2**63)
     if not request.node.get_closest_marker("entropy"):
-        monkeypatch.setattr(SecureRandom, "stream", lambda source: _core.chacha_stream(seed, next(calls)))
+        monkeypatch.setattr(SecureRandom, "stream", lambda source: _core.chacha_stream(key, next(calls)))
 
 
 def pytest_collection_modifyitems(items):

@@ -1,5 +1,5 @@
-"""Builds the C++ unit tests without the extension module, for the baseline alone (other tests compare the variants),
-and runs each."""
+"""Runs the C++ unit tests: those that dev.py built with the package, or else a build without the extension module, for
+the baseline alone (other tests compare the variants)."""
 
 import os
 import shutil
@@ -19,8 +19,20 @@ def tool(name):
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
+def built_with_the_package():
+    """The folder of the tests' programs where all are newer than every source, else None."""
+    newest = max(path.stat().st_mtime for path in (ROOT / "cpp").rglob("*.?pp"))
+    for folder in (ROOT / "build").glob("*/cpp/tests"):
+        programs = [folder / name for name in NAMES]
+        if all(program.is_file() and program.stat().st_mtime > newest for program in programs):
+            return folder
+    return None
+
+
 @pytest.fixture(scope="session")
 def binaries(tmp_path_factory):
+    if found := built_with_the_package():
+        return found
     cmake = tool("cmake")
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if cmake is None or compiler is None:

@@ -131,3 +131,18 @@ def test_run_pairs_takes_turns():
 def test_bad_input_of_paired(arguments, options, name):
     with pytest.raises(ValueError, match=f"{name} must"):
         audit.paired(*arguments, **options)
+
+
+def test_scores_may_be_booleans_and_nothing_that_is_no_number():
+    g = np.random.default_rng(1)
+    inside = g.random(500) < 0.5
+    seen = inside ^ (g.random(500) < 0.1)
+    number = seen.astype(float)
+    assert audit.one_run(seen, inside, delta=0.0) == audit.one_run(number, inside, delta=0.0)
+    yes, no = seen[inside], seen[~inside]
+    assert audit.paired(yes, no, thresholds=[0.5]) == audit.paired(yes * 1.0, no * 1.0, thresholds=[0.5])
+    for bad in (10**400, "text", [1j, 2j], object()):
+        with pytest.raises((TypeError, ValueError), match=r"^scores must"):
+            audit.one_run(bad, inside, delta=0.0)
+        with pytest.raises((TypeError, ValueError), match=r"^scores_with must"):
+            audit.paired(bad, no)

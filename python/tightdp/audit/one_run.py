@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .. import _check
 from ..noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail
+from .paired import numbers
 
 _HALVINGS = 60
 _LARGEST = 100.0
@@ -64,7 +65,7 @@ def one_run(
     >>> bool(2.0 < found.epsilon)
     True
     """
-    s, coins = _check.reals("scores", scores), np.asarray(included)
+    s, coins = numbers("scores", scores), np.asarray(included)
     if s.ndim != 1 or not 1 <= len(s) <= MOST_TRIALS:
         raise ValueError(f"scores must have shape (canaries,) with 1 to {MOST_TRIALS} of them, got shape {s.shape}")
     if coins.shape != s.shape or not np.isin(coins, (0, 1)).all():

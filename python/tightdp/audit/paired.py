@@ -73,8 +73,14 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
     return found[:, 0], found[:, 1]
 
 
+def numbers(name: str, values: npt.ArrayLike) -> Scores:
+    """Scores as doubles; an attack that says yes or no has booleans."""
+    array = np.asarray(values)
+    return array.astype(np.float64) if array.dtype == np.bool_ else _check.reals(name, values)
+
+
 def _scores(name: str, values: npt.ArrayLike) -> Scores:
-    array = _check.reals(name, values)
+    array = numbers(name, values)
     if array.ndim != 1 or not 2 <= len(array) <= MOST_TRIALS:
         raise ValueError(f"{name} must have shape (runs,) with 2 to {MOST_TRIALS} runs, got shape {array.shape}")
     return np.where(np.isnan(array), NOT_A_NUMBER, array)
