@@ -59,9 +59,9 @@ def test_it_is_the_minimum(loss, classes, b, still):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(2, 0.3)])
-@pytest.mark.parametrize("seed", range(5))
-def test_one_record_moves_the_minimum_by_no_more_than_the_sensitivity(loss, seed, still):
-    X, y, model, public, f = setting(loss, 2, n=8, lam=0.05, seed=seed)
+@pytest.mark.parametrize("draw", range(5))
+def test_one_record_moves_the_minimum_by_no_more_than_the_sensitivity(loss, draw, still):
+    X, y, model, public, f = setting(loss, 2, n=8, lam=0.05, seed=draw)
     w = np.zeros(model.size)
     ends = []
     for n in (7, 8):
@@ -181,14 +181,14 @@ def test_the_certificate_holds(loss, size):
     """The computed gradient against one of 50 digits: never further than the bound says."""
     classes = max(2, loss.outputs)
     X, y, model, _, f = setting(loss, classes, n=300, d=6)
-    records = _scaled(Records(X, y), 1.0, 7)
+    data = _scaled(Records(X, y), 1.0, 7)
     g = np.random.default_rng(1)
     w, b = size * g.normal(size=model.size), g.normal(size=model.size)
-    found = Sum(f, records, b, w)
+    found = Sum(f, data, b, w)
     with mp.workdps(50):
         table = [[mp.mpf(float(v)) for v in row] for row in w.reshape(loss.outputs, -1)]
         total = [mp.mpf(float(p)) + mp.mpf(f.convexity) * mp.mpf(float(q)) for p, q in zip(b, w, strict=True)]
-        for x, target in zip(records.features.tolist(), y.tolist(), strict=True):
+        for x, target in zip(data.features.tolist(), data.targets.tolist(), strict=True):
             z = [mp.fdot(row, map(mp.mpf, x)) for row in table]
             for c, r in enumerate(exact_residual(loss, z, target)):
                 for j, entry in enumerate(x):

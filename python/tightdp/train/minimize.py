@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from .model import Vector
+from .records import Array
 
 MOST = 2000
 """Passes over the data, some 15 to 300 being usual; the rest is for settings that make the problem singular."""
@@ -16,6 +17,16 @@ MOST_PRODUCTS = 250
 """Of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
 MOST_TRIALS = 50
 """Of one line search, which halves an interval each time."""
+
+
+def dot(a: Array, b: Array) -> float:
+    """a . b in an order that is the same for any number of threads: that of BLAS is not."""
+    return float((a * b).sum())
+
+
+def norm(a: Array) -> float:
+    """|a|, the same for any number of threads."""
+    return math.sqrt(dot(a, a))
 
 
 class Point(Protocol):
@@ -47,16 +58,16 @@ def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, mos
     """
     w, passes = start.copy(), 1
     point = at(w)
-    first = float(np.linalg.norm(point.gradient))
-    while (norm := float(np.linalg.norm(point.gradient)) * (1 + 1e-12)) + point.error > tolerance:
-        if passes >= most or not math.isfinite(norm) or norm <= 1e-3 * tolerance:
+    first = norm(point.gradient)
+    while (size := norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
+        if passes >= most or not math.isfinite(size) or size <= 1e-3 * tolerance:
             raise NotReached(
                 f"the minimum must be certified to a gradient of norm {tolerance:.3g}; after {passes} passes over the "
-                f"data it is {norm:.3g}, known to {point.error:.3g}: more regularization or smoothing (huber) would do"
+                f"data it is {size:.3g}, known to {point.error:.3g}: more regularization or smoothing (huber) would do"
             )
-        accuracy = min(0.1, math.sqrt(norm / first)) * norm
+        accuracy = min(0.1, math.sqrt(size / first)) * size
         direction, products = _newton(point, max(accuracy, 0.1 * tolerance))
-        length, trials = _length(point.slope(direction), -float(direction @ point.gradient))
+        length, trials = _length(point.slope(direction), -dot(direction, point.gradient))
         w = w - length * direction
         point = at(w)
         passes += products + trials + 2
@@ -68,15 +79,15 @@ def _newton(point: Point, accuracy: float) -> tuple[Vector, int]:
     residual = point.gradient.copy()
     x = np.zeros_like(residual)
     p = residual.copy()
-    square = float(residual @ residual)
+    square = dot(residual, residual)
     for i in range(1, min(MOST_PRODUCTS, len(x) + 10) + 1):
         product = point.bent(p)
-        bend = float(p @ product)
+        bend = dot(p, product)
         if not bend > 0:  # rounding: the Hessian is positive
             return (x if i > 1 else p), i
         x += (square / bend) * p
         residual -= (square / bend) * product
-        before, square = square, float(residual @ residual)
+        before, square = square, dot(residual, residual)
         if math.sqrt(square) <= accuracy:
             break
         p = residual + (square / before) * p

@@ -13,13 +13,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..noise import Philox
+from .dense import affine
 from .grid import grid_below, norms_above, truncated
 from .linear import Hinge, Logistic, Loss
-from .minimize import NotReached, minimize
+from .minimize import NotReached, dot, minimize, norm
 from .model import Vector
 from .oracle import CHUNK, Integers, Oracle, Public, Query
 from .records import Array, Records
@@ -119,13 +122,13 @@ def perturbed_minimum(oracle: Oracle, w: Vector, f: Objective) -> Perturbed:
 
 def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: Source) -> Vector:
     _, records = oracle.batch(source, 1.0)
-    records = _scaled(records, f.max_norm, w.size // f.loss.outputs)
+    data = _scaled(records, f.max_norm, w.size // f.loss.outputs)
     for stage in _stages(f.loss):
         smoother = dataclasses.replace(f, loss=stage)
         # Only the last minimum is certified. The others are where to start from, and may be found badly.
         with contextlib.suppress(NotReached):
-            w = minimize(partial(Sum, smoother, records, b), w, STAGE * f.lipschitz, STAGE_PASSES)
-    return minimize(partial(Sum, f, records, b), w, f.tolerance)
+            w = minimize(partial(Sum, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
+    return minimize(partial(Sum, f, data, b), w, f.tolerance)
 
 
 def _stages(loss: Loss) -> list[Hinge]:
@@ -136,91 +139,126 @@ def _stages(loss: Loss) -> list[Hinge]:
     return [Hinge(2 if loss.outputs == 1 else loss.outputs, width) for width in widths]
 
 
+class Table:
+    """Rows x, and their products in an order that neither threads nor the processor change."""
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+        self._columns = [np.ascontiguousarray(x[i : i + BLOCK].T) for i in range(0, len(x), BLOCK)]
+
+    def scores(self, w: Vector, outputs: int) -> Array:
+        """x_k . w for each row and output, shape (n, outputs)."""
+        return affine(self._x, w.reshape(outputs, -1), None)
+
+    def weighted_sum(self, weights: Array) -> Vector:
+        """weights^T x, flat: the sums of ``BLOCK`` records in floating point, and their sum with its rounding errors
+        summed beside it (Ogita, Rump and Oishi 2005, Sum2)."""
+        total = np.zeros((self._x.shape[1], weights.shape[1]))
+        lost = np.zeros_like(total)
+        for i, columns in enumerate(self._columns):
+            part = affine(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
+            new = total + part
+            kept = new - total
+            lost += (total - (new - kept)) + (part - kept)
+            total = new
+        return np.asarray((total + lost).T.ravel())
+
+
+class Data(NamedTuple):
+    """The records of a minimum: rows scaled to the norm bound, and targets."""
+
+    features: Array
+    targets: NDArray[np.intp]
+    table: Table
+
+
 class Sum:
     """F at one w: its gradient, how far that may be from the true one, and its second derivative."""
 
-    def __init__(self, f: Objective, records: Records, b: Vector, w: Vector) -> None:
-        self._f, self._x, self._targets, self._valid = f, records.features, records.targets, records.valid[:, None]
+    def __init__(self, f: Objective, data: Data, b: Vector, w: Vector) -> None:
+        self._f, self._data = f, data
         self._b, self._w = b, w
-        self._z = self._scores(w)
-        residual = f.loss.residual(self._z, self._targets) * self._valid
-        data = _transposed_product(residual, self._x)
-        self.gradient = data + b + f.convexity * w
-        self.error = self._rounding(float(np.linalg.norm(data)))
+        self._z = data.table.scores(w, f.loss.outputs)
+        summed = data.table.weighted_sum(f.loss.residual(self._z, data.targets))
+        self.gradient = summed + b + f.convexity * w
+        self.error = self._rounding(norm(summed))
 
     def bent(self, v: Vector) -> Vector:
-        z, targets, x = self._curved
-        bend = self._f.loss.bend(z, targets, x @ v.reshape(z.shape[1], -1).T)
-        return np.asarray((bend.T @ x).ravel() + self._f.convexity * v)
+        z, targets, table = self._curved
+        bend = self._f.loss.bend(z, targets, table.scores(v, z.shape[1]))
+        return table.weighted_sum(bend) + self._f.convexity * v
 
     @cached_property
-    def _curved(self) -> tuple[Array, NDArray[np.intp], Array]:
+    def _curved(self) -> tuple[Array, NDArray[np.intp], Table]:
         """Scores, targets and features of the records whose loss is curved here: for a hinge, few."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
-        rows = (self._f.loss.bend(self._z, self._targets, probe) * self._valid).any(axis=1)
-        if rows.mean() > 0.5:
-            return self._z, self._targets, self._x * self._valid
-        return self._z[rows], self._targets[rows], self._x[rows]
+        rows = np.asarray(self._f.loss.bend(self._z, self._data.targets, probe).any(axis=1))
+        if 2 * np.count_nonzero(rows) > len(rows):
+            return self._z, self._data.targets, self._data.table
+        return self._z[rows], self._data.targets[rows], Table(self._data.features[rows])
 
     def slope(self, direction: Vector) -> Callable[[float], float]:
-        dz = self._scores(direction) * self._valid
+        dz = self._data.table.scores(direction, self._f.loss.outputs)
         convexity = self._f.convexity
-        linear = float(direction @ self._b) + convexity * float(direction @ self._w)
-        square = convexity * float(direction @ direction)
+        linear = dot(direction, self._b) + convexity * dot(direction, self._w)
+        square = convexity * dot(direction, direction)
 
         def at(t: float) -> float:
-            residual = self._f.loss.residual(self._z - t * dz, self._targets)
-            return t * square - linear - float(np.vdot(residual, dz))
+            residual = self._f.loss.residual(self._z - t * dz, self._data.targets)
+            return t * square - linear - dot(residual, dz)
 
         return at
 
-    def _scores(self, w: Vector) -> Array:
-        return np.asarray(self._x @ w.reshape(self._f.loss.outputs, -1).T)
-
-    def _rounding(self, data: float) -> float:
+    def _rounding(self, summed: float) -> float:
         """How far the gradient is from the true one at most (docs/theory/perturbation.md, section 4)."""
-        f, n, d = self._f, len(self._x), self._x.shape[1]
-        size, outputs = float(np.linalg.norm(self._w)), f.loss.outputs
+        f, n, d = self._f, len(self._z), self._data.features.shape[1]
+        size, outputs = norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
-        rest = data + float(np.linalg.norm(self._b)) + f.convexity * size
+        rest = summed + norm(self._b) + f.convexity * size
         plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 4) * f.lipschitz) + 4 * rest
         return f.max_norm * self._moved(score) + 1.1 * EPS * plain
 
     def _moved(self, error: float) -> float:
         """Sum of how far an error of the scores can move the residuals, with what rounds a residual itself."""
         f = self._f
-        worst = len(self._x) * f.loss.curvature * error
+        worst = len(self._z) * f.loss.curvature * error
         if worst * f.max_norm <= 0.1 * f.tolerance or not isinstance(f.loss, (Logistic, Hinge)):
             return worst
-        low, high = (f.loss.residual(self._z + s * error, self._targets) * self._valid for s in (-1, 1))
+        low, high = (f.loss.residual(self._z + s * error, self._data.targets) for s in (-1, 1))
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 
-def _transposed_product(residual: Array, x: Array) -> Vector:
-    """residual^T x, flat: the sums of ``BLOCK`` records in floating point, and their sum with its rounding errors
-    summed beside it (Ogita, Rump and Oishi 2005, Sum2)."""
-    total = np.zeros(residual.shape[1] * x.shape[1])
-    lost = np.zeros_like(total)
-    for start in range(0, len(x), BLOCK):
-        rows = slice(start, start + BLOCK)
-        part = (residual[rows].T @ x[rows]).ravel()
-        new = total + part
-        kept = new - total
-        lost += (total - (new - kept)) + (part - kept)
-        total = new
-    return total + lost
-
-
-def _scaled(records: Records, max_norm: float, width: int) -> Records:
-    """Features in float64, with the intercept's 1 as a last column where ``width`` asks for one, each row scaled
-    down to ``max_norm``; rows that are not finite are zero and invalid."""
-    features = np.zeros((len(records), width))
-    features[:, : records.features.shape[1]] = records.features
-    if width > records.features.shape[1]:
-        features[:, -1] = 1
+def _scaled(records: Records, max_norm: float, width: int) -> Data:
+    """The finite records in float64, in an order of their own, with the intercept's 1 as a last column where ``width``
+    asks for one, each row scaled down to ``max_norm``."""
+    order, own = _order(records), records.features.shape[1]
+    features = np.ones((len(order), width))
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
+        rows[:, :own] = records.features[order[start : start + CHUNK]]
         norms = norms_above(rows)
         with np.errstate(divide="ignore"):
             rows *= np.minimum(1.0, max_norm * (1 - 2.0**-50) / norms)[:, None]
-    return Records(features, records.targets, records.valid)
+    return Data(features, np.ascontiguousarray(records.targets[order]), Table(features))
+
+
+def _order(records: Records) -> NDArray[np.intp]:
+    """The finite records' row numbers, sorted by a hash of features and target, and by those themselves where unequal
+    records share a hash: floating-point sums in this order do not tell how the rows came."""
+    words = records.features.view(f"u{records.features.itemsize}")
+    targets = records.targets.astype(np.uint64)
+    odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)
+    keys = np.einsum("ij,j->i", words, odd[1:]) + targets * odd[0]
+    order = np.flatnonzero(records.valid)
+    order = order[np.argsort(keys[order], kind="stable")]
+
+    def whole(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
+
+    same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    unequal = (whole(order[same]) != whole(order[same + 1])).any(axis=1)
+    if unequal.any():
+        shared = np.isin(keys[order], keys[order[same[unequal]]])
+        rows = order[shared]
+        order[shared] = rows[np.lexsort((*whole(rows).T, keys[rows]))]
+    return order
