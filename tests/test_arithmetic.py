@@ -84,6 +84,42 @@ def test_flushing_to_zero_is_seen(tmp_path):
 
 
 @linux_x86
+def test_what_is_built_and_spent_under_flushing_loses_nothing(tmp_path):
+    """A delta of 1e-308 would be kept as 0, and 400 of them pass a budget of 1e-307."""
+    library = compiled(tmp_path, FLUSH.replace("mode |= 0x8040", "mode ^= 0x8040"), "turn")
+    done = run(f"""
+import ctypes, copy, numpy as np, tightdp as dp
+turn = ctypes.CDLL({str(library)!r}).flush
+tiny = dp.ApproximateDP(0.01, 1e-308)
+f, odometer, account = dp.PrivacyFilter(10.0, 2e-307, failure=1e-307), dp.Odometer(1e-5, [1.0]), dp.Accountant()
+attempts = {{
+    "spend": lambda: f.spend(tiny), "can_spend": lambda: f.can_spend(tiny), "cost": lambda: f.cost(tiny),
+    "filter": lambda: dp.PrivacyFilter(10.0, 1e-307), "tiny filter": lambda: dp.PrivacyFilter(10.0, 1e-310),
+    "odometer": lambda: dp.Odometer(1e-310, [1.0]), "record": lambda: odometer.spend(tiny),
+    "account": lambda: dp.Accountant(), "compose": lambda: account.compose(tiny),
+    "mechanism": lambda: dp.ApproximateDP(0.01, 1e-308), "Gaussian": lambda: dp.Gaussian(1.0),
+    "distributions": lambda: dp.PrivacyLoss.from_distributions([1e-310, 1 - 1e-310], [0.0, 1.0]),
+    "pmf": lambda: dp.PrivacyLoss.from_pmf([0.0, 1.0], [1 - 1e-310, 1e-310]),
+    "table": lambda: dp.PrivacyLoss((0.0, 1.0), (1 - 1e-310, 1e-310)),
+    "cdf": lambda: dp.PrivacyLoss.from_cdf(lambda y: 1.0 * (y >= 0), low=-1.0, high=1.0, points=9),
+}}
+for name, attempt in attempts.items():
+    turn()
+    try:
+        attempt()
+        found = "accepted"
+    except Exception as error:
+        found = type(error).__name__ + ": " + str(error)
+    turn()
+    if not (found.startswith("RuntimeError") and "subnormal numbers for zero" in found):
+        raise SystemExit(name + ": " + found)
+assert not f.spent and not f.history and not account.history
+assert dp.PrivacyLoss.from_distributions([1e-310, 1 - 1e-310], [0.0, 1.0]).infinity == 1e-310
+""")
+    assert done.returncode == 0, done.stderr
+
+
+@linux_x86
 def test_each_thread_is_looked_at_for_itself():
     libm, found = ctypes.CDLL("libm.so.6"), []
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _check
+from . import _check, _core
 from .mechanisms import Mechanism, _set
 
 Relation = Literal["add_or_remove", "replace", "any"]
@@ -46,6 +46,7 @@ class PrivacyLoss(Mechanism):
     optimistic: tuple[tuple[float, ...], tuple[float, ...], float] | None = None
 
     def __post_init__(self) -> None:
+        _core.check_arithmetic()
         losses, masses = _table("losses", self.losses, "probabilities", self.probabilities)
         infinity = _check.closed_unit("infinity", self.infinity)
         hidden = _check.closed_unit("minus_infinity", self.minus_infinity)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from . import _check
+from . import _check, _core
 from .accounting.composable import Composable
 from .accounting.composition import Composition
 
@@ -43,6 +43,9 @@ class Mechanism(Composable):
 
 
 def _set(mechanism: Mechanism, **checked: object) -> None:
+    """RuntimeError where arithmetic is not what the parameters were checked and computed by: a subnormal one would have
+    become zero for good."""
+    _core.check_arithmetic()
     for name, value in checked.items():
         object.__setattr__(mechanism, name, value)
 

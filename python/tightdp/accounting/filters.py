@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 
 import numpy as np
 
-from .. import _check
+from .. import _check, _core
 from ..mechanisms import Mechanism
 from .composable import Composable
 from .composition import Composition
@@ -98,6 +98,7 @@ class PrivacyFilter:
         failure: float = 0.0,
         neighbors: Neighbors = "add_or_remove",
     ) -> None:
+        _core.check_arithmetic()  # before anything is compared
         self.epsilon = _check.positive("epsilon", epsilon)
         self.delta = _check.open_unit("delta", delta)
         _check.choice("family", family, FAMILIES)
@@ -159,7 +160,7 @@ class PrivacyFilter:
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Whether ``count`` more releases of ``mechanism`` are covered."""
-        self._ledger.check_process()
+        self._ledger.check()
         return self._after(self._ledger.state, self._price(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
@@ -179,11 +180,13 @@ class PrivacyFilter:
 
     def cost(self, mechanism: Mechanism) -> float:
         """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
+        _core.check_arithmetic()
         return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
 
     def _price(self, mechanism: Mechanism, count: int) -> _Price:
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+        _core.check_arithmetic()
         count = _check.count("count", count)
         paid = charged(mechanism, self.neighbors)
         kept, failure = without_failure(paid)
@@ -227,6 +230,7 @@ class Odometer:
     """
 
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
+        _core.check_arithmetic()
         self.delta = _check.open_unit("delta", delta)
         given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
         if not given.size or not (given[0] > 0 and given[-1] < INF):

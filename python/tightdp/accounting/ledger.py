@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from .. import _core
 from ..mechanisms import Mechanism
 
 State = TypeVar("State")
@@ -39,6 +40,7 @@ class Ledger(Generic[State]):
     __slots__ = ("_advice", "_lock", "_process", "state")
 
     def __init__(self, state: State, advice: str) -> None:
+        _core.check_arithmetic()
         self.state = state
         self._advice = advice
         self._process = os.getpid()
@@ -46,7 +48,7 @@ class Ledger(Generic[State]):
 
     def change(self, step: Callable[[State], State]) -> None:
         """``state = step(state)``, in one step."""
-        self.check_process()
+        self.check()
         with self._lock:
             while True:
                 before = self.state
@@ -57,8 +59,10 @@ class Ledger(Generic[State]):
                     self.state = after
                     return
 
-    def check_process(self) -> None:
-        """RuntimeError in a child that was forked from the process that made this."""
+    def check(self) -> None:
+        """RuntimeError in a child that was forked from the process that made this, and in a thread whose arithmetic is
+        not what the rounding of sums outward rests on."""
+        _core.check_arithmetic()
         if os.getpid() != self._process:
             raise RuntimeError(f"this account belongs to process {self._process}, of which {os.getpid()} is a fork: "
                                f"{self._advice}")  # fmt: skip
