@@ -37,6 +37,7 @@ ALGORITHMS = {
     "DPSGD, own noise": DPSGD(epochs=0.2, noise_multiplier=2.0, center=0.1),
     "DPSGD, batch": DPSGD(5.0, 1.0),
     "AdaCliP": AdaCliP(epochs=0.2),
+    "AdaCliP, one step": AdaCliP(epochs=0.02),
     "AdaCliP, batch": AdaCliP(5.0, 1.0),
     "DPAGD": DPAGD(selections=4),
     "DPAGD, batch": DPAGD(selections=4, batch_size=10.0),
@@ -82,8 +83,8 @@ def test_nothing_but_the_count_reads_the_number_of_records(name, monkeypatch):
     monkeypatch.setattr(Oracle, "count", lambda self: sixty)
     one, other = run(name, 60), run(name, 61)
     assert one.size == other.size and one.charged == other.charged and one.history == other.history
-    # DPIS draws coins for candidates alone, so another row is other coins; AdaCliP's centre makes a row of zeros pull.
-    if not isinstance(ALGORITHMS[name], (DPIS, AdaCliP)):
+    # From AdaCliP's second step on, a row of zeros is off the centre and pulls, by no more than any record may.
+    if not isinstance(ALGORITHMS[name], AdaCliP) or name == "AdaCliP, one step":
         np.testing.assert_array_equal(one.parameters, other.parameters)
 
 

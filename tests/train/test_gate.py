@@ -6,6 +6,7 @@ import contextlib
 import math
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -248,6 +249,30 @@ def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind, shared):
     in_threads(work)
     assert len(done) == most
     assert len(gate.history) == (most if shared == "gate" else 0)
+
+
+class Overtaken:
+    """A budget of one release without a lock of its own: another thread may ask while it thinks."""
+
+    left = 1
+
+    def spend(self, mechanism):
+        if not self.left:
+            raise dp.BudgetExceeded("nothing is left")
+        time.sleep(0.01)
+        self.left -= 1
+
+
+def test_a_gate_asks_its_budget_for_one_thread_at_a_time():
+    gate, done = Gate(Overtaken(), dp.Philox(1)), []
+    query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.zeros(1, np.int64))
+
+    def work():
+        with contextlib.suppress(dp.BudgetExceeded):
+            done.append(gate.gaussian(query, 2.0))
+
+    in_threads(work)
+    assert len(done) == len(gate.history) == 1
 
 
 @pytest.mark.parametrize("bound", [1e-31, 1e31, 0.0, math.nan])
