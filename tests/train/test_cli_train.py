@@ -158,3 +158,39 @@ def test_records_with_missing_numbers_contribute_nothing(table, capsys):
         models.append(json.loads(table.with_name("m.json").read_text())["coef"])
     np.testing.assert_allclose(models[0], models[1], rtol=1e-9)
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("way", ["itself", "symlink", "hard link", "test file"])
+def test_the_model_does_not_replace_the_data(table, way, capsys):
+    out, more = table.with_name("out.csv"), []
+    if way == "symlink":
+        out.symlink_to(table)
+    elif way == "hard link":
+        out.hardlink_to(table)
+    elif way == "test file":
+        out.write_bytes(table.read_bytes())
+        more = ["--test", str(out)]
+    else:
+        out = table.parent / ".." / table.parent.name / table.name
+    before = out.read_bytes()
+    assert main(["train", str(table), *COMMON, "--epsilon", "1", "--out", str(out), *more]) == 2
+    assert "is the file that records are read from" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("missing", [[], ["--allow-missing"]])
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("1_0", "not a number"),
+        ("inf", "finite number"),
+        ("-Infinity", "finite number"),
+        ("1e999", "finite number"),
+    ],
+)
+def test_a_cell_must_be_a_finite_number(tmp_path, cell, message, missing, capsys):
+    file = tmp_path / "cells.csv"
+    file.write_text(f"x,y\n0.5,a\n{cell},b\n")
+    options = ["--label", "y", "--classes", "a,b", "--delta", "1e-5", "--epsilon", "1", "--bounds", "x=0:20"]
+    assert main(["train", str(file), *options, *missing]) == 2
+    assert f"record 2, column x: {message}" in capsys.readouterr().err.replace("must be a ", "")

@@ -123,8 +123,8 @@ def test_callback_counts_releases(blobs):
         ({"delta": 1.0}, "delta must be"),
         ({"regularization": -1.0}, "regularization must be"),
         ({"public_size": 0}, "public_size must be"),
-        ({"classes": [0]}, "y must have at least two classes"),
-        ({"classes": [1, 2]}, "not in classes"),
+        ({"classes": [0]}, "^classes must have at least two classes"),
+        ({"classes": [1, 2]}, "^y must hold no label but those declared in classes"),
         ({"bounds": (1.0, 1.0)}, "low < high"),
         ({"bounds": 3.0}, r"bounds must be \(low, high\)"),
         ({"bounds": (np.zeros(3), np.ones(3))}, r"bounds must be \(low, high\)"),
@@ -159,6 +159,55 @@ def test_bad_data_is_refused_by_name(blobs):
     fitted = clone(clf).fit(X, y)
     with pytest.raises(ValueError, match="finite"):
         fitted.predict(np.full((1, 4), np.nan))
+
+
+LABELS = ["a", "b"] * 10
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "message"),
+    [
+        ([*LABELS[1:], "CANARY"], ["a", "b"], "^y must hold no label but those declared"),
+        (LABELS, [1, 2], "^y must hold no label but those declared"),
+        (["CANARY"] * 20, None, "^y must have at least two classes"),
+        ([*LABELS[1:], None], None, "^y must hold labels of one type"),
+        (np.array([*LABELS[1:], 3], dtype=object), None, "^y must hold labels of one type"),
+        ([b"CANARY", b"b"] * 10, None, "^y must hold labels of one type"),
+        ([0, 10**400] * 10, None, "^y must hold labels, text or whole numbers"),
+        ([0, 1 + 2j] * 10, None, "^y must hold labels, text or whole numbers"),
+        ([{"CANARY": 1}, 2] * 10, None, "^y must hold labels, text or whole numbers"),
+        (LABELS, ["a", None], "^classes must hold labels of one type"),
+        (LABELS, "CANARY", "^classes must hold labels, text or whole numbers"),
+    ],
+)
+def test_labels_are_refused_by_name_and_not_quoted(y, classes, message):
+    clf = LogisticRegression(epsilon=1.0, delta=1e-5, classes=classes)
+    with pytest.raises((ValueError, TypeError), match=message) as error:
+        clf.fit(np.zeros((20, 2)), y)
+    assert not any(secret in str(error.value) for secret in ("CANARY", "000", "2.j"))
+
+
+@pytest.mark.parametrize("cell", ["CANARY", 10**400, {"CANARY": 1}, 31 + 2j, [31, 2], b"CANARY"])
+def test_a_cell_that_is_no_number_is_refused_by_name_and_not_quoted(cell):
+    X = np.zeros((20, 2), dtype=object)
+    X[3, 1] = cell
+    with pytest.raises((ValueError, TypeError), match=r"^X must be a 2-D array of numbers") as error:
+        LogisticRegression(epsilon=1.0, delta=1e-5).fit(X, LABELS)
+    assert not any(secret in str(error.value) for secret in ("CANARY", "000", "31"))
+
+
+@pytest.mark.parametrize("X", [np.full(20, 31.5), np.full((20, 2), 31 + 2j), [[31.5]] * 19 + [[31.5, 2]]])
+def test_an_array_of_another_form_is_refused_by_name_and_not_quoted(X):
+    with pytest.raises(ValueError, match=r"^X must be a 2-D array") as error:
+        LogisticRegression(epsilon=1.0, delta=1e-5).fit(X, LABELS)
+    assert "31" not in str(error.value)
+
+
+@pytest.mark.parametrize(("dtype", "bounds"), [("f8", (-1.7e308, 1.7e308)), ("f4", (-3e38, 3e38)), ("f4", (0.0, 1e39))])
+@pytest.mark.filterwarnings("error")
+def test_bounds_too_wide_for_the_features_are_refused(dtype, bounds):
+    with pytest.raises(ValueError, match=r"^bounds must be finite .* and so must be the width high - low"):
+        LogisticRegression(epsilon=1.0, delta=1e-5, bounds=bounds).fit(np.zeros((20, 2), dtype), LABELS)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ cell holds: they may end up in a log.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,20 +111,30 @@ class Rows:
         return np.array([cell not in known for cell in self.column(name)])
 
     def numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
-        """A column as numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
+        """A column as finite numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
         out = np.empty(len(self.column(name)))
         for record, cell in enumerate(self.column(name), start=1):
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
                 raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing")
-            try:
-                out[record - 1] = np.nan if missing else float(cell)
-            except ValueError:
+            number = None if missing else _number(cell)
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")
+            if number is None and not missing:
                 raise ValueError(
                     f"{self.file}: record {record}, column {name}: not a number "
                     f"(text columns are named with --categories or --categorical)"
-                ) from None
+                )
+            out[record - 1] = np.nan if number is None else number
         return out
+
+
+def _number(cell: str) -> float | None:
+    """None for text, and for 1_0, which Python alone takes for a number."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
 
 
 def plan_columns(

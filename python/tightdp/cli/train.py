@@ -69,6 +69,9 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
     out = arguments.out or arguments.data.with_suffix(".model.json")
+    for given in (arguments.data, arguments.test):
+        if given is not None and given.exists() and out.exists() and out.samefile(given):
+            raise ValueError(f"--out {out}: is the file that records are read from, and would be overwritten")
     check_writable("--out", out)
     values = declared(arguments.classes, arguments.categories, arguments.categorical, arguments.public_values)
     bounds = _bounds(arguments.bounds)

@@ -9,6 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+
+def as_numbers(X: Any) -> NDArray[Any]:
+    """X as float32 where it is that, else as float64. Errors do not quote a cell."""
+    try:
+        array = np.asarray(X)
+        if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":
+            array = array.astype(np.float64)
+    except TypeError as error:  # names a type, not a value
+        raise TypeError(f"X must be a 2-D array of numbers: {error}") from None
+    except (ValueError, OverflowError):
+        raise ValueError("X must be a 2-D array of numbers: a cell is no float, or rows differ in length") from None
+    if array.dtype.kind == "c":
+        raise ValueError("X must be a 2-D array of numbers: Complex data not supported")
+    return array
+
+
 if TYPE_CHECKING:
 
     class BaseEstimator:
@@ -38,9 +54,17 @@ else:
 
         def validate_data(estimator, X, *, reset):
             """X as a 2-D float32 or float64 array; NaN and inf pass."""
-            return _validate(
-                estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
-            )
+            try:
+                return _validate(
+                    estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
+                )
+            except (TypeError, ValueError, OverflowError) as error:
+                if not hasattr(X, "tocsr"):  # a sparse matrix, of which scikit-learn says enough
+                    shape = as_numbers(X).shape
+                    if len(shape) != 2:
+                        raise ValueError(f"X must be a 2-D array, got shape {shape}. Reshape your data") from None
+                # The first line: in the next one scikit-learn may quote X.
+                raise type(error)(str(error).partition("\n")[0]) from None
 
         def validate_labels(y):
             """y as a 1-D array of labels."""
@@ -88,11 +112,9 @@ else:
 
         def validate_data(estimator, X, *, reset):
             """X as a 2-D float32 or float64 array; NaN and inf pass."""
-            X = np.asarray(X)
+            X = as_numbers(X)
             if X.ndim != 2 or 0 in X.shape:
                 raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
-            if X.dtype not in (np.float32, np.float64):
-                X = X.astype(np.float64)
             if reset:
                 estimator.n_features_in_ = X.shape[1]
             elif X.shape[1] != estimator.n_features_in_:

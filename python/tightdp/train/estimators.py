@@ -22,6 +22,20 @@ from .noisygd import NoisyGD
 from .records import Array
 
 
+def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Labels and which there are, in order. Errors do not quote a label, which may be one record's alone."""
+    try:
+        labels = validate_labels(given)
+        return labels, np.unique(labels)
+    except (TypeError, OverflowError):
+        raise TypeError(
+            f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
+        ) from None
+    except ValueError as error:  # its first line: in the next one scikit-learn may quote what it was given
+        why = str(error).partition("\n")[0]
+        raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
+
+
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
     """What every private classifier shares: checks, bounds on features, the run, the account.
 
@@ -116,28 +130,36 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
         """Features within bounds, and labels as indices into ``classes_``."""
         features = self._bounded(validate_data(self, X, reset=True))
-        labels = validate_labels(y)
+        labels, present = _labels("y", y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label a record: got {len(labels)} for {len(features)} records")
-        present = np.unique(labels)
-        self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
+        name, self.classes_ = (
+            ("y", present) if self.classes is None else ("classes", _labels("classes", self.classes)[1])
+        )
         if len(self.classes_) < 2:
-            raise ValueError(f"y must have at least two classes, got one class only: {self.classes_.tolist()}")
-        unknown = np.setdiff1d(present, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y holds labels that are not in classes: {unknown[:3].tolist()}")
+            raise ValueError(f"{name} must have at least two classes, got one class only")
+        try:
+            known = bool(np.isin(present, self.classes_).all())
+        except TypeError:  # text and numbers, which are not compared
+            known = False
+        if not known:
+            raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
         return features, np.searchsorted(self.classes_, labels)
 
     def _bounded(self, features: Array) -> Array:
         if self.bounds is None:
             return features
         try:
-            low, high = (_check.reals("bounds", b).astype(features.dtype) for b in self.bounds)
-            width = np.broadcast_to(high - low, features.shape[1:])
+            with np.errstate(over="ignore"):  # refused below
+                low, high = (_check.reals("bounds", b).astype(features.dtype) for b in self.bounds)
+                width = np.broadcast_to(high - low, features.shape[1:])
         except (TypeError, ValueError):
             raise ValueError("bounds must be (low, high), each a number or one number a feature") from None
         if not (np.isfinite(width).all() and (width > 0).all()):
-            raise ValueError("bounds must be finite and low < high in every feature")
+            raise ValueError(
+                f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
+                f"below {np.finfo(width.dtype).max:.2g} for features of {width.dtype}"
+            )
         bounded: Array = (np.clip(features, low, high) - low) / width
         return bounded
 
