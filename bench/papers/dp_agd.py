@@ -49,7 +49,7 @@ DELTA = 1e-8
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 FOLDS = 5
 PRINTED = DPAGD(
-    selections=380, share=0.974, noise="laplace", max_norm=3.0, max_step=2.0, growth=0.1, momentum=0.0, center=0.0
+    selections=380, share=0.974, noise="exponential", max_norm=3.0, max_step=2.0, growth=0.1, momentum=0.0, center=0.0
 )
 """The paper's splits = 60: epsilon/120 for each selection and each gradient, as Laplace and as Gaussian noise, is
 37 times as much zCDP for the former (share), and its total zCDP pays for 380 such iterations, whatever epsilon."""
