@@ -78,3 +78,20 @@ def test_wrong_parameters_in_json_are_named():
     plain["history"][0]["mechanism"] = {"type": "Gaussian", "noise_multiplier": -1}
     with pytest.raises(ValueError, match="noise_multiplier must be a number in"):
         dp.Accountant.from_json(json.dumps(plain))
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 300, 5000])
+def test_releases_are_merged_as_they_are_recorded(distinct, monkeypatch):
+    """A question after a long run looks at few of its releases; recording them took constant time for each."""
+    looked_at, canonical = [], dp.Gaussian._canonical
+    monkeypatch.setattr(dp.Gaussian, "_canonical", lambda self: looked_at.append(self) or canonical(self))
+    account, releases = dp.Accountant(), [dp.Gaussian(1.0 + i) for i in range(distinct)]
+    for i in range(5000):
+        account.compose(releases[i % distinct], count=3)
+    recording = len(looked_at)
+    parts = account.composition.parts
+    asking = len(looked_at) - recording
+    assert parts == dp.Composition((releases[i % distinct], 3) for i in range(5000)).parts
+    assert len(account) == 15000 and len(account.history) == (1 if distinct == 1 else 5000)
+    assert recording <= 4 * 5000
+    assert asking <= 2 * max(256, distinct)

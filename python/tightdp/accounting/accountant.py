@@ -16,7 +16,11 @@ from .serial import from_plain, to_plain
 
 _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
-_State = tuple[Entries, Composition]
+_WAITING = 256
+"""So many releases at least wait to be merged into the composition, or as many as it has distinct mechanisms where
+those are more: merging then takes constant time for each release, and no question waits for a long list."""
+_State = tuple[Entries, Composition, int]
+"""History, all of it as one value, and how many more releases it may leave to be merged."""
 
 
 class Accountant:
@@ -42,7 +46,7 @@ class Accountant:
     def __init__(self, *, neighbors: Neighbors = "add_or_remove") -> None:
         _check.choice("neighbors", neighbors, NEIGHBORS)
         self.neighbors: Neighbors = neighbors
-        self._ledger: Ledger[_State] = Ledger((None, Composition()), _ADVICE)
+        self._ledger: Ledger[_State] = Ledger((None, Composition(), _WAITING), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
         """Records ``count`` releases of a mechanism, or of a composition as a whole."""
@@ -53,13 +57,15 @@ class Accountant:
         added = mechanism * count
 
         def record(before: _State) -> _State:
-            entries, composition = before
+            entries, composition, room = before
+            if room <= 0:
+                room = max(_WAITING, len(composition.parts))  # merges, which changes no value that anyone can see
             for each, inner in releases:
                 if entries is not None and entries[1] == each:
                     entries = (entries[0], each, entries[2] + inner * count)
                 else:
                     entries = (entries, each, inner * count)
-            return entries, composition + added
+            return entries, composition + added, room - len(releases)
 
         self._ledger.change(record)
 
