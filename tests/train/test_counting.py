@@ -13,6 +13,7 @@ from tightdp.train import (
     DPAGD,
     DPIS,
     DPSGD,
+    SGD,
     AdaCliP,
     FixedPlan,
     LinearModel,
@@ -177,3 +178,28 @@ def test_an_observer_learns_no_more_of_the_number_than_is_charged(algorithm, lea
     evidence = audit.paired(*audit.run_pairs(Zeros(algorithm, leaks), 250), confidence=1 - 1e-6)
     claim = dp.Gaussian(float(dp.calibrate(dp.Gaussian, epsilon=1.0, delta=1e-2)))
     assert evidence.excludes(claim) == leaks
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more", "message"),
+    [
+        (AdaCliP(5.0, noise_multiplier=1.0), {}, "exclude each other"),
+        (AdaCliP(5.0, optimizer=SGD(100.0)), {"regularization": 1.0}, "^optimizer must have a learning rate below"),
+    ],
+)
+def test_settings_that_no_number_of_records_mends_are_refused_before_the_count(algorithm, more, message):
+    released = []
+    model = LinearModel(FEATURES, Logistic(), intercept=False)
+    with pytest.raises(ValueError, match=message):
+        fit(model, *rows(60), algorithm, epsilon=1.0, delta=1e-5, callback=lambda *now: released.append(now), **more)
+    assert not released
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [(AdaCliP(batch_size=6000.0), "batch_size must be"), (DPIS(epochs=2, adapt=1.0), "norm_noise must be larger")],
+)
+def test_a_released_count_without_a_plan_asks_for_a_public_one(algorithm, message):
+    model = LinearModel(FEATURES, Logistic(), intercept=False)
+    with pytest.raises(ValueError, match=f"^public_size must be given.*{message}"):
+        fit(model, *rows(60), algorithm, epsilon=1.0, delta=1e-5, random_state=0)

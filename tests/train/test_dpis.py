@@ -191,3 +191,11 @@ def test_sums_of_norms_that_take_everything_are_refused(blobs):
         LogisticRegression(
             DPIS(100, 2, norm_share=None, norm_noise=0.5), epsilon=0.1, delta=1e-5, public_size=1500
         ).fit(*blobs)
+
+
+@pytest.mark.parametrize("settings", [{"norm_share": None}, {"adapt": 1.0}])
+@pytest.mark.parametrize("public_size", [1, 100])
+def test_norms_that_take_all_of_epsilon_are_refused_by_name(settings, public_size):
+    clf = LogisticRegression(DPIS(epochs=2, **settings), epsilon=1.0, delta=1e-5, public_size=public_size)
+    with pytest.raises(ValueError, match=r"^norm_noise must be larger, or epochs fewer"):
+        clf.fit(np.zeros((100, 2)), np.arange(100) % 2)

@@ -139,6 +139,12 @@ class Filtered:
         return Composition([(ApproximateDP(self._filter.epsilon, self._filter.delta), 1)])
 
 
+def check_noise(noise_multiplier: float | None, target: Target) -> None:
+    """ValueError where both the noise and what it is to meet are given."""
+    if noise_multiplier is not None and target.epsilon is not None:
+        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one gives the other")
+
+
 def noise_for(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
@@ -148,8 +154,7 @@ def noise_for(
         if noise_multiplier is None:
             raise ValueError("epsilon must be given where the algorithm has no noise_multiplier of its own")
         return noise_multiplier
-    if noise_multiplier is not None:
-        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one gives the other")
+    check_noise(noise_multiplier, target)
     beside = target.beside
     whole = plan if beside is None else lambda noise: plan(noise)._composition() + beside
     return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

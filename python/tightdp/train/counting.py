@@ -16,9 +16,10 @@ from ..accounting.calibrate import calibrate
 from ..accounting.composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from .algorithm import Algorithm, Plan
-from .budget import Budget, Caps, FixedPlan, Target, Within
+from .budget import Budget, Caps, FixedPlan, Target, Within, check_noise
 from .gate import Gate
 from .oracle import Oracle, Public
+from .reach import check_stable
 from .sampling import Source
 
 SHARE = 0.01
@@ -63,7 +64,13 @@ def counted(
     if callback is not None:
         callback(1, None)
     public = dataclasses.replace(facts, records=max(1, round(released)))
-    plan = algorithm.plan(public, held.target)
+    try:
+        plan = algorithm.plan(public, held.target)
+    except ValueError as error:
+        raise ValueError(
+            f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
+            f"{public.records}, which was released: {error}"
+        ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
     budget = Within(plan.budget, held.limit(plan))
@@ -86,6 +93,9 @@ def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, G
             f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
             "depends on it"
         )
+    # What no number of records would mend is refused before one is released.
+    check_noise(getattr(algorithm, "noise_multiplier", None), target)
+    check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 

@@ -118,6 +118,7 @@ class DPIS:
         run = _Run(self, public)
         steps = self.epochs * run.steps
         sums = self.epochs - 1 if self.adapt is not None else 0
+        run.check_norms(sums if self.norm_share is not None else self.epochs + sums, target)
         if self.norm_share is not None:
             q = run.probability(self.norm_share)
 
@@ -146,6 +147,17 @@ class _Run:
         self.steps = math.ceil(max(1.0, 1 / self.part))
         """Of an epoch."""
         self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
+
+    def check_norms(self, sums: int, target: Target) -> None:
+        """ValueError where so many released sums of norms leave nothing of the target for gradients."""
+        if target.epsilon is None or not sums:
+            return
+        norms = Gaussian(self.norm_noise) * sums + (target.beside or Composition())
+        if not norms.epsilon(target.delta).upper < target.epsilon:
+            raise ValueError(
+                f"norm_noise must be larger, or epochs fewer: {sums} sums of norms with norm_noise={self.norm_noise:g} "
+                f"(None stands for 0.02 of the number of records, {self.public.records}) take up the whole of epsilon"
+            )
 
     def probability(self, share: float) -> float:
         """q for a ratio of the mean norm to C."""

@@ -55,7 +55,7 @@ def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
     return SGD(rate, momentum)
 
 
-def check_stable(name: str, public: Public, optimizer: Optimizer) -> None:
+def check_stable(name: str, public: Public, optimizer: Optimizer | None) -> None:
     """ValueError where plain steps of the caller's would diverge for the penalty alone."""
     if not isinstance(optimizer, SGD):
         return
