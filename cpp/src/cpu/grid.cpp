@@ -37,7 +37,7 @@ constexpr double kLarge = 0.02;
 // So far left of the mean delta may be 1 within the asked width, which needs no lattice.
 constexpr double kDeviations = 8;
 // Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
-constexpr std::int64_t kUnits = 10'000'000'000;
+constexpr std::int64_t kUnits = 6'000'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
     for (const Part& part : parts)
@@ -188,10 +188,11 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
 
 // `best` is what is known, whenever that ends.
 void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& best) {
-    if (nothing_finite(parts)) {
-        if (infinity_of(parts).lower > delta) best.lower = HUGE_VAL;
+    if (infinity_of(parts).lower > delta) {
+        best.lower = HUGE_VAL;
         return;
     }
+    if (nothing_finite(parts)) return;
     // Beyond the largest sum of losses there is infinity alone.
     if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
     if (no_sketch(parts)) return;
@@ -278,7 +279,7 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
         informed = slope > 0;
         return a;
     };
-    Answer a{least, 1};
+    Answer a{least, below_top(parts, epsilon)};
     try {
         const Cumulant all = Sketches(parts, kNothing).cumulant(0);
         if (epsilon < all.mean - kDeviations * std::sqrt(all.variance)) a.lower = std::max(a.lower, nearly_one(parts, epsilon));

@@ -140,9 +140,9 @@ std::int64_t Sketches::units(const Cut& cut) { return 2 * static_cast<std::int64
 
 Cumulant Sketches::of(const Cut& cut, double tilt) {
     const Sketch& s = *cut.sketch;
-    const double top = std::max(0.0, tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]));
+    const double top = tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]);
     double peak = 0;
-    if (top > 600) {
+    if (top > 600 || top < -16) {  // else the sums would overflow, or be the roundings of 1 + expm1
         peak = -HUGE_VAL;
         for (std::size_t i = 0; i < cut.size; ++i) peak = std::max(peak, s.log_mass[i] + tilt * s.loss[i]);
     }
@@ -235,8 +235,9 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
 
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest) {
     const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
-    return minimise([&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
-                    std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread,
+    // Of a single loss, which has no spread, the best tilt is about 1/delta.
+    const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
+    return minimise([&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; }, guess,
                     [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
 }
 

@@ -61,6 +61,15 @@ Infinity infinity_of(const std::vector<Part>& parts) {
     return {-std::expm1(-least) * (1 - more), std::min(1.0, -std::expm1(-most) * (1 + more))};
 }
 
+double below_top(const std::vector<Part>& parts, double epsilon) {
+    constexpr double kMore = 0x1p-29;  // tables of probabilities may add up to so much more than 1
+    double steps = 0;
+    for (const Part& part : parts) steps += part.count;
+    const double finite = -std::expm1(epsilon - top_of(parts)) * std::exp(kMore * steps);
+    const double bound = (infinity_of(parts).upper + finite + kLeast) * (1 + 16 * u);
+    return bound >= 0 && bound <= 1 ? bound : 1;  // also if it is no number
+}
+
 double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kCells = 512;
     constexpr double kPowers[] = {0.5, 1};

@@ -20,6 +20,9 @@ struct Infinity {
 };
 Infinity infinity_of(const std::vector<Part>& parts);
 
+// An upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses (grid.md, section 5.5).
+double below_top(const std::vector<Part>& parts, double epsilon);
+
 // A lower bound on delta(epsilon) that is good where it is nearly 1, or epsilon left of all sums of losses: all mass less
 // that of min(1, t), t = e^{epsilon - y}, which is at most the root of t, and at most t (grid.md, section 5.5).
 double nearly_one(const std::vector<Part>& parts, double epsilon);

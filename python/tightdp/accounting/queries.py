@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .options import Options
 
 
-_UNITS = 10**10
-"""Of work, for one question: ten seconds at the most. Answers that take more are wider, and the same every time."""
+_UNITS = 6 * 10**9
+"""Of work, for one question: eight seconds at the most. Answers that take more are wider, and the same every time."""
 
 
 def epsilon(composition: Composition, delta: float, options: Options) -> Bound:
