@@ -77,3 +77,10 @@ REFUSED = [
 def test_bad_parameters_name_the_argument_and_its_range(error, name, build):
     with pytest.raises(error, match=rf"^{name} must (be (a|an|one)|not be|have)\b"):
         build()
+
+
+def test_odd_arguments_are_named():
+    with pytest.raises(TypeError, match=r"^engine must be one of "):
+        dp.Gaussian(1.0).epsilon(1e-5, engine=np.array([]))
+    with pytest.raises(ValueError, match=r"^what cdf returns must be numbers in \[0, 1\] and finite"):
+        dp.PrivacyLoss.from_cdf(lambda y: [10**400] * len(y), low=-1.0, high=1.0, points=4)

@@ -166,7 +166,7 @@ class PrivacyLoss(Mechanism):
         points = _check.count("points", points, least=2, most=1 << 22)
         error = _check.nonnegative("error", error)
         y = np.linspace(low, high, points)
-        values = np.asarray(cdf(y), dtype=np.float64)
+        values = _check.reals("what cdf returns", cdf(y), "numbers in [0, 1]")
         if values.shape != y.shape:
             raise ValueError(f"cdf must return one value an argument, got shape {values.shape} for {y.shape}")
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN

@@ -40,7 +40,7 @@ def options(
     """The options, or ValueError/TypeError naming the one that is wrong."""
     if width is WIDTH and eps_error is EPS_ERROR and delta_error is DELTA_ERROR:
         request = DEFAULT
-        if neighbors == "add_or_remove" and engine == "auto":
+        if neighbors == "add_or_remove" and isinstance(engine, str) and engine == "auto":
             return _DEFAULT
     else:
         request = Request(
@@ -49,7 +49,7 @@ def options(
             delta_error=_check.open_unit("delta_error", delta_error),
         )
     _check.choice("neighbors", neighbors, NEIGHBORS)
-    if engine != "auto":
+    if not (isinstance(engine, str) and engine == "auto"):
         from .engines.choice import NAMES
 
         _check.choice("engine", engine, ("auto", *NAMES))
