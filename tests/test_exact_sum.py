@@ -1,5 +1,6 @@
 """Exact clipped sums: integer for integer those of plain Python, never longer than the bound, the same in any order."""
 
+import functools
 import math
 import os
 import subprocess
@@ -67,7 +68,7 @@ def test_a_release_is_the_sum_and_the_rounded_noise(dtype):
             [g], [total], max_norm, False, 0.01, None, None, None, 0.0, None, False, None, grid, True, [0]
         )
         sigma = math.nextafter(multiplier * max_norm, math.inf) / grid
-        assert Fraction(sigma) >= Fraction(multiplier) * Fraction(max_norm) / Fraction(grid) and sigma <= 2.0**39
+        assert Fraction(sigma) >= Fraction(multiplier) * Fraction(max_norm) / Fraction(grid) and sigma <= 2.0**30
         _core.add_rounded_normals(dp.Philox(6).stream(), sigma, total)
         out_dtype = np.float64 if dtype == np.float64 else np.float32
         expected = (total.astype(float) * grid).astype(out_dtype)
@@ -85,7 +86,7 @@ def test_an_example_is_never_longer_than_the_bound(dtype, data):
     max_norm = data.draw(st.floats(1e-30, 1e30))
     weight = data.draw(st.sampled_from([1.0, 0.3, 0.0, 2.0**-20, 1e-30, 5e-324, 16.0, 17.0, 1e9, 2.0**32]))
     normalize = data.draw(st.booleans())
-    stability = data.draw(st.sampled_from([0.01, 1e-300, 5e-324, 1e300]))
+    stability = data.draw(st.sampled_from([0.01, 1e-90, 1e-100, 1e300]))
     total, _ = dp.clipped_sum(
         g, max_norm, weights=[weight], normalize=normalize, stability=stability, arithmetic="exact"
     )
@@ -136,12 +137,28 @@ def test_squares_that_underflow_or_overflow():
         assert sum(Fraction(x) ** 2 for x in floats.tolist()) <= 1
 
 
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+@pytest.mark.parametrize("exponent", [-90, -99, -100, -101, -150, -164, -200, -250, -305])
+def test_a_tiny_row_is_not_brought_over_the_bound(arithmetic, exponent):
+    """Normalizing multiplies rows whose squares underflow, too: no stability is so small that it would count."""
+    grid = Fraction(dp.exact_grid(1.0)) if arithmetic == "exact" else 1
+    stability = float(f"1e{exponent}")
+    for size in range(exponent - 20, exponent + 70, 5):
+        row = np.array([[float(f"1e{size}"), float(f"7e{size - 1}"), 5e-324]])
+        call = functools.partial(dp.clipped_sum, row, 1.0, normalize=True, stability=stability, arithmetic=arithmetic)
+        if stability < 1e-100:
+            with pytest.raises(ValueError, match=r"^stability must be a number in \[1e-100, inf\)"):
+                call()
+        else:
+            assert square_norm(call()[0]) * grid**2 <= 1
+
+
 def test_rows_of_zeros_stay_zeros_whatever_the_stability():
     for dtype in DTYPES:
         for arithmetic in ("float", "exact"):
-            for stability in (1e-300, 5e-324):
+            for stability in (1e-90, 1e-100):
                 total, _ = dp.clipped_sum(
-                    np.zeros((3, 5), dtype), 1e20, normalize=True, stability=stability, arithmetic=arithmetic
+                    np.zeros((3, 5), dtype), 1e25, normalize=True, stability=stability, arithmetic=arithmetic
                 )
                 assert (total == 0).all()
 
@@ -295,10 +312,10 @@ def test_the_grid_depends_on_public_numbers_alone():
     for max_norm in (1e-30, 0.3, 1.0, math.nextafter(2, 0), 1e30):
         grid = dp.exact_grid(max_norm)
         assert math.frexp(grid)[0] == 0.5 and 2**23 <= max_norm / grid < 2**24
-        for multiplier in (0.0, 1e-300, 1.0, 2.0**15):
+        for multiplier in (0.0, 1e-300, 1.0, 63.0):
             assert grid_of(max_norm, multiplier) == grid
-        for multiplier in (2.0**16, 1e12):
-            assert 2.0**38 <= multiplier * max_norm / grid_of(max_norm, multiplier) < 2.0**39
+        for multiplier in (128.0, 2.0**16, 1e12):
+            assert 2.0**29 <= multiplier * max_norm / grid_of(max_norm, multiplier) < 2.0**30
     assert dp.exact_grid([3.0, 4.0]) == dp.exact_grid(5.0)
 
 
@@ -313,7 +330,9 @@ INTEGERS = np.zeros(3, np.int64)
         (lambda: dp.clipped_sum(G, 1.0, arithmetic=None), ValueError, "^arithmetic"),
         (lambda: dp.clip_and_noise(G, 9e-31, 1.0), ValueError, r"^max_norm must be in \[1e-30, 1e\+30\]"),
         (lambda: dp.clip_and_noise(G.astype(float), 1.1e30, 1.0), ValueError, "^max_norm"),
-        (lambda: dp.clip_and_noise(G, 1.0, 1.0, weights=[1, 1, 1, 5e9]), ValueError, r"^weights .* \[0, 2\^32\]"),
+        (lambda: dp.clip_and_noise(G, 1.0, 1.0, weights=[1, 1, 1, 5e9]), ValueError, r"^weights .* \[0, 2\^32\]$"),
+        (lambda: dp.clip_and_noise(G, 1.0, 1.0, stability=9e-101), ValueError, r"^stability .* \[1e-100, inf\)"),
+        (lambda: dp.clip_and_noise(G, 1.0, 1.0, stability=math.inf), ValueError, r"^stability .* \[1e-100, inf\)"),
         (lambda: dp.clipped_sum(G, 1.0, out=np.zeros(3), arithmetic="exact"), ValueError, "^out .* int64"),
         (lambda: dp.clipped_sum(G, 1.0, out=INTEGERS), ValueError, "^out .* float32 or float64"),
         (lambda: dp.clip_and_noise(G, 1.0, 1.0, out=INTEGERS), ValueError, "^out .* float32 or float64"),
@@ -331,3 +350,11 @@ INTEGERS = np.zeros(3, np.int64)
 def test_bad_arguments(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+def test_an_unknown_instruction_set_is_refused():
+    for name, code in (("nonsense", 1), ("baseline", 0), ("", 0)):
+        run = subprocess.run([sys.executable, "-c", "import tightdp._core"], env={**os.environ, "TIGHTDP_ISA": name},
+                             capture_output=True, text=True, check=False)  # fmt: skip
+        assert run.returncode == code
+        assert code == 0 or "ImportError: TIGHTDP_ISA must be baseline, avx2 or avx512" in run.stderr

@@ -120,6 +120,13 @@ LONG = {
     "one call": "sum((dp.Laplace(3 + i / 100) for i in range(1000)), dp.Composition()).epsilon(1e-6)",
     "a batch on threads": "dp.epsilon_batch(np.linspace(.5, 5, 10**6), .01, 1000, 1e-5, threads=2)",
     "a batch that is declined": "dp.epsilon_batch(np.linspace(.5, .6, 10**5), 1e-4, 2, 1e-5, threads=2)",
+    "rounded normals": "dp.rounded_gaussian(2.0**38, 20_000_000)",
+    "a deviation for each": "dp.rounded_gaussian(np.repeat([1.0, 2.0**39], 5_000_000), 10_000_000)",
+    "discrete normals": "dp.discrete_gaussian(1e6, 20_000_000)",
+    "discrete Laplace": "dp.discrete_laplace(1e6, 40_000_000)",
+    "noise on integers": "dp.add_noise(np.zeros(20_000_000, np.int64), 2.0**39, grid=1.0)",
+    "clipping, rows": "dp.clip_and_noise(np.broadcast_to(np.ones(4000), (10**7, 4000)), 1.0, 1.0)",
+    "clipping, columns": "dp.clip_and_noise(np.broadcast_to(np.ones(40_000), (10**6, 40_000)), 1.0, 1.0)",
     "allocations": "[dp.RandomAllocation(dp.Gaussian(1 + i / 1000), 10000, 3).epsilon(1e-6) for i in range(1000)]",
 }
 

@@ -3,6 +3,7 @@
 #include "../src/cpu/rounded_normal.hpp"
 #include "bind.hpp"
 #include "sealed_stream.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -15,8 +16,7 @@ auto adder(void (*add)(const tightdp::random::RandomStream&, std::uint64_t, Seco
     return [add](const SealedStream& stream, std::uint64_t numerator, Second second, Integers out) {
         std::int64_t* const data = out.mutable_data();
         const auto n = static_cast<std::size_t>(out.size());
-        py::gil_scoped_release release;
-        add(*stream, numerator, second, n, data);
+        tightdp::bindings::unlocked([&] { add(*stream, numerator, second, n, data); });
     };
 }
 
@@ -32,9 +32,10 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
     for (std::size_t i = 0; i < sigmas; ++i)
         if (!(s[i] >= 0 && s[i] <= kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
     if (first > kLastDraw || n > kLastDraw - first) throw std::invalid_argument("a stream has 2^48 draws");
-    py::gil_scoped_release release;
-    if (sigma.ndim() > 0) tightdp::add_rounded_normals(*stream, s, n, data, first);
-    else tightdp::add_rounded_normals(*stream, *s, n, data, first);
+    tightdp::bindings::unlocked([&] {
+        if (sigma.ndim() > 0) tightdp::add_rounded_normals(*stream, s, n, data, first);
+        else tightdp::add_rounded_normals(*stream, *s, n, data, first);
+    });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "bind.hpp"
 #include "dlpack.hpp"
 #include "sealed_stream.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -58,8 +59,7 @@ void with_request(const std::vector<py::object>& grads, const std::vector<py::ob
     request.deviation = deviation;
     request.stream = stream ? &**stream : nullptr;
     request.norms = norms ? norms->mutable_data() : nullptr;
-    py::gil_scoped_release release;
-    run(request);
+    tightdp::bindings::unlocked([&] { run(request); });
 }
 
 template <void (*run)(const ClipRequest&)>

@@ -3,6 +3,7 @@
 #include "../src/cpu/random.hpp"
 #include "bind.hpp"
 #include "sealed_stream.hpp"
+#include "unlocked.hpp"
 
 namespace {
 
@@ -23,8 +24,7 @@ py::array_t<T> filled(const SealedStream& stream, std::uint64_t first, std::size
                       void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)) {
     py::array_t<T> out(static_cast<py::ssize_t>(n));
     T* const data = out.mutable_data();
-    py::gil_scoped_release release;
-    fill(*stream, first, n, data);
+    tightdp::bindings::unlocked([&] { fill(*stream, first, n, data); });
     return out;
 }
 
@@ -47,8 +47,7 @@ template <class T>
 void normal_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out) {
     T* const data = out.mutable_data();
     const auto n = static_cast<std::size_t>(out.size());
-    py::gil_scoped_release release;
-    tightdp::fill_normal(*stream, first, n, data);
+    tightdp::bindings::unlocked([&] { tightdp::fill_normal(*stream, first, n, data); });
 }
 
 }  // namespace

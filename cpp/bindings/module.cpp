@@ -21,6 +21,8 @@ void bind_allocation(py::module_& m);
 void bind_work(py::module_& m);
 
 PYBIND11_MODULE(_core, m) {
+    if (!tightdp::isa_cap_is_known())
+        throw py::import_error("TIGHTDP_ISA must be baseline, avx2 or avx512: the most that may be used");
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
     bind_arithmetic(m);

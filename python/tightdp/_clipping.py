@@ -22,6 +22,8 @@ Arithmetic = Literal["exact", "float"]
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 EXACT_RANGE = (1e-30, 1e30)
+_SMALLEST_STABILITY = 1e-100
+"""Far over what a norm loses to squares that underflow: docs/theory/clipping.md, section 2."""
 LARGEST_WEIGHT = 2.0**32
 """In the exact form: an example's integers stay under 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
@@ -32,6 +34,8 @@ _FINE = 23
 """Binary digits of a bound over its grid, and one more: as many as a float32 has."""
 _LARGEST_SIGMA = 39
 """log2 of the noise deviation that the exact sampler takes, in grid steps."""
+_FAST_SIGMA = 30
+"""The same, of what it draws at full speed: beyond, more and more draws are settled one by one."""
 
 
 @dataclass(slots=True)
@@ -168,7 +172,7 @@ def prepare(
         center=a,
         inverse_scale=inverse,
         normalize=bool(normalize),
-        stability=_check.positive("stability", stability),
+        stability=stability_of(stability),
         accumulate=bool(accumulate),
     )
 
@@ -181,12 +185,20 @@ def _check_bounds(
         for bound in bounds:
             exact_bound("max_norm", bound)
         if not largest <= LARGEST_WEIGHT:
-            raise ValueError(f"weights must be in [0, 2^32], got {largest!r}")
+            raise ValueError("weights must be in [0, 2^32]")  # not which: weights may be private
         return
     low, high = floats
     for bound in bounds:
         if not low <= bound or not bound * largest <= high:
             raise ValueError(f"max_norm, times the largest weight, must be in [{low:g}, {high:g}], got {bound!r}")
+
+
+def stability_of(value: Any) -> float:
+    """A finite float in [1e-100, inf)."""
+    x = _check.real("stability", value, "a number in [1e-100, inf)")
+    if not x >= _SMALLEST_STABILITY:
+        raise ValueError(f"stability must be a number in [1e-100, inf), got {value!r}")
+    return x
 
 
 def exact_bound(name: str, bound: float) -> float:
@@ -204,9 +216,9 @@ def is_exact(arithmetic: str) -> bool:
 
 def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
     """The grid of sums that one example moves by at most ``bound``: a power of two, of which the bound has 2^23 or more
-    but less than 2^24; coarser where the noise would exceed 2^39 of it."""
+    but less than 2^24; coarser where the noise would exceed 2^30 of it."""
     fine = math.frexp(bound)[1] - 1 - _FINE
-    return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _LARGEST_SIGMA))
+    return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
 
 
 def sensitivity(groups: list[tuple[list[int], float]]) -> float:

@@ -70,6 +70,7 @@ def clipped_sum(
         most the root of the sum of squared bounds; norms have shape (batch, groups).
     normalize : bool
         Multiply by ``max_norm / (n_k + stability)`` instead, whatever the norm (Bu et al. 2023, automatic clipping).
+    stability : float in [1e-100, inf)
     out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
         Where to put the sum. With ``accumulate`` the sum is added to what it holds: micro-batches.
     arithmetic : "float" or "exact"
@@ -152,7 +153,7 @@ def clip_and_noise(
     (``PoissonSampled`` if the batch was), to the last bit: integer sums of the examples' multiples of a public grid,
     with normals on the real line rounded to it, sampled exactly (docs/theory/clipping.md, section 7). The values are
     then multiplied by the grid and rounded to the dtype of the result. The grid is a power of two that depends on
-    ``max_norm`` and ``noise_multiplier`` alone: at most 2^-23 of what one example contributes, or 2^-38 of the noise.
+    ``max_norm`` and ``noise_multiplier`` alone: at most 2^-23 of what one example contributes, or 2^-29 of the noise.
     Each example loses less than one grid step a coordinate.
 
     Parameters are those of ``clipped_sum``, and

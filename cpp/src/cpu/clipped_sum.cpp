@@ -97,6 +97,11 @@ class Clipper {
         }
     }
 
+    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise. Once it is, threads
+    // meet at the barriers that are left and do nothing else.
+    bool stopped(const ClipTile& tile, std::size_t rows) const noexcept { return stop_.raised(work_on(tile, rows)); }
+    void rethrow() const { stop_.rethrow(); }
+
     // to[j] = (add ? to[j] : 0) + sums[j]; integers modulo 2^64.
     static void add_up(Sum* to, const Sum* sums, long n, bool add) noexcept {
         using Wrapping = std::conditional_t<kExact, std::uint64_t, double>;
@@ -106,6 +111,12 @@ class Clipper {
     }
 
   private:
+    // In units of work.hpp.
+    static std::int64_t work_on(const ClipTile& tile, std::size_t rows) noexcept {
+        return tile.columns * static_cast<std::int64_t>(rows + kNoise);
+    }
+    static constexpr std::size_t kNoise = 1024;  // of a column, in rows: up to a few microseconds
+
     // Rows of one chunk, at most kBlockRows.
     struct Block {
         std::size_t begin = 0, end = 0;
@@ -161,8 +172,10 @@ class Clipper {
             for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
                 double* const of_stripe = squared + s * kBlockRows;
                 std::fill_n(of_stripe + first, kSweepRows, 0.0);
-                for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t)
+                for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
+                    if (stop_.raised(kSweepRows * plan_.tiles[t].columns)) return;
                     sweep(nullptr, &rows, first, plan_.tiles[t], nullptr, of_stripe);
+                }
             }
     }
 
@@ -174,6 +187,7 @@ class Clipper {
             if (next) std::fill_n(of_stripe, kSweepRows, 0.0);
             for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
                 const ClipTile& tile = plan_.tiles[t];
+                if (stopped(tile, now.count())) return;
                 alignas(64) Sum local[kTileColumns];
                 Sum* const to = sums ? sums + tile.first : local;
                 if (now.count() == 0) std::fill_n(to, tile.columns, Sum{});
@@ -191,6 +205,8 @@ class Clipper {
 
     void factors(Block& rows, const double* squared, bool report) const noexcept {
         rows.heavy = 0;
+        // Whoever left squares out did so before the barrier that comes before this.
+        if (stop_.raised(0)) return;
         for (std::size_t i = 0; i < rows.count(); ++i) {
             double square = 0;
             for (std::size_t s = 0; s < plan_.stripe_count(); ++s) square += squared[s * kBlockRows + i];
@@ -224,6 +240,7 @@ class Clipper {
     const bool single_;  // whether rows are multiplied in float32
     clipping::Rounding rounding_;
     double lane_weight_ = 0;  // rows up to this weight fit the lanes of a sweep
+    mutable StopFlag stop_;
 };
 
 // Memory for the sums of either kind: 8 bytes each.
@@ -251,6 +268,7 @@ void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<
     parallel(wanted, [&](int worker, int workers) {
         clipper.run(team, 0, request.rows, worker, workers, one_block ? nullptr : sums_in<Sum>(sums), true);
     });
+    clipper.rethrow();
 }
 
 // Threads share the chunks of rows; the chunks' sums are added in order.
@@ -272,12 +290,14 @@ void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum
         const Range mine = share(plan.tiles.size(), 1, worker, workers);
         for (std::size_t t = mine.begin; t < mine.end; ++t) {
             const ClipTile& tile = plan.tiles[t];
+            if (clipper.stopped(tile, chunks)) return;
             Sum* const total = sums + tile.first;
             for (std::size_t c = 1; c < chunks; ++c)
                 Clipper<Sum>::add_up(total, total + c * plan.columns, tile.columns, true);
             clipper.write(tile, total);
         }
     });
+    clipper.rethrow();
 }
 
 template <class Sum>

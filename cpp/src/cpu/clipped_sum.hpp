@@ -37,7 +37,7 @@ struct ClipRequest {
 
     double max_norm = 1;  // > 0
     clipping::Rule rule = clipping::Rule::flat;
-    double stability = 0;                   // > 0 under Rule::normalize
+    double stability = 0;                   // >= 1e-100 under Rule::normalize
     const double* weights = nullptr;        // one a row, finite and >= 0; null: all 1
     const double* center = nullptr;         // one a column over all segments, finite; null with inverse_scale
     const double* inverse_scale = nullptr;  // finite and > 0
@@ -52,7 +52,8 @@ struct ClipRequest {
         nullptr;  // one a row: norms before clipping, +inf for examples that are not finite; may be null
 };
 
-// Throws std::bad_alloc before anything is written.
+// Throws std::bad_alloc before anything is written, and Interrupted where the calling thread is asked to stop: then what
+// the outputs hold is unspecified, but no sum of a release is there without its noise.
 void clipped_sum(const ClipRequest& request);
 
 }  // namespace tightdp

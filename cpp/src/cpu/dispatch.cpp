@@ -2,10 +2,11 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 namespace tightdp {
 namespace {
+
+constexpr Isa kAll[] = {Isa::baseline, Isa::avx2, Isa::avx512};
 
 Isa detect() noexcept {
     Isa best = Isa::baseline;
@@ -19,13 +20,21 @@ Isa detect() noexcept {
     }
 #endif
     if (const char* cap = std::getenv("TIGHTDP_ISA")) {
-        for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
+        for (Isa isa : kAll)
             if (std::strcmp(cap, isa_name(isa)) == 0 && isa < best) best = isa;
     }
     return best;
 }
 
 }  // namespace
+
+bool isa_cap_is_known() noexcept {
+    const char* const cap = std::getenv("TIGHTDP_ISA");
+    if (!cap || !*cap) return true;
+    for (Isa isa : kAll)
+        if (std::strcmp(cap, isa_name(isa)) == 0) return true;
+    return false;
+}
 
 Isa active_isa() noexcept {
     static const Isa isa = detect();

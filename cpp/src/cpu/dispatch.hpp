@@ -12,6 +12,8 @@ enum class Isa { baseline = 0, avx2 = 1, avx512 = 2 };
 Isa active_isa() noexcept;
 
 const char* isa_name(Isa isa) noexcept;
+// Whether TIGHTDP_ISA, which caps what is used, is unset or names an instruction set.
+bool isa_cap_is_known() noexcept;
 
 // Picks one of three function pointers. On platforms with the baseline alone all three are the same.
 template <class F>

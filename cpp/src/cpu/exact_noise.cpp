@@ -14,6 +14,7 @@ using exact::Uint128;
 using random::RandomStream;
 
 constexpr std::size_t kChunk = 256;
+constexpr std::int64_t kDrawUnits = 1000;  // of work: a microsecond
 // Tiles a chunk may use: 2^32 words and more, where some 10^4 are needed. 2^36 chunks then still fit 64-bit
 // block numbers.
 constexpr int kTilesPerChunkLog2 = 24;
@@ -59,14 +60,9 @@ class ChunkWords {
 
 template <class Draw>
 void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw) {
-    const std::size_t chunks = (n + kChunk - 1) / kChunk;
-    const int workers = static_cast<int>(std::min<std::size_t>(max_threads(), chunks));
-    parallel(workers, [&](int worker, int count) {
-        const Range mine = share(chunks, 1, worker, count);
-        for (std::size_t c = mine.begin; c < mine.end; ++c) {
-            ChunkWords words(stream, c);
-            for (std::size_t i = c * kChunk; i < std::min(n, (c + 1) * kChunk); ++i) out[i] += draw(words);
-        }
+    parallel_pieces(n, kChunk, kChunk * kDrawUnits, [&](std::size_t begin, std::size_t end) {
+        ChunkWords words(stream, begin / kChunk);
+        for (std::size_t i = begin; i < end; ++i) out[i] += draw(words);
     });
 }
 

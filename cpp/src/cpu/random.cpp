@@ -22,7 +22,7 @@ namespace {
 
 // Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
 constexpr long kChunk = 8;
-// Values a thread should have before it is worth waking: about 30 microseconds of work.
+// Values a thread takes at a time, and should have before it is worth waking: about 30 microseconds of work.
 constexpr std::size_t kGrain = 1u << 14;
 
 // Calls tiles(first_tile, count, out) on whole chunks, and on a buffer for the ragged ends.
@@ -50,10 +50,8 @@ void by_tiles(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept 
 
 template <int kPerTile, class T, class Tiles>
 void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
-    const int workers = static_cast<int>(std::min<std::size_t>(max_threads(), n / kGrain + 1));
-    parallel(workers, [&](int worker, int count) {
-        const Range r = share(n, kGrain, worker, count);
-        by_tiles<kPerTile>(first + r.begin, r.end - r.begin, out + r.begin, tiles);
+    parallel_pieces(n, kGrain, kGrain, [&](std::size_t begin, std::size_t end) {
+        by_tiles<kPerTile>(first + begin, end - begin, out + begin, tiles);
     });
 }
 

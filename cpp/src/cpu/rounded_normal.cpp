@@ -15,8 +15,10 @@ namespace {
 
 // Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
 constexpr long kChunk = 8;
-// Values a thread should have before it is worth waking: about 30 microseconds of work.
+// Values a thread takes at a time, and should have before it is worth waking: some 50 microseconds of work.
 constexpr std::size_t kGrain = 1u << 14;
+// Units of work of one settled draw by draw, as are most of a large deviation: a look at whether to stop is cheap beside that.
+constexpr std::int64_t kUnits = kGrain * 64;
 constexpr int kGroups = 4;  // of 32 draws a tile
 constexpr int kGroupDraws = kTileValues / kGroups;
 
@@ -77,10 +79,8 @@ void add_range(const RandomStream& stream, const double* sigma, bool each, std::
 
 void add(const RandomStream& stream, const double* sigma, bool each, std::size_t n, std::int64_t* values,
          std::uint64_t first) {
-    const int workers = static_cast<int>(std::min<std::size_t>(max_threads(), n / kGrain + 1));
-    parallel(workers, [&](int worker, int count) {
-        const Range r = share(n, kGrain, worker, count);
-        add_range(stream, sigma + (each ? r.begin : 0), each, first + r.begin, r.end - r.begin, values + r.begin);
+    parallel_pieces(n, kGrain, kUnits, [&](std::size_t begin, std::size_t end) {
+        add_range(stream, sigma + (each ? begin : 0), each, first + begin, end - begin, values + begin);
     });
 }
 

@@ -54,6 +54,20 @@ inline void spend(std::int64_t units) {
     if (c.spent > c.limit) throw OutOfWork{};
 }
 
+// Whether this thread is asked to stop, looked at once in so many units: for loops that must not throw, and whose work is
+// not charged.
+inline bool asked_to_stop(std::int64_t units) noexcept {
+    Counter& c = counter();
+    c.passed += units;
+    if (c.passed < c.look_at) return false;
+    try {
+        look(c);
+        return false;
+    } catch (const Interrupted&) {
+        return true;
+    }
+}
+
 // Within its scope no more than so many units may be spent, nor more than a scope around it allows.
 class Budget {
   public:

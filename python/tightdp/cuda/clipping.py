@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _check
 from ..noise import RandomSource
 from .arrays import SIZES, DeviceArray, view
 from .libraries import library, stream_of
@@ -115,7 +114,7 @@ def clip(
             seen[0].dtype,
             bound,
             bool(normalize),
-            _check.positive("stability", stability),
+            _clipping.stability_of(stability),
             0 if w is None else view("weights", w).address,
             0 if a is None else view("center", a).address,
             0 if b is None else view("scale", b).address,

@@ -48,14 +48,14 @@ TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
     return x;
 }
 
-// `factor`, or what the type that multiplies can hold.
+// `factor`, or what a float32 can hold, if that multiplies: shorter, and zeros stay zeros.
 TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
-    const double most = single ? 0x1p127 : 0x1p1023;
-    return factor < most ? factor : most;
+    return single && factor > 0x1p127 ? 0x1p127 : factor;
 }
 
 // The factor F >= 0 for an example of computed norm `norm`.
-// Precondition: max_norm > 0; weight >= 0 finite; stability > 0 under `normalize`.
+// Precondition: max_norm > 0; weight >= 0 finite; stability >= 1e-100 under `normalize`,
+// which is far more than a norm can lose to squares that underflow.
 // Postcondition: the row F g, each product rounded, has L2 norm <= weight * max_norm; F = 0 where the norm is
 // not finite, so that an example with an infinity or NaN contributes nothing. F = weight exactly where the
 // norm is clear of max_norm (flat) and the weight needs no rounding. Never subnormal: a subnormal quotient or
@@ -69,8 +69,6 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
         quotient = safe / (norm + stability);
     else if (norm > safe)
         quotient = safe / norm;
-    // A tiny stability makes factors that no number holds: shorter ones do, and keep zeros zero.
-    if (quotient > 0x1p1000) quotient = 0x1p1000;
     const double factor = at_most(quotient * weight, rounding.to_single);
     if (quotient < 0x1p-1022 || factor < (rounding.to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;
     return rounding.to_single ? round_down_to_single(factor) : factor;
