@@ -39,7 +39,7 @@ def test_answers_in_threads_are_those_of_one(turn):
 def test_a_shared_filter_and_account_over_any_mechanisms(turn):
     draw = random.Random(random.random())
     bought = [(dp.Gaussian(draw.uniform(20, 90)), draw.randint(1, 4)) for _ in range(8)]
-    shared, account = dp.PrivacyFilter(1.0, 1e-6, order=draw.uniform(5, 40)), dp.Accountant()
+    shared, account = dp.PrivacyFilter(1.0, 1e-6, order=draw.uniform(20, 40)), dp.Accountant()
 
     def work(k):
         mine = random.Random(k)
