@@ -64,7 +64,10 @@ def run(command: list[str], environment: dict[str, str], seconds: float) -> int:
     print("+ python", *command, flush=True)
     try:
         whole = [sys.executable, *command]
-        return subprocess.run(whole, cwd=ROOT, env={**os.environ, **environment}, timeout=seconds).returncode
+        code = subprocess.run(whole, cwd=ROOT, env={**os.environ, **environment}, timeout=seconds).returncode
+        if code:
+            print(f"ended with {code}" + (", killed by a signal" if code < 0 else ""), flush=True)
+        return code
     except subprocess.TimeoutExpired:
         print(f"did not end in {seconds:.0f} seconds")
         return -1
