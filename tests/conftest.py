@@ -40,6 +40,14 @@ def repeatable(request, monkeypatch):
         monkeypatch.setattr(SecureRandom, "stream", lambda source: _core.chacha_stream(key, next(calls)))
 
 
+@pytest.fixture
+def threads():
+    """Sets the number of threads, for one test."""
+    before = _core.max_threads()
+    yield _core.set_max_threads
+    _core.set_max_threads(before)
+
+
 def pytest_collection_modifyitems(items):
     """A hunt may end before all tests ran: another seed begins with others."""
     if SEED:

@@ -1,12 +1,12 @@
 """The pages of the documentation, and how their examples run.
 
-    ```python        runs; all blocks of a page share one namespace
-    ```python cuda   runs where there is a CUDA device, and what it imports
-    ```bash          each line is a ``tightdp`` command, and runs as the shell would run it
-    ```text          what the block above it prints; "..." stands for whatever is there, as in doctests
-    ```cpp, ```cmake files of the program that tests/test_headers.py builds
-    ```python NAME   code of another library, which is not run
-    ```sh            set-up, which is not run
+```python        runs; all blocks of a page share one namespace
+```python cuda   runs where there is a CUDA device, and what it imports
+```bash          each line is a ``tightdp`` command, and runs as the shell would run it
+```text          what the block above it prints; "..." stands for whatever is there, as in doctests
+```cpp, ```cmake files of the program that tests/test_headers.py builds
+```python NAME   code of another library, which is not run
+```sh            set-up, which is not run
 """
 
 import contextlib

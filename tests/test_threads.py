@@ -154,6 +154,7 @@ def test_an_interrupted_step_changes_nothing_and_holds_nobody_up(error):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an interrupt within a finaliser
 def test_signals_at_any_moment_leave_nothing_out():
     """A handler spends from the same filter and then interrupts: what was let through is what was recorded."""
     shared, allowed, handled = dp.PrivacyFilter(1.0, 1e-6, family="zcdp"), 0, []

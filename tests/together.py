@@ -1,5 +1,6 @@
 """Threads that get into each other's way, and scripts in a fresh interpreter."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -38,3 +39,13 @@ def alone(script, *arguments, seconds=120):
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def every_instruction_set(script):
+    """The digests that a script prints, after the instruction set's name, under each of them."""
+    digests = set()
+    for name in ("baseline", "avx2", "avx512"):
+        run = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TIGHTDP_ISA": name},
+                             capture_output=True, text=True, check=True)  # fmt: skip
+        digests.add(run.stdout.split()[1])
+    return digests

@@ -37,9 +37,7 @@ def powers(f, degree: int) -> list[mp.mpf]:
     nodes = [mp.cos(mp.pi * (mp.mpf(j) + 0.5) / n) for j in range(n)]
     values = [f(y) for y in nodes]
     chebyshev = [
-        (2 if k else 1)
-        * mp.fsum(v * mp.cos(k * mp.pi * (mp.mpf(j) + 0.5) / n) for j, v in enumerate(values))
-        / n
+        (2 if k else 1) * mp.fsum(v * mp.cos(k * mp.pi * (mp.mpf(j) + 0.5) / n) for j, v in enumerate(values)) / n
         for k in range(n)
     ]
     previous, current = [mp.mpf(1)], [mp.mpf(0), mp.mpf(1)]

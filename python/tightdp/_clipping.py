@@ -22,6 +22,7 @@ Arithmetic = Literal["exact", "float"]
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 EXACT_RANGE = (1e-30, 1e30)
+"""Of norm bounds in the exact form: their grids, and the noise on them, are far from the ends of the double range."""
 _SMALLEST_STABILITY = 1e-100
 """Far over what a norm loses to squares that underflow: docs/theory/clipping.md, section 2."""
 LARGEST_WEIGHT = 2.0**32
@@ -148,9 +149,7 @@ def prepare(
     w = _arrays.weights_vector(weights, found.batch)
     outs = _arrays.outputs(found, out, integers=integers)
     parts = group_bounds(len(found.shapes), max_norm, groups)
-    _check_bounds(
-        [bound for _, bound in parts], w, None if exact else bound_range(found.dtype, dtype_name(outs[0]))
-    )
+    _check_bounds([bound for _, bound in parts], w, None if exact else bound_range(found.dtype, dtype_name(outs[0])))
     a = None if center is None else _arrays.columns_vector("center", center, found)
     inverse: npt.NDArray[np.float64] | None = None
     if scale is not None:
@@ -202,6 +201,7 @@ def stability_of(value: Any) -> float:
 
 
 def exact_bound(name: str, bound: float) -> float:
+    """``bound``, if the exact form takes it."""
     low, high = EXACT_RANGE
     if not low <= bound <= high:
         raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {bound!r}")

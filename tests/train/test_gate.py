@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
-import threading
 import time
 
 import numpy as np
 import pytest
 from exactly import within
+from together import together
 
 import tightdp as dp
 from tightdp.train import (
@@ -216,19 +215,6 @@ def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     assert max(seen) == CHUNK
 
 
-def in_threads(work):
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-
-
 @pytest.mark.parametrize("shared", ["gate", "budget"])
 @pytest.mark.parametrize("kind", ["plan", "caps"])
 def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind, shared):
@@ -237,7 +223,7 @@ def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind, shared):
     gate, done = Gate(budget, dp.Philox(1)), []
     query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.zeros(1, np.int64))
 
-    def work():
+    def work(_):
         for _ in range(200):
             with contextlib.suppress(dp.BudgetExceeded):
                 if shared == "gate":
@@ -246,7 +232,7 @@ def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind, shared):
                     budget.spend(dp.Gaussian(2.0))
                 done.append(1)
 
-    in_threads(work)
+    together(work)
     assert len(done) == most
     assert len(gate.history) == (most if shared == "gate" else 0)
 
@@ -267,11 +253,11 @@ def test_a_gate_asks_its_budget_for_one_thread_at_a_time():
     gate, done = Gate(Overtaken(), dp.Philox(1)), []
     query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.zeros(1, np.int64))
 
-    def work():
+    def work(_):
         with contextlib.suppress(dp.BudgetExceeded):
             done.append(gate.gaussian(query, 2.0))
 
-    in_threads(work)
+    together(work)
     assert len(done) == len(gate.history) == 1
 
 

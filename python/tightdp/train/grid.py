@@ -11,15 +11,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
+from .. import _check, _clipping
 
 FINE = 20
 """Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:
 over a million records of 20 features .03 to .18 of one record's weight in all, where 16 digits lose up to 4."""
 COARSE = 12
 """Digits of sums of norms, which steer settings: a part in 4,096 is no matter there, and the noise may be larger."""
-SMALLEST, LARGEST = 1e-30, 1e30
-"""Range of norm bounds: their grids, and the noise on them, are far from the ends of the double range."""
 MOST = 2.0**39
 """Largest deviation of the noise in units of the grid."""
 FAST = 2.0**32
@@ -27,11 +25,8 @@ FAST = 2.0**32
 
 
 def norm_bound(name: str, value: object) -> float:
-    """A float in [1e-30, 1e30]."""
-    bound = _check.positive(name, value)
-    if not SMALLEST <= bound <= LARGEST:
-        raise ValueError(f"{name} must be in [1e-30, 1e+30], got {value!r}")
-    return bound
+    """A float in [1e-30, 1e30], as for ``clip_and_noise``."""
+    return _clipping.exact_bound(name, _check.positive(name, value))
 
 
 def grid_below(bound: float, bits: int = FINE) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,12 +44,6 @@ class Records:
                 records, rows = self._whole
                 self._units[bias] = Units(*(part[rows] for part in records.units(bias)))
         return self._units[bias]
-
-    @cached_property
-    def squared_norms(self) -> NDArray[np.float64]:
-        """|x|^2 of each row, accumulated in float64; computed once a fit, whatever the number of steps."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64))
 
     def pieces(self, size: int) -> Iterator[Records]:
         """All records in order, ``size`` at a time, without a copy."""
