@@ -2,10 +2,11 @@
 
     python bench/fits.py [--other FOLDER] [--data adult bank mnist] [--rounds 3]
 
-FOLDER holds another ``tightdp`` (its ``python`` folder, extension included), for example of an earlier commit. Each fit
-runs in a process of its own, one package after the other, and takes the same number of releases at the same noise;
-printed are seconds of processor time and of the clock, the least of the rounds, and their ratios. Asserts what it
-times: accuracies on the training data agree to two points.
+FOLDER holds another ``tightdp`` (its ``python`` folder, extension included), for example of an earlier commit. The two
+take turns, each in a process of its own, which fits with up to five seeds in two seconds; printed are milliseconds of
+processor time and of the clock a release, the least of the rounds, and their ratios. A release, since DP-AGD makes more
+or fewer as its noise falls. Asserts what it times: accuracies on the training data agree to two points, and the numbers
+of releases to a quarter.
 """
 
 from __future__ import annotations
@@ -35,10 +36,14 @@ try:
 except data.Missing as problem:
     sys.exit(str(problem))
 from tightdp.train import *
-start = time.perf_counter(), time.process_time()
-clf = LogisticRegression({algorithm}, delta=1e-6, random_state=1, public_size=len(X)).fit(X, y)
-wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
-print(json.dumps([cpu, wall, float(clf.score(X, y)), len(clf.history_)]))
+fits, releases, scores, wall, cpu = 0, 0, 0.0, 0.0, 0.0
+while fits < 5 and wall < 2:
+    start = time.perf_counter(), time.process_time()
+    clf = LogisticRegression({algorithm}, delta=1e-6, random_state=fits, public_size=len(X)).fit(X, y)
+    wall += time.perf_counter() - start[0]
+    cpu += time.process_time() - start[1]
+    fits, releases, scores = fits + 1, releases + len(clf.history_), scores + clf.score(X, y)
+print(json.dumps([1e3 * cpu / releases, 1e3 * wall / releases, float(scores / fits), releases / fits]))
 """
 
 
@@ -60,7 +65,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     folders = [None] + ([arguments.other] if arguments.other else [])
-    print(f"{'data':8s} {'algorithm':9s} {'releases':>8s} {'cpu s':>8s} {'wall s':>8s} {'accuracy':>8s}   other / this")
+    print(f"{'data':8s} {'algorithm':9s} {'releases':>8s} {'cpu ms':>8s} {'wall ms':>8s} {'accuracy':>8s}   other / this")
     for name in arguments.data:
         for algorithm in arguments.algorithms:
             try:
@@ -76,8 +81,8 @@ def main() -> int:
             if arguments.other:
                 other = rounds[0][1]
                 line += f"   cpu {best[0][0] / best[1][0]:.2f} wall {best[0][1] / best[1][1]:.2f} times the other's"
-                line += f" ({best[1][0]:.2f}, {best[1][1]:.2f} s, {other[2]:.4f})"
-                assert abs(own[2] - other[2]) < 0.02 and own[3] == other[3], line
+                line += f" ({best[1][0]:.2f}, {best[1][1]:.2f} ms, {other[2]:.4f})"
+                assert abs(own[2] - other[2]) < 0.02 and abs(own[3] - other[3]) <= 0.25 * other[3], line
             print(line, flush=True)
     return 0
 

@@ -73,7 +73,7 @@ TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
 
 template <class T>
 void plain(const DenseClip& c) {
-    Lanes top, scale, sums, factor, ones;
+    Lanes top, scale, sums, goal, factor, ones;
     double* const v = c.weights;
     load_errors<T>(c, v, top);
     shrink(top, scale);
@@ -82,16 +82,20 @@ void plain(const DenseClip& c) {
     for (long l = 0; l < c.layer_count; ++l)
         for (long k = 0; k < c.count; ++k)
             margin[k] += static_cast<double>(c.layers[l].outputs) * c.layers[l].squares[c.first + k];
+    const double reach = c.bound * (1 - (kSlack + 2 * c.slack)), longest = c.normalize ? __builtin_inf() : 1.0;
+    // Loops without a branch, which vectorise. Rounding moves w (x) q by at most half of |q| for each output.
+    for (long k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
+    for (long k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
     for (long k = 0; k < kBlock; ++k) {
-        const double norm = __builtin_sqrt(sums[k]);
-        // Rounding moves w (x) q by at most half of |q| for each output.
-        const double goal = c.bound * (1 - (kSlack + 2 * c.slack)) - 0.5 * __builtin_sqrt(margin[k]);
-        const double wanted = goal / norm, whole = 1 / scale[k];
-        const double f = c.normalize || wanted < whole ? wanted : whole;
-        factor[k] = norm > 0 && goal > 0 ? f : 0.0;
-        if (c.norms) c.norms[k] = scale[k] > 0 ? norm * (1 + kSlack) / scale[k] : 0.0;
-        ones[k] = 1;
+        const double whole = longest / scale[k];
+        factor[k] = factor[k] < whole ? factor[k] : whole;
     }
+    for (long k = 0; k < kBlock; ++k) factor[k] = sums[k] > 0 ? factor[k] : 0.0;
+    for (long k = 0; k < kBlock; ++k) factor[k] = goal[k] > 0 ? factor[k] : 0.0;
+    for (long k = 0; k < kBlock; ++k) ones[k] = 1;
+    if (c.norms)
+        for (long k = 0; k < kBlock; ++k)
+            c.norms[k] = scale[k] > 0 ? __builtin_sqrt(sums[k]) * (1 + kSlack) / scale[k] : 0.0;
     long rows = 0;
     for (long l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
     for (long i = 0; i < rows; ++i)

@@ -40,6 +40,14 @@ def truncated(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.in
         return np.trunc(values / grid).astype(np.int64)
 
 
+def confined(values: npt.NDArray[np.float64], bound: float, grid: float) -> npt.NDArray[np.int64]:
+    """Values confined to [0, bound], NaN as 0, in multiples of ``grid`` toward zero."""
+    scaled = np.fmax(values, 0.0)
+    np.minimum(scaled, bound, out=scaled)
+    scaled *= 1 / grid
+    return scaled.astype(np.int64)
+
+
 def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """At least |x| of each row, in exact arithmetic, and more by a few parts in 10^5 at most.
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import dense
-from .grid import COARSE, clipped_rows, grid_below, truncated
+from .grid import COARSE, clipped_rows, confined, grid_below
 from .linear import LinearModel, Loss
 from .model import Gradients, Model, Vector
 from .records import Records
@@ -162,8 +162,7 @@ class Oracle:
             _, records = self.batch(source, sampling_probability)
             total = np.zeros(1, np.int64)
             for part in self.pieces(records):
-                norms = self.gradients(w, part).norms()
-                total += truncated(np.minimum(norms, max_norm), grid).sum()
+                total += confined(self.gradients(w, part).norms(), max_norm, grid).sum()
             return total
 
         return Query((1,), max_norm, sampling_probability, grid, evaluate)
@@ -185,8 +184,7 @@ class Oracle:
             with np.errstate(over="ignore", invalid="ignore"):
                 for part in self.pieces(records):
                     for i, losses in enumerate(self.model.line_losses(w, direction, steps, part)):
-                        bounded = np.clip(np.nan_to_num(losses.astype(np.float64), nan=0.0), 0.0, max_loss)
-                        sums[i] += truncated(bounded, grid).sum()
+                        sums[i] += confined(losses, max_loss, grid).sum()
             return sums
 
         return Query((len(steps),), max_loss, sampling_probability, grid, evaluate, scores=True)
