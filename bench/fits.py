@@ -65,7 +65,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     folders = [None] + ([arguments.other] if arguments.other else [])
-    print(f"{'data':8s} {'algorithm':9s} {'releases':>8s} {'cpu ms':>8s} {'wall ms':>8s} {'accuracy':>8s}   other / this")
+    print(
+        f"{'data':8s} {'algorithm':9s} {'releases':>8s} {'cpu ms':>8s} {'wall ms':>8s} {'accuracy':>8s}   this / other"
+    )
     for name in arguments.data:
         for algorithm in arguments.algorithms:
             try:

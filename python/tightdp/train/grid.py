@@ -7,6 +7,7 @@ Multiples add exactly in any order, so that one record moves a sum by what it co
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,9 @@ def truncated(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.in
         return np.trunc(values / grid).astype(np.int64)
 
 
-def confined(values: npt.NDArray[np.float64], bound: float, grid: float) -> npt.NDArray[np.int64]:
+def confined(values: npt.NDArray[np.floating[Any]], bound: float, grid: float) -> npt.NDArray[np.int64]:
     """Values confined to [0, bound], NaN as 0, in multiples of ``grid`` toward zero."""
-    scaled = np.fmax(values, 0.0)
+    scaled: npt.NDArray[np.float64] = np.fmax(values, 0.0, dtype=np.float64)
     np.minimum(scaled, bound, out=scaled)
     scaled *= 1 / grid
     return scaled.astype(np.int64)
