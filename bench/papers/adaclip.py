@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells
 import datasets
 from cells import Cell, error, mean, spread
+from quality import quality
 
 import tightdp as dp
 from tightdp.train import (
@@ -88,14 +89,14 @@ def regression(task: Cell) -> Cell:
     plan = ARMS0[task["arm"]].plan(public, Target(None, DELTA))
     oracle = Oracle(model, Records(X, np.zeros(1000, dtype=np.intp)), public)
     w = plan.run(oracle, Gate(plan.budget, source), model.start(source.uniform))
-    return {"score": float((w**2).sum())}
+    return {"scores": float((w**2).sum())}
 
 
 def logistic(task: Cell) -> Cell:
     X, y, X_test, y_test = datasets.images("mnist")
     clf = LogisticRegression(ARMS1[task["arm"]], task["epsilon"], DELTA, random_state=task["seed"]).fit(X, y)
     assert clf.privacy_.upper <= task["epsilon"]
-    return {"score": 100 * clf.score(X_test, y_test)}
+    return quality(clf, X_test, y_test)
 
 
 def arm2(name: str, epochs: int, rate: float, noise: float) -> DPSGD | AdaCliP:
@@ -122,21 +123,28 @@ def network(task: Cell) -> Cell:
         random_state=10**6 + seed,
     ).fit(pca.transform(X), y)
     assert (clf.charged_ + pca.charged_).epsilon(DELTA).upper <= epsilon
-    return {"score": 100 * clf.score(pca.transform(X_test), y_test)}
+    return quality(clf, pca.transform(X_test), y_test)
 
 
 def figure(found: list[Cell], arms: list[str], axis, x: str, form: str) -> None:  # type: ignore[no-untyped-def]
     """Prints a row for each value of ``x`` and draws a line for each arm."""
     for value in dict.fromkeys(c[x] for c in found):
-        row = {arm: [c["score"] for c in found if (c[x], c["arm"]) == (value, arm)] for arm in arms}
+        row = {arm: [c["scores"] for c in found if (c[x], c["arm"]) == (value, arm)] for arm in arms}
         paper = {"epsilon": TABLE1 if "norm bound" in arms else TABLE2}.get(x, {}).get(value, ())
         shown = [f"{spread(scores, form)}" for scores in row.values()]
         shown = [f"{text} ({p:g})" for text, p in zip(shown, paper, strict=False)] if paper else shown
         noise = at_the_papers_noise(value, 2000) if "norm bound" in arms else ""
         print(f"{value:9g}  {'  '.join(shown)}  {noise}", flush=True)
+        quality_of = [
+            f"{mean([c['losses'] for c in own]):.4f} / {mean([c['calibration'] for c in own]):.2f}"
+            for arm in arms
+            if (own := [c for c in found if (c[x], c["arm"]) == (value, arm) and "losses" in c])
+        ]
+        if quality_of:
+            print(" " * 11 + "log-loss / calibration error in %: " + "  ".join(quality_of), flush=True)
     for i, arm in enumerate(arms):
         values = list(dict.fromkeys(c[x] for c in found))
-        scores = [[c["score"] for c in found if (c[x], c["arm"]) == (value, arm)] for value in values]
+        scores = [[c["scores"] for c in found if (c[x], c["arm"]) == (value, arm)] for value in values]
         axis.errorbar(values, [mean(s) for s in scores], [error(s) for s in scores], fmt=f"C{i}o-", ms=3, label=arm)
         if x == "epsilon":
             paper = TABLE1 if "norm bound" in arms else TABLE2

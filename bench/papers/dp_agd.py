@@ -135,14 +135,18 @@ def table(found: list[Cell], dataset: str, model: str, epsilons: list[float]) ->
     plain, major = references(dataset, model)
     print(f"\n{dataset}, {model}: accuracy %, mean +- standard error (non-private {plain:.2f}, majority {major:.2f})")
     print(f"{'':16s}" + "".join(f"{'eps ' + format(e, 'g'):>15s}" for e in epsilons) + f"{'s/fit':>8s}")
-    for name in ALGORITHMS:
-        row = [c for c in found if c["algorithm"] == name]
-        if row:
-            shown = "".join(f"{mean(c['scores']):8.2f} +- {error(c['scores']):4.2f}" for c in row)
-            print(f"{name:16s}{shown}{max(c['seconds'] for c in row):8.2f}")
+    rows = {name: [c for c in found if c["algorithm"] == name] for name in ALGORITHMS}
+    rows = {name: row for name, row in rows.items() if row}
+    for name, row in rows.items():
+        shown = "".join(f"{mean(c['scores']):8.2f} +- {error(c['scores']):4.2f}" for c in row)
+        print(f"{name:16s}{shown}{max(c['seconds'] for c in row):8.2f}")
     authors = AUTHORS.get((dataset, model), {})
     if authors:
         print(f"{'authors':16s}" + "".join(f"{authors.get(e, float('nan')):15.1f}" for e in epsilons))
+    if model == "logistic":
+        print("log-loss, and expected calibration error in %")
+        for name, row in rows.items():
+            print(f"{name:16s}" + "".join(f"{mean(c['losses']):8.3f} / {mean(c['calibration']):4.1f}" for c in row))
 
 
 def figure(found: list[Cell], file: Path) -> None:

@@ -27,7 +27,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells
 import datasets
-from cells import Cell
+from cells import Cell, mean
+from quality import quality
 
 import tightdp as dp
 from tightdp.train import DPIS, DPSGD, SGD, LogisticRegression, MLPClassifier
@@ -81,7 +82,7 @@ def evaluate(task: Cell) -> Cell:
     clf = kind(algorithm, epsilon, DELTA, random_state=task["seed"]).fit(X, y)
     seconds = time.perf_counter() - start
     assert clf.privacy_.upper <= epsilon
-    return {"score": 100 * clf.score(X_test, y_test), "seconds": seconds}
+    return {**quality(clf, X_test, y_test), "seconds": seconds}
 
 
 def compare(data: str, model: str, epsilon: float, o: argparse.Namespace) -> list[list[float]]:
@@ -94,11 +95,13 @@ def compare(data: str, model: str, epsilon: float, o: argparse.Namespace) -> lis
     ]  # fmt: skip
     found = cells.run(tasks, evaluate, o.out, o.jobs)
     print(f"{data}, {model}, epsilon {epsilon:g}, {EPOCHS[epsilon]} epochs, {o.seeds} seeds", flush=True)
-    rows = [[c["score"] for c in found if c["arm"] == arm] for arm in contenders]
+    rows = [[c["scores"] for c in found if c["arm"] == arm] for arm in contenders]
     for arm, scores in zip(contenders, rows, strict=True):
-        seconds = np.median([c["seconds"] for c in found if c["arm"] == arm])
-        difference = interval(np.subtract(scores, rows[0]))
-        print(f"  {arm:22s} {interval(scores)}  difference {difference}  {seconds:6.1f} s/fit", flush=True)
+        own = [c for c in found if c["arm"] == arm]
+        loss, calibration = (mean([c[what] for c in own]) for what in ("losses", "calibration"))
+        print(f"  {arm:22s} {interval(scores)}  difference {interval(np.subtract(scores, rows[0]))}"
+              f"  log-loss {loss:.4f}  calibration error {calibration:.2f} %"
+              f"  {np.median([c['seconds'] for c in own]):6.1f} s/fit", flush=True)  # fmt: skip
     return rows
 
 
