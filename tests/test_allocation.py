@@ -149,10 +149,10 @@ def test_the_corners_of_the_box(sigma, steps):
     for selected in (1, 2):
         run = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected)
         for delta in (1e-300, 1e-5, 0.9):
-            start = time.perf_counter()
+            start = time.process_time()
             bound = run.epsilon(delta)
             back = run.delta(1.0)
-            assert time.perf_counter() - start < 10
+            assert time.process_time() - start < 10
             assert 0 <= bound.lower <= bound.upper and 0 <= back.lower <= back.upper <= 1
             assert not any(math.isnan(x) for x in (*bound.error_budget.values(), *back.error_budget.values()))
 
