@@ -123,6 +123,35 @@ def test_bad_arrays_are_named(error, name, ask):
         ask()
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        2**53 + 1,
+        [2**53 + 1, 1.0],
+        np.array([1, 2**53 + 1]),
+        np.array([2**53 + 1], np.uint64),
+        np.array([2**53 + 1], object),
+        [Fraction(10**20 + 1, 10**20)],
+        math.nan,
+        math.inf,
+    ],
+)
+def test_numbers_of_steps_that_a_double_would_round_are_refused(steps):
+    with pytest.raises(ValueError, match=r"^steps must be whole numbers in \[1, 9007199254740992\]$"):
+        dp.epsilon_batch(1.0, 0.1, steps, 1e-5)
+
+
+def test_numbers_of_steps_of_any_type():
+    found = [dp.epsilon_batch(1.0, 1e-3, kind([1, 50]), 1e-5) for kind in (list, np.float32, np.int8, np.longdouble)]
+    assert all(np.array_equal(one, found[0]) for one in found)
+    assert dp.epsilon_batch(1.0, 0.01, 2**53, 1e-5).lower > 7e11
+
+
+def test_the_range_of_epsilons_is_one_of_numbers():
+    with pytest.raises(ValueError, match=r"^epsilons must be .* in \[-1.79769e\+308, 1.79769e\+308\]$"):
+        TRAINING.profile([0.0, -math.inf])
+
+
 def test_numbers_of_every_kind_are_numbers():
     at = [1, np.float32(1.0), Fraction(1)]
     assert len(set(TRAINING.profile(at).upper)) == 1

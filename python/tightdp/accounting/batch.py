@@ -12,7 +12,7 @@ from .. import _check, _core, cuda
 from ..mechanisms import Gaussian, PoissonSampled
 from . import queries
 from .bound import Bound
-from .curves import Curve, real_array
+from .curves import Curve, real_array, whole_array
 from .options import options
 
 _TOLERANCE = 1e-11
@@ -36,8 +36,8 @@ def epsilon_batch(
     """Bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, element by element, as arrays (lower, upper).
 
     The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
-    numbers of steps, deltas in (0, 1). Neighbours add or remove one record. Work is shared among ``threads`` (by
-    default one a core) and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``) a
+    numbers of steps up to 2^53, deltas in (0, 1). Neighbours add or remove one record. Work is shared among ``threads``
+    (by default one a core) and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``) a
     device takes the settings, and threads those that pass its caps; the bounds hold likewise. Nearly all settings have
     bounds of relative width 1e-9 or less; those whose bounds are wider than ``width`` after that are asked with that
     width as ``Composition.epsilon`` does, some milliseconds each.
@@ -51,10 +51,8 @@ def epsilon_batch(
     tiny = float(np.nextafter(0, 1))
     sigma = real_array("noise_multiplier", noise_multiplier, tiny, np.finfo(float).max)
     q = real_array("sampling_probability", sampling_probability, tiny, 1.0)
-    count = real_array("steps", steps, 1.0, float(_check.MAX_COUNT))
+    count = whole_array("steps", steps)
     target = real_array("delta", delta, tiny, float(np.nextafter(1, 0)))
-    if np.any(count != np.floor(count)):
-        raise ValueError("steps must be whole numbers")
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)

@@ -18,6 +18,7 @@ from .composition import Composition
 from .options import Options
 
 Array = NDArray[np.float64]
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 class Curve(NamedTuple):
@@ -40,9 +41,20 @@ def real_array(name: str, values: ArrayLike, least: float, most: float) -> Array
     return array
 
 
+def whole_array(name: str, values: ArrayLike) -> Array:
+    """``values`` as whole doubles in [1, 2^53], none of them rounded, or an error that says so."""
+    accepted = f"whole numbers in [1, {_check.MAX_COUNT}]"
+    array = _check.reals(name, values, accepted)
+    given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)  # NumPy rounds what lists mix
+    exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
+    if not np.all((array >= 1) & (array <= _check.MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
+        raise ValueError(f"{name} must be {accepted}")
+    return array
+
+
 def profile(composition: Composition, epsilons: ArrayLike, options: Options) -> Curve:
     """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own."""
-    at = real_array("epsilons", epsilons, -np.inf, np.inf)
+    at = real_array("epsilons", epsilons, -_LARGEST, _LARGEST)
     order = np.argsort(at, axis=None)
     bounds = [queries.delta(composition, float(eps), options) for eps in at.ravel()[order]]
     lower, upper = np.empty(at.size), np.empty(at.size)
