@@ -205,7 +205,9 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
 
     max_norm : float, or one a group, in [1e-30, 1e30]
 
-    A run of micro-batches, with the same bits as ``clip_and_noise`` of all examples at once:
+    A run of micro-batches has the same bits as ``clip_and_noise`` of all examples at once, if the noise multiplier is
+    64 or less. Beyond that ``clip_and_noise`` may choose a coarser grid, and from 128 on it does: the charge is the
+    same, the bits are not.
 
     >>> import numpy as np
     >>> import tightdp as dp
