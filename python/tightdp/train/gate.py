@@ -84,7 +84,8 @@ class Gate:
         else:
             rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
-        shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
+        with np.errstate(over="ignore"):  # what is past the doubles is never chosen, whatever it is
+            shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
         return self._released(choose(scores, a_step, Coins(self._source)), spent)
