@@ -162,10 +162,12 @@ class Zeros:
         n = 20 + inside
         self.seed += 1
         size = 5000
-        settings = {"epsilon": 1.0, "delta": 1e-2, "regularization": 1.0, "random_state": self.seed}
+        epsilon = None if getattr(self.algorithm, "noise_multiplier", None) else 1.0
+        settings = {"epsilon": epsilon, "delta": 1e-2, "regularization": 1.0, "random_state": self.seed}
         model = LinearModel(size, Logistic(), intercept=False)
         X, y = np.zeros((n, size)), np.zeros(n, np.intp)
         found = fit(model, X, y, self.algorithm, public_size=n if self.public else None, **settings)
+        self.charged = found.charged
         return -float(np.linalg.norm(found.parameters))
 
 
@@ -178,6 +180,16 @@ def test_an_observer_learns_no_more_of_the_number_than_is_charged(algorithm, lea
     evidence = audit.paired(*audit.run_pairs(Zeros(algorithm, leaks), 250), confidence=1 - 1e-6)
     claim = dp.Gaussian(float(dp.calibrate(dp.Gaussian, epsilon=1.0, delta=1e-2)))
     assert evidence.excludes(claim) == leaks
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_an_observer_learns_no_more_from_steps_whose_scale_follows_from_releases(leaks):
+    """As above. From the second step on, records of zeros are off AdaCliP's centre, and the record more pulls too."""
+    steps = AdaCliP(epochs=0.1, noise_multiplier=2.0, optimizer=SGD(0.5), average=0.0)
+    run = Zeros(steps, leaks)
+    evidence = audit.paired(*audit.run_pairs(run, 250), confidence=1 - 1e-6)
+    assert sum(k for m, k in run.charged.parts if isinstance(m, dp.PoissonSampled)) == 5
+    assert evidence.excludes(run.charged) == leaks
 
 
 @pytest.mark.parametrize(
