@@ -1,7 +1,7 @@
 # tightdp_add_simd(target file.simd.cpp...)
 #
 # Compiles each file once per instruction set. The file wraps its code in `namespace TIGHTDP_ISA { ... }`;
-# cpp/src/cpu/dispatch.hpp chooses one at run time, so a wheel runs on any machine of its platform.
+# cpp/src/runtime/dispatch.hpp chooses one at run time, so a wheel runs on any machine of its platform.
 # A .simd.cpp file calls no inline function with external linkage (std::vector and the like): the linker keeps
 # one copy of those for the whole library, and it could keep the one that needs AVX-512.
 #

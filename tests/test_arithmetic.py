@@ -159,7 +159,7 @@ double {name}(double x) {{
 def test_the_table_is_right():
     """Written by mpmath; read back and found again, a part of it."""
     lines = re.findall(
-        r"HARD\((\w+), \(([^)]*)\), ([^,]*), ([^,]*), ", (ROOT / "cpp/src/cpu/hard_arguments.hpp").read_text()
+        r"HARD\((\w+), \(([^)]*)\), ([^,]*), ([^,]*), ", (ROOT / "cpp/src/runtime/hard_arguments.hpp").read_text()
     )
     assert len(lines) > 200 and len({name for name, *_ in lines}) == 16
     special = {"exp2": lambda x: mp.mpf(2) ** x, "log2": lambda x: mp.log(x, 2), "pow": lambda x, y: x**y}

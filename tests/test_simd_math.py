@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tightdp import _core
 
 ASSUMED = 4.0
-"""kMathUlp of cpp/include/tightdp/simd/math.hpp."""
+"""kMathUlp of cpp/src/simd/math.hpp."""
 
 FUNCTIONS = {
     # name: (exact, size that the error is relative to, range)

@@ -1,4 +1,4 @@
-"""Writes cpp/src/cpu/hard_arguments.hpp: arguments at which a C library is held to what the proofs assume of it.
+"""Writes cpp/src/runtime/hard_arguments.hpp: arguments at which a C library is held to what the proofs assume of it.
 
 Of each function: the ends of the ranges of its usual reductions, values with a result next to 0, 1, overflow and
 underflow, and of thousands of random arguments those whose value is nearest to half way between two doubles.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import mpmath as mp
 
-OUT = Path(__file__).parents[1] / "cpp/src/cpu/hard_arguments.hpp"
+OUT = Path(__file__).parents[1] / "cpp/src/runtime/hard_arguments.hpp"
 DRAWS, KEPT = 3000, 10
 LN2 = math.log(2)
 # Name, arguments chosen, range of the random ones, error allowed in units of 2^-53: that of grid.md 6.3 for erfc.

@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "tightdp/prv/composition.hpp"
+#include "prv/composition.hpp"
 
 namespace tightdp::bindings {
 

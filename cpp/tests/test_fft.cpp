@@ -1,4 +1,4 @@
-// tightdp/fft/real_fft.hpp against the definition, in long double.
+// fft/real_fft.hpp against the definition, in long double.
 #include <complex>
 #include <initializer_list>
 #include <random>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "tightdp/fft/real_fft.hpp"
+#include "fft/real_fft.hpp"
 
 using tightdp::RealFft;
 using Wide = std::complex<long double>;

@@ -1,8 +1,8 @@
-// tightdp/prv/*.hpp: laws, cells and the composition.
+// prv/*.hpp: laws, cells and the composition.
 #include <vector>
 
 #include "check.hpp"
-#include "tightdp/prv/composition.hpp"
+#include "prv/composition.hpp"
 
 using namespace tightdp::prv;
 

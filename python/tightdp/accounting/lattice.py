@@ -102,7 +102,7 @@ def _rounding(spectra: list[tuple[Array, int]], masses: Array, n: int) -> float:
 
 
 def _magnitudes(spectrum: Array) -> Array:
-    """|X_f|, one of each conjugate pair, out of the layout of tightdp/fft/real_fft.hpp."""
+    """|X_f|, one of each conjugate pair, out of the layout of fft/real_fft.hpp."""
     found = [np.abs(spectrum[:2])]
     m = len(spectrum)
     while m >= 4:

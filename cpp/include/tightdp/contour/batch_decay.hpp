@@ -1,5 +1,5 @@
 // How fast the tilted law of a batch's setting lets |M(c + is) / M(c)| decay: cells, samples, total variation.
-// The twin of Decay and Part::build_decay in src/cpu/contour_part.cpp; docs/theory/contour.md, section 3.
+// The twin of Decay and Part::build_decay in contour/part.cpp; docs/theory/contour.md, section 3.
 #pragma once
 
 #include "tightdp/contour/batch_part.hpp"

@@ -8,7 +8,7 @@
 
 namespace tightdp::contour {
 
-// As invert() in src/cpu/contour.cpp: where no abscissa is a saddle point, the first answer says where to look.
+// As invert() in contour/engine.cpp: where no abscissa is a saddle point, the first answer says where to look.
 template <class Team>
 TIGHTDP_HD_STAGE BatchResult batch_invert(const Team& team, BatchMemory& memory, double sigma, double q, double steps, bool add,
                                     bool by_delta, double at, double tolerance) noexcept {

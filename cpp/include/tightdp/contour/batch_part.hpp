@@ -1,5 +1,5 @@
 // One Poisson-subsampled Gaussian of a batch: its nodes, cumulants and products, shared among the lanes of a team.
-// The twin of src/cpu/contour_part.cpp with fixed memory; bounds and proofs: docs/theory/contour.md, 4, 5 and 7.
+// The twin of contour/part.cpp with fixed memory; bounds and proofs: docs/theory/contour.md, 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -154,7 +154,7 @@ class BatchPart {
     TIGHTDP_HD double beta(double c) const noexcept { return add_ ? -c : 1 + c; }
 
     TIGHTDP_HD_STAGE double shift(double c) const noexcept {
-        // Below this no term of the sum overflows and M - 1 is summed directly (as in contour_part.cpp).
+        // Below this no term of the sum overflows and M - 1 is summed directly (as in contour/part.cpp).
         constexpr double direct = 600;
         const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
         if (most < direct) return 0;
@@ -168,7 +168,7 @@ class BatchPart {
         return peak < direct ? 0 : peak;
     }
 
-    // The sums of contour_moments (contour_kernels.simd.cpp); without `certified` the first four alone.
+    // The sums of contour_moments (contour/kernels.simd.cpp); without `certified` the first four alone.
     template <bool certified>
     TIGHTDP_HD_STAGE BatchMoments moments(double c, double shift, double* weights) const noexcept {
         const double b = beta(c), abs_b = std::fabs(b), inverse = 1 / sigma_;

@@ -1,5 +1,5 @@
 // The inversion of one setting (sigma, q, steps) in one direction, certified, in the fixed memory of one team.
-// The twin of src/cpu/contour_plan.cpp and contour_sum.cpp for a single subsampled Gaussian; docs/theory/contour.md, 1 to 7.
+// The twin of contour/plan.cpp and contour/sum.cpp for a single subsampled Gaussian; docs/theory/contour.md, 1 to 7.
 //
 // Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer, 0 < delta < 1, tolerance in [1e-13, 1e-2].
 // Postcondition: lower <= epsilon(delta) <= upper where certified; else the setting is declined.
@@ -162,7 +162,7 @@ TIGHTDP_HD_STAGE bool BatchInversion<Team>::balance(bool by_delta, double target
     return period < HUGE_VAL;
 }
 
-// As in contour_plan.cpp, one level a lane.
+// As in contour/plan.cpp, one level a lane.
 template <class Team>
 TIGHTDP_HD_STAGE bool BatchInversion<Team>::choose_length(double log_needed) noexcept {
     constexpr double ratio = 1.25;
@@ -229,7 +229,7 @@ TIGHTDP_HD_STAGE bool BatchInversion<Team>::prepare(bool by_delta, double target
     return true;
 }
 
-// As in contour_sum.cpp.
+// As in contour/sum.cpp.
 template <class Team>
 TIGHTDP_HD_STAGE void BatchInversion<Team>::transform() noexcept {
     const double rule_error = part_.products(w_.c, w_.step, count_), k = part_.count(), c = w_.c;

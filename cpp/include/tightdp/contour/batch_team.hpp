@@ -2,7 +2,7 @@
 //
 // A team has lane(), size(), sync(), and collectives that every lane calls and that return the same bits to all of
 // them: sum, largest, smallest, votes. Lanes therefore take the same branches. This header has the team of one, with
-// which the host runs what the device runs; the device's team is a warp (src/cuda/warp_team.cuh).
+// which the host runs what the device runs; the device's team is a warp (runtime/warp_team.cuh).
 #pragma once
 
 #include <cstdint>

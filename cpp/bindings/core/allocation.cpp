@@ -1,0 +1,31 @@
+// The law of the mean of likelihood ratios: RandomAllocation.
+#include "../bind.hpp"
+
+#include "allocation/mean.hpp"
+#include "grid_handle.hpp"
+#include "unlocked.hpp"
+
+namespace {
+
+py::array_t<double> array(const std::vector<double>& x) {
+    return py::array_t<double>(static_cast<py::ssize_t>(x.size()), x.data());
+}
+
+py::tuple atoms(const tightdp::allocation::Atoms& a) {
+    return py::make_tuple(array(a.loss), array(a.mass), a.infinity, a.minus_infinity, a.loss_slack, a.mass_rel);
+}
+
+}  // namespace
+
+void bind_allocation(py::module_& m) {
+    using namespace py::literals;
+    m.def("allocation",
+          [](const GridLawHandle& h, std::uint64_t steps, double spacing, double floor, std::size_t most_cells) {
+              const auto mean = tightdp::bindings::unlocked([&] {
+                  const tightdp::work::Aside kept;  // by the caller, for many questions
+                  return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
+              });
+              return py::make_tuple(atoms(mean.upper), atoms(mean.lower), mean.work);
+          },
+          "law"_a, "steps"_a, "spacing"_a, "floor"_a, "most_cells"_a);
+}

@@ -1,0 +1,141 @@
+// tightdp._core: dense layers. Checked by python/tightdp/train/dense.py.
+#include "../bind.hpp"
+#include "dense/layers.hpp"
+
+namespace {
+
+template <class T>
+using Matrix = py::array_t<T, py::array::c_style>;
+using Vector = Matrix<double>;
+using Targets = Matrix<std::int64_t>;
+
+template <class A>
+long extent(const A& array, int axis) {
+    return static_cast<long>(array.shape(axis));
+}
+
+template <class T>
+const T* data_or_null(const std::optional<Matrix<T>>& v) {
+    return v ? v->data() : nullptr;
+}
+
+void require(bool fits) {
+    if (!fits) throw std::invalid_argument("arrays must fit one another");
+}
+
+template <class T>
+Matrix<T> affine(const Matrix<T>& inputs, const Matrix<T>& weights, const std::optional<Matrix<T>>& bias) {
+    require(inputs.ndim() == 2 && weights.ndim() == 2 && inputs.shape(1) == weights.shape(1) &&
+            (!bias || bias->size() == weights.shape(0)));
+    Matrix<T> out({inputs.shape(0), weights.shape(0)});
+    T* const scores = out.mutable_data();
+    py::gil_scoped_release release;
+    tightdp::affine(inputs.data(), extent(inputs, 0), extent(inputs, 1), weights.data(), extent(weights, 0),
+                    data_or_null(bias), scores);
+    return out;
+}
+
+template <class T>
+std::pair<Vector, Vector> row_units(const Matrix<T>& x, bool bias) {
+    require(x.ndim() == 2);
+    Vector steps(x.shape(0)), squares(x.shape(0));
+    double *const step = steps.mutable_data(), *const square = squares.mutable_data();
+    {
+        py::gil_scoped_release release;
+        tightdp::row_units(x.data(), extent(x, 0), extent(x, 1), bias, step, square);
+    }
+    return {steps, squares};
+}
+
+template <class T>
+tightdp::LossRequest<T> loss_request(int kind, double width, const Matrix<T>& z, const Targets& targets) {
+    require(z.ndim() == 2 && targets.size() == z.shape(0));
+    return {static_cast<tightdp::LossKind>(kind), width, z.data(), targets.data(), extent(z, 0), extent(z, 1)};
+}
+
+template <class T>
+Matrix<T> loss_residual(int kind, double width, const Matrix<T>& z, const Targets& targets) {
+    const auto request = loss_request(kind, width, z, targets);
+    Matrix<T> out({z.shape(0), z.shape(1)});
+    T* const data = out.mutable_data();
+    py::gil_scoped_release release;
+    tightdp::loss_residual(request, data);
+    return out;
+}
+
+template <class T>
+Vector loss_value(int kind, double width, const Matrix<T>& z, const Targets& targets) {
+    const auto request = loss_request(kind, width, z, targets);
+    Vector out(z.shape(0));
+    double* const data = out.mutable_data();
+    py::gil_scoped_release release;
+    tightdp::loss_value(request, data);
+    return out;
+}
+
+template <class T>
+Matrix<T> tanh_of(const Matrix<T>& x) {
+    Matrix<T> out(std::vector<py::ssize_t>(x.shape(), x.shape() + x.ndim()));
+    T* const data = out.mutable_data();
+    py::gil_scoped_release release;
+    tightdp::tanh_of(x.data(), static_cast<long>(x.size()), data);
+    return out;
+}
+
+// (inputs, errors, steps, squares, bias) and, under a centre and a scale, (center, inverse_scale, column_squares)
+template <class T>
+using Layer = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector, bool, std::optional<std::tuple<Vector, Vector, Vector>>>;
+
+template <class T>
+void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse_grid, double center_norm,
+               bool normalize, const std::optional<Matrix<std::uint8_t>>& taken, std::optional<Vector> norms,
+               std::optional<Targets> out) {
+    require(!layers.empty());
+    tightdp::OuterSum request{};
+    const auto n = std::get<0>(layers.front()).shape(0);
+    py::ssize_t size = 0;
+    for (const auto& [x, errors, steps, squares, bias, moved] : layers) {
+        require(x.ndim() == 2 && errors.ndim() == 2 && x.shape(0) == n && errors.shape(0) == n && steps.size() == n &&
+                squares.size() == n && moved.has_value() == std::get<5>(layers.front()).has_value());
+        tightdp::DenseLayer layer{x.data(), errors.data(), extent(x, 1), extent(errors, 1), bias,
+                                  steps.data(), squares.data(), nullptr, nullptr, nullptr, 0};
+        if (moved) {
+            const auto& [center, inverse, columns] = *moved;
+            layer.center = center.data(), layer.inverse_scale = inverse.data(), layer.column_squares = columns.data();
+            layer.padded = static_cast<long>(columns.size());
+            require(layer.padded % tightdp::kScaledPad == 0 && layer.padded >= layer.columns + bias &&
+                    center.size() == layer.outputs * layer.padded && inverse.size() == center.size());
+        }
+        size += layer.outputs * (layer.columns + bias);
+        request.layers.push_back(layer);
+    }
+    require((!taken || taken->size() == n) && (!norms || norms->size() == n) && (!out || out->size() == size));
+    request.rows = static_cast<long>(n);
+    request.bound = bound, request.inverse_grid = inverse_grid, request.center_norm = center_norm;
+    request.normalize = normalize;
+    request.taken = taken ? taken->data() : nullptr;
+    request.norms = norms ? norms->mutable_data() : nullptr;
+    request.out = out ? out->mutable_data() : nullptr;
+    py::gil_scoped_release release;
+    tightdp::outer_sum<T>(request);
+}
+
+template <class T>
+void bind_of(py::module_& m) {
+    using namespace py::literals;
+    m.def("affine", &affine<T>, "inputs"_a.noconvert(), "weights"_a.noconvert(), "bias"_a.noconvert());
+    m.def("row_units", &row_units<T>, "x"_a.noconvert(), "bias"_a);
+    m.def("loss_residual", &loss_residual<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
+    m.def("loss_value", &loss_value<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
+    m.def("tanh", &tanh_of<T>, "x"_a.noconvert());
+    m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a, "normalize"_a,
+          "taken"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
+}
+
+}  // namespace
+
+void bind_dense(py::module_& m) {
+    py::module_ dense = m.def_submodule("dense");
+    bind_of<float>(dense);
+    bind_of<double>(dense);
+}

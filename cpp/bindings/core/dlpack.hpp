@@ -1,0 +1,183 @@
+// Arrays of any library as rows in memory: NumPy's own, or whatever hands out a DLPack capsule (DLPack 0.8
+// ABI, https://dmlc.github.io/dlpack). No copies; what is returned keeps its owner alive.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "../bind.hpp"
+#include "clipping/kernels.hpp"
+
+namespace tightdp::bindings {
+
+namespace dlpack {
+
+struct Device {
+    std::int32_t type, id;
+};
+struct DataType {
+    std::uint8_t code, bits;
+    std::uint16_t lanes;
+};
+struct Tensor {
+    void* data;
+    Device device;
+    std::int32_t ndim;
+    DataType dtype;
+    std::int64_t* shape;
+    std::int64_t* strides;  // in elements; null: contiguous
+    std::uint64_t byte_offset;
+};
+struct ManagedTensor {
+    Tensor tensor;
+    void* context;
+    void (*deleter)(ManagedTensor*);
+};
+
+// DLPack 1.0
+struct ManagedTensorVersioned {
+    std::uint32_t major, minor;
+    void* context;
+    void (*deleter)(ManagedTensorVersioned*);
+    std::uint64_t flags;
+    Tensor tensor;
+};
+inline constexpr std::uint64_t kReadOnly = 1;
+
+inline constexpr std::int32_t kCpu = 1, kCudaHost = 3;
+inline constexpr std::uint8_t kFloat = 2, kBfloat = 4;
+
+inline std::optional<Dtype> dtype_of(DataType t) {
+    if (t.lanes != 1) return std::nullopt;
+    if (t.code == kBfloat && t.bits == 16) return Dtype::bfloat16;
+    if (t.code != kFloat) return std::nullopt;
+    if (t.bits == 16) return Dtype::float16;
+    if (t.bits == 32) return Dtype::float32;
+    if (t.bits == 64) return Dtype::float64;
+    return std::nullopt;
+}
+
+}  // namespace dlpack
+
+// An array seen as rows: the first axis, and all the others flattened.
+struct RowsView {
+    void* data = nullptr;
+    std::optional<Dtype> dtype;
+    std::vector<std::int64_t> shape;
+    std::ptrdiff_t stride = 0;  // bytes from row to row
+    bool contiguous = false;    // each row is one run in memory
+    bool writable = true;
+    py::object owner;
+
+    std::int64_t columns() const {
+        std::int64_t n = 1;
+        for (std::size_t i = 1; i < shape.size(); ++i) n *= shape[i];
+        return n;
+    }
+};
+
+namespace detail {
+
+// strides in elements
+inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, std::int64_t item) {
+    std::int64_t expected = 1;
+    view.contiguous = true;
+    for (std::size_t i = view.shape.size(); i-- > 1;) {
+        if (view.shape[i] != 1 && strides[i] != expected) view.contiguous = false;
+        expected *= view.shape[i];
+    }
+    view.stride = view.shape.empty() ? 0 : static_cast<std::ptrdiff_t>(strides[0] * item);
+}
+
+// By NumPy's own codes where it has one: attributes of a dtype cost a microsecond each.
+inline std::optional<Dtype> dtype_of(const py::dtype& t) {
+    const char order = t.byteorder();
+    if (order != '=' && order != '|') return std::nullopt;
+    switch (t.char_()) {
+        case 'e':
+            return Dtype::float16;
+        case 'f':
+            return Dtype::float32;
+        case 'd':
+            return Dtype::float64;
+        default:
+            break;
+    }
+    if (std::string(py::str(t.attr("name"))) == "bfloat16" && py::cast<bool>(t.attr("isnative")))
+        return Dtype::bfloat16;
+    return std::nullopt;
+}
+
+inline RowsView from_numpy(const py::array& a) {
+    RowsView view;
+    view.owner = a;
+    view.data = const_cast<void*>(a.data());
+    view.writable = a.writeable();
+    view.dtype = dtype_of(a.dtype());
+    const auto item = static_cast<std::int64_t>(a.itemsize());
+    std::vector<std::int64_t> strides;
+    for (py::ssize_t i = 0; i < a.ndim(); ++i) {
+        view.shape.push_back(a.shape(i));
+        // A stride that is no multiple of the item counts as no stride of ours.
+        strides.push_back(a.strides(i) % item == 0 ? a.strides(i) / item : -1);
+    }
+    lay_out(view, strides, item);
+    if (!strides.empty() && a.strides(0) % item != 0) view.contiguous = false;
+    return view;
+}
+
+inline void release(PyObject* capsule) {
+    auto* const managed = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, "used_dltensor"));
+    if (managed && managed->deleter) managed->deleter(managed);
+}
+
+inline RowsView from_dlpack(const py::object& array) {
+    auto capsule = py::reinterpret_borrow<py::object>(array.attr("__dlpack__")());
+    auto* const managed =
+        static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+    if (!managed) throw py::error_already_set();
+    // Ours from here on: the producer leaves a capsule of this name alone.
+    if (PyCapsule_SetName(capsule.ptr(), "used_dltensor") != 0 ||
+        PyCapsule_SetDestructor(capsule.ptr(), &release) != 0)
+        throw py::error_already_set();
+    const dlpack::Tensor& t = managed->tensor;
+    if (t.device.type != dlpack::kCpu && t.device.type != dlpack::kCudaHost)
+        throw py::type_error("the array is not in the memory of the host");
+    RowsView view;
+    view.owner = capsule;
+    view.data = static_cast<char*>(t.data) + t.byte_offset;
+    view.dtype = dlpack::dtype_of(t.dtype);
+    view.shape.assign(t.shape, t.shape + t.ndim);
+    std::vector<std::int64_t> strides(view.shape.size());
+    std::int64_t expected = 1;
+    for (std::size_t i = strides.size(); i-- > 0;) {
+        strides[i] = t.strides ? t.strides[i] : expected;
+        expected *= view.shape[i];
+    }
+    lay_out(view, strides, t.dtype.bits / 8);
+    return view;
+}
+
+}  // namespace detail
+
+inline RowsView rows_view(const py::object& array) {
+    if (py::isinstance<py::array>(array)) return detail::from_numpy(py::reinterpret_borrow<py::array>(array));
+    if (py::hasattr(array, "__dlpack__")) return detail::from_dlpack(array);
+    throw py::type_error("neither a NumPy array nor one with __dlpack__");
+}
+
+inline const char* name_of(Dtype dtype) {
+    switch (dtype) {
+        case Dtype::float16:
+            return "float16";
+        case Dtype::bfloat16:
+            return "bfloat16";
+        case Dtype::float32:
+            return "float32";
+        default:
+            return "float64";
+    }
+}
+
+}  // namespace tightdp::bindings

@@ -1,0 +1,53 @@
+// tightdp._core: exact integer noise. Checked by python/tightdp/exact.py.
+#include "../bind.hpp"
+#include "../sealed_stream.hpp"
+#include "random/exact_noise.hpp"
+#include "random/rounded_normal.hpp"
+#include "unlocked.hpp"
+
+namespace {
+
+using tightdp::bindings::SealedStream;
+using Integers = py::array_t<std::int64_t, py::array::c_style>;
+
+template <class Second>
+auto adder(void (*add)(const tightdp::random::RandomStream&, std::uint64_t, Second, std::size_t,
+                       std::int64_t*)) {
+    return [add](const SealedStream& stream, std::uint64_t numerator, Second second, Integers out) {
+        std::int64_t* const data = out.mutable_data();
+        const auto n = static_cast<std::size_t>(out.size());
+        tightdp::bindings::unlocked([&] { add(*stream, numerator, second, n, data); });
+    };
+}
+
+constexpr double kLargestSigma = 0x1p39;
+constexpr std::uint64_t kLastDraw = std::uint64_t{1} << 48;
+
+void add_rounded_normals(const SealedStream& stream, const py::array_t<double, py::array::c_style>& sigma, Integers out,
+                         std::uint64_t first) {
+    std::int64_t* const data = out.mutable_data();
+    const auto n = static_cast<std::size_t>(out.size()), sigmas = static_cast<std::size_t>(sigma.size());
+    const double* const s = sigma.data();
+    if (sigma.ndim() > 0 && sigmas != n) throw std::invalid_argument("sigma must be one number or one for each value");
+    for (std::size_t i = 0; i < sigmas; ++i)
+        if (!(s[i] >= 0 && s[i] <= kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
+    if (first > kLastDraw || n > kLastDraw - first) throw std::invalid_argument("a stream has 2^48 draws");
+    tightdp::bindings::unlocked([&] {
+        if (sigma.ndim() > 0) tightdp::add_rounded_normals(*stream, s, n, data, first);
+        else tightdp::add_rounded_normals(*stream, *s, n, data, first);
+    });
+}
+
+}  // namespace
+
+void bind_exact(py::module_& m) {
+    const auto def = [&](const char* name, auto function, const char* second) {
+        m.def(name, function, py::arg("stream"), py::arg("numerator"), py::arg(second),
+              py::arg("out").noconvert());
+    };
+    def("add_discrete_gaussian", adder(&tightdp::add_discrete_gaussian), "denominator");
+    def("add_discrete_laplace", adder(&tightdp::add_discrete_laplace), "denominator");
+    def("add_rounded_normal", adder(&tightdp::add_rounded_normal), "shift");
+    m.def("add_rounded_normals", &add_rounded_normals, py::arg("stream"), py::arg("sigma"), py::arg("out").noconvert(),
+          py::arg("first") = 0);
+}

@@ -1,0 +1,76 @@
+// tightdp._core.rfft_*: the Fourier transform, for tests and benchmarks.
+#include "../bind.hpp"
+#include "fft/real_fft.hpp"
+
+namespace {
+
+using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using tightdp::RealFft;
+
+std::size_t length(const Array& x) {
+    if (x.ndim() != 1) throw std::invalid_argument("expected a one-dimensional array");
+    return static_cast<std::size_t>(x.size());
+}
+
+// Plan, result array, GIL released: apply(plan, out) does the work.
+template <class F>
+py::array_t<double> transformed(std::size_t n, F apply) {
+    const auto plan = RealFft::plan(n);
+    py::array_t<double> out(static_cast<py::ssize_t>(n));
+    double* data = out.mutable_data();
+    py::gil_scoped_release release;
+    apply(*plan, data);
+    return out;
+}
+
+py::array_t<double> forward(const Array& x) {
+    const double* in = x.data();
+    return transformed(length(x), [in](const RealFft& plan, double* out) { plan.forward(in, out); });
+}
+
+py::array_t<double> inverse(const Array& spectrum) {
+    const double* in = spectrum.data();
+    return transformed(length(spectrum), [in](const RealFft& plan, double* out) { plan.inverse(in, out); });
+}
+
+py::array_t<double> multiply(const Array& a, const Array& b) {
+    if (length(a) != length(b)) throw std::invalid_argument("spectra differ in length");
+    const double *x = a.data(), *y = b.data();
+    return transformed(length(a), [x, y](const RealFft& plan, double* out) { plan.multiply(x, y, out); });
+}
+
+py::array_t<double> power(const Array& a, std::uint64_t k) {
+    if (k < 1) throw std::invalid_argument("k must be an integer >= 1");
+    const double* x = a.data();
+    return transformed(length(a), [x, k](const RealFft& plan, double* out) { plan.power(x, k, out); });
+}
+
+std::vector<std::size_t> real_slots(std::size_t n) {
+    std::vector<std::size_t> slots{0, 1};
+    for (std::size_t m = 4; m <= n; m *= 2)
+        for (std::size_t i = m / 2; i < 3 * m / 4; ++i) slots.push_back(i);
+    return slots;
+}
+
+py::list frequencies(std::size_t n) {
+    const auto plan = RealFft::plan(n);
+    py::list out;
+    for (std::size_t i : real_slots(n)) out.append(py::make_tuple(i, plan->frequency(i)));
+    return out;
+}
+
+}  // namespace
+
+void bind_fft(py::module_& m) {
+    m.def("rfft_forward", &forward, py::arg("x"));
+    m.def("rfft_inverse", &inverse, py::arg("spectrum"));
+    m.def("rfft_multiply", &multiply, py::arg("a"), py::arg("b"));
+    m.def("rfft_power", &power, py::arg("a"), py::arg("k"));
+    m.def("rfft_frequencies", &frequencies, py::arg("n"),
+          "(index of the real part, frequency) of each coefficient; see RealFft for where the imaginary part "
+          "lies.");
+    m.def(
+        "rfft_rounding_bound", [](std::size_t n) { return RealFft::plan(n)->rounding_bound(); },
+        py::arg("n"));
+    m.def("rfft_power_bound", &RealFft::power_bound, py::arg("k"));
+}

@@ -1,0 +1,94 @@
+// tightdp._core.prv_*: the PRV engine.
+#include <algorithm>
+
+#include "../bind.hpp"
+#include "../prv_entry.hpp"
+#include "unlocked.hpp"
+
+namespace {
+
+using namespace tightdp::prv;
+
+using tightdp::bindings::Entry;
+using tightdp::bindings::entry_of;
+using tightdp::bindings::run;
+
+// compose([(name, parameter, q, count, 0)], h, n, [(first cell, cells)])
+//     -> (n values, [(total, moment, magnitude)], kappa, mass error)
+Composer composer_of(const py::function& compose) {
+    return [&compose](const std::vector<Run>& runs, const Circle& circle) {
+        py::gil_scoped_acquire acquire;
+        std::vector<Entry> entries;
+        std::vector<std::pair<long long, long>> spans;
+        for (const Run& r : runs) entries.push_back(entry_of(r));
+        for (const auto& span : circle.spans) spans.emplace_back(span.first, span.count);
+        using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+        using Sums = std::vector<std::tuple<double, double, double>>;
+        const auto [values, sums, kappa, mass_error] =
+            py::cast<std::tuple<Doubles, Sums, double, double>>(compose(entries, circle.h, circle.n, spans));
+        if (static_cast<std::size_t>(values.size()) != circle.n || sums.size() != runs.size())
+            throw std::invalid_argument("compose must return n values and the sums of every part");
+        Composite made{tightdp::AlignedArray(circle.n), {}, kappa, mass_error};
+        std::copy_n(values.data(), circle.n, made.values.data());
+        for (const auto& [total, moment, magnitude] : sums) made.sums.push_back({total, moment, magnitude});
+        return made;
+    };
+}
+
+template <class Query>
+py::tuple ask(const std::vector<Entry>& entries, double at, const Request& request,
+              const std::optional<py::function>& compose, Query query) {
+    std::vector<Run> runs;
+    for (const Entry& entry : entries) runs.push_back(run(entry));
+    const Composer composer = compose ? composer_of(*compose) : Composer(compose_here);
+    const Answer a = tightdp::bindings::unlocked([&] { return query(runs, at, request, composer); });
+    return py::make_tuple(a.lower, a.upper, a.mesh, a.tails, a.rounding, a.step, a.points);
+}
+
+template <void (*fill)(const Law&, double, long long, long, double*)>
+py::array_t<double> cells_of(const Entry& entry, double h, long long first, long count) {
+    py::array_t<double> out(count);
+    fill(run(entry).law, h, first, count, out.mutable_data());
+    return out;
+}
+
+py::tuple mean_of(const Entry& entry) {
+    const Mean m = mean(run(entry).law);
+    return py::make_tuple(m.value, m.error);
+}
+
+py::tuple support_of(const Entry& entry, double tail) {
+    const Support s = support(run(entry).law, tail);
+    return py::make_tuple(s.low, s.high, s.tail, s.tail_moment, edge_error(run(entry).law, s));
+}
+
+}  // namespace
+
+void bind_prv(py::module_& m) {
+    py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
+    m.def(
+        "prv_epsilon",
+        [](const std::vector<Entry>& runs, double delta, double eps_error, double delta_error,
+           double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
+            return ask(runs, delta, {eps_error, delta_error, max_bytes, bytes_a_point}, compose, epsilon);
+        },
+        py::arg("runs"), py::arg("delta"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
+        py::arg("compose") = py::none(), py::arg("bytes_a_point") = 0.0,
+        "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
+    m.def(
+        "prv_delta",
+        [](const std::vector<Entry>& runs, double eps, double eps_error, double delta_error,
+           double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
+            return ask(runs, eps, {eps_error, delta_error, max_bytes, bytes_a_point}, compose, delta);
+        },
+        py::arg("runs"), py::arg("eps"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
+        py::arg("compose") = py::none(), py::arg("bytes_a_point") = 0.0,
+        "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
+    // For tests
+    m.def("prv_cells", &cells_of<cells>, py::arg("run"), py::arg("h"), py::arg("first"), py::arg("count"));
+    m.def("emulate_prv_cells", &cells_of<cells_by_thread>, py::arg("run"), py::arg("h"), py::arg("first"),
+          py::arg("count"));
+    m.def("prv_mean", &mean_of, py::arg("run"), "(E[Y], bound on its error)");
+    m.def("prv_support", &support_of, py::arg("run"), py::arg("tail"),
+          "(low, high, tail, tail moment, edge error)");
+}

@@ -1,0 +1,86 @@
+// tightdp._core: random streams and their values.
+#include "../bind.hpp"
+#include "../sealed_stream.hpp"
+#include "random/draws.hpp"
+#include "runtime/parallel.hpp"
+#include "unlocked.hpp"
+
+namespace {
+
+using tightdp::bindings::SealedStream;
+using tightdp::random::Generator;
+using tightdp::random::RandomStream;
+
+std::unique_ptr<SealedStream> chacha_stream(const std::string& key, std::uint64_t stream) {
+    if (key.size() != 32) throw std::invalid_argument("key must be 32 bytes");
+    RandomStream s{Generator::chacha20, {}, stream};
+    for (int i = 0; i < 32; ++i)
+        s.key[i / 4] |= static_cast<std::uint32_t>(static_cast<unsigned char>(key[i])) << (8 * (i % 4));
+    return std::make_unique<SealedStream>(s);
+}
+
+template <class T>
+py::array_t<T> filled(const SealedStream& stream, std::uint64_t first, std::size_t n,
+                      void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)) {
+    py::array_t<T> out(static_cast<py::ssize_t>(n));
+    T* const data = out.mutable_data();
+    tightdp::bindings::unlocked([&] { fill(*stream, first, n, data); });
+    return out;
+}
+
+// For tests at words that no stream reaches: 256 words a tile.
+template <class T>
+py::array_t<T> transformed(const py::array_t<std::uint32_t, py::array::c_style>& words) {
+    if (words.ndim() != 1 || words.size() % 256 != 0)
+        throw std::invalid_argument("words must be one-dimensional, in tiles of 256");
+    py::array_t<T> out(words.size() / 2);
+    tightdp::normals_of_words(words.data(), words.size() / 256, out.mutable_data());
+    return out;
+}
+
+py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>& words, bool single) {
+    if (single) return transformed<float>(words);
+    return transformed<double>(words);
+}
+
+template <class T>
+void normal_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out) {
+    T* const data = out.mutable_data();
+    const auto n = static_cast<std::size_t>(out.size());
+    tightdp::bindings::unlocked([&] { tightdp::fill_normal(*stream, first, n, data); });
+}
+
+}  // namespace
+
+void bind_random(py::module_& m) {
+    py::class_<SealedStream>(m, "RandomStream", "A key and a stream number. The key cannot be read.");
+    m.def("secure_stream", [] { return std::make_unique<SealedStream>(tightdp::secure_stream()); });
+    m.def(
+        "philox_stream",
+        [](std::uint64_t seed, std::uint64_t stream) {
+            return std::make_unique<SealedStream>(tightdp::philox_stream(seed, stream));
+        },
+        py::arg("seed"), py::arg("stream"));
+    m.def(
+        "chacha_stream", [](const py::bytes& key, std::uint64_t s) { return chacha_stream(key, s); },
+        py::arg("key"), py::arg("stream"));
+    const auto of_stream = [&](const char* name, auto function) {
+        m.def(name, function, py::arg("stream"), py::arg("first"), py::arg("n"));
+    };
+    of_stream("random_words", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
+        return filled<std::uint32_t>(s, first, n, &tightdp::fill_words);
+    });
+    of_stream("random_integers", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
+        return filled<std::uint64_t>(s, first, n, &tightdp::fill_integers);
+    });
+    of_stream("random_uniform", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
+        return filled<double>(s, first, n, &tightdp::fill_uniform);
+    });
+    m.def("random_normal", &normal_into<float>, py::arg("stream"), py::arg("first"),
+          py::arg("out").noconvert());
+    m.def("random_normal", &normal_into<double>, py::arg("stream"), py::arg("first"),
+          py::arg("out").noconvert());
+    m.def("normals_of_words", &normals_of_words, py::arg("words"), py::arg("single"));
+    m.def("max_threads", &tightdp::max_threads);
+    m.def("set_max_threads", &tightdp::set_max_threads, py::arg("count"));
+}

@@ -1,0 +1,73 @@
+// tightdp._core: budgets of work and interrupts (runtime/work.hpp).
+#include <chrono>
+#include <memory>
+
+#include "../bind.hpp"
+#include "unlocked.hpp"
+
+namespace tightdp::bindings {
+
+bool signalled() {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto kBetween = std::chrono::milliseconds(50);
+    thread_local Clock::time_point last{};
+    const auto now = Clock::now();
+    if (now - last < kBetween) return false;
+    last = now;
+    py::gil_scoped_acquire lock;
+    return PyErr_CheckSignals() != 0;  // handlers run in the main thread alone; elsewhere nothing happens
+}
+
+void raise_interrupt() {
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw py::error_already_set();
+}
+
+}  // namespace tightdp::bindings
+
+namespace {
+
+namespace work = tightdp::work;
+
+// `with Budget(units):` as work::Budget, for one thread and one use at a time.
+class Budget {
+  public:
+    explicit Budget(std::int64_t units) : units_(units) {}
+    void enter() { scope_ = std::make_unique<work::Budget>(units_); }
+    void exit(const py::args&) { scope_.reset(); }
+
+  private:
+    std::int64_t units_;
+    std::unique_ptr<work::Budget> scope_;
+};
+
+// A flag that the threads which watch it look at: Python threads that a call waits for.
+class Stop {
+  public:
+    void set() { flag_->store(true, std::memory_order_relaxed); }
+
+    // From now on this thread stops when the flag is set. The thread keeps the flag alive.
+    void watch() {
+        thread_local std::shared_ptr<std::atomic<bool>> watched;
+        watched = flag_;
+        work::counter().stop = watched.get();
+    }
+
+  private:
+    std::shared_ptr<std::atomic<bool>> flag_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace
+
+void bind_work(py::module_& m) {
+    using namespace py::literals;
+    py::class_<Budget>(m, "Budget", "Within it this thread spends at most so many units of work, about a nanosecond each.")
+        .def(py::init<std::int64_t>(), "units"_a)
+        .def("__enter__", &Budget::enter)
+        .def("__exit__", &Budget::exit);
+    py::class_<Stop>(m, "Stop", "Stops the threads that watch it at their next look.")
+        .def(py::init<>())
+        .def("set", &Stop::set)
+        .def("watch", &Stop::watch);
+    m.def("work_spent", &work::spent, "Units of work that this thread has spent.");
+}

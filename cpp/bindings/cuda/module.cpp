@@ -1,0 +1,159 @@
+// tightdp._cuda: the kernels for a device. Device memory comes and goes as addresses; python/tightdp/cuda.py checks.
+#include <vector>
+
+#include "../bind.hpp"
+#include "../prv_entry.hpp"
+#include "../sealed_stream.hpp"
+#include "clipping/clipped_sum.cuda.hpp"
+#include "contour/batch.cuda.hpp"
+#include "prv/cells.cuda.hpp"
+#include "random/draws.cuda.hpp"
+#include "runtime/cuda_scratch.hpp"
+
+namespace {
+
+using tightdp::ClipRequest;
+using tightdp::Dtype;
+using tightdp::bindings::SealedStream;
+using tightdp::cuda::check;
+using tightdp::cuda::Scratch;
+using Address = std::uintptr_t;
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+template <class T>
+T* at(Address address) {
+    return reinterpret_cast<T*>(address);
+}
+
+int device_count() {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+    cudaGetLastError();
+    return 0;
+}
+
+py::tuple describe(int device) {
+    cudaDeviceProp p{};
+    check(cudaGetDeviceProperties(&p, device), "the properties of the device");
+    return py::make_tuple(py::str(p.name), p.major, p.minor, p.multiProcessorCount);
+}
+
+// The device whose memory an address is in; -1 for memory of the host that CUDA does not know.
+int device_of(Address address) {
+    cudaPointerAttributes found{};
+    check(cudaPointerGetAttributes(&found, at<void>(address)), "the owner of an address");
+    return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged ? found.device : -1;
+}
+
+// The device becomes the calling thread's current one for the length of the call.
+class OnDevice {
+  public:
+    explicit OnDevice(int device) {
+        check(cudaGetDevice(&before_), "the current device");
+        check(cudaSetDevice(device), "the device");
+    }
+    ~OnDevice() { cudaSetDevice(before_); }
+
+  private:
+    int before_ = 0;
+};
+
+Dtype dtype_of(const std::string& name) {
+    if (name == "float16") return Dtype::float16;
+    if (name == "bfloat16") return Dtype::bfloat16;
+    if (name == "float32") return Dtype::float32;
+    if (name == "float64") return Dtype::float64;
+    throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
+}
+
+// arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid: 0, or the exact
+// form.
+void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays, long rows,
+                 const std::string& dtype, const std::string& out_dtype, double max_norm, bool normalize, double stability,
+                 Address weights, Address center, Address inverse_scale, double deviation,
+                 const SealedStream* noise, bool accumulate, Address norms, double grid, int device, Address stream) {
+    ClipRequest r;
+    for (const auto& [data, stride, columns, out, noise_index] : arrays)
+        r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});
+    r.rows = static_cast<std::size_t>(rows);
+    r.dtype = dtype_of(dtype);
+    r.out_double = out_dtype == "float64";
+    r.out_integers = out_dtype == "int64";
+    r.grid = grid;
+    r.accumulate = accumulate;
+    r.max_norm = max_norm;
+    r.rule = normalize ? tightdp::clipping::Rule::normalize : tightdp::clipping::Rule::flat;
+    r.stability = stability;
+    r.weights = at<double>(weights);
+    r.center = at<double>(center);
+    r.inverse_scale = at<double>(inverse_scale);
+    r.deviation = deviation;
+    r.stream = noise ? &**noise : nullptr;
+    r.norms = at<double>(norms);
+    py::gil_scoped_release release;
+    const OnDevice current(device);
+    tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
+}
+
+// Host arrays in, host arrays out; waits for the result.
+py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int device) {
+    const auto n = static_cast<std::size_t>(sigma.size());
+    py::array_t<double> lower(sigma.size()), upper(sigma.size());
+    py::array_t<unsigned char> status(sigma.size());
+    const double* const inputs[] = {sigma.data(), q.data(), steps.data(), delta.data()};
+    double *const lo = lower.mutable_data(), *const up = upper.mutable_data();
+    unsigned char* const st = status.mutable_data();
+    {
+        py::gil_scoped_release release;
+        const OnDevice current(device);
+        const Scratch memory(n * (6 * sizeof(double) + 1), nullptr);
+        double* const d = memory.as<double>();
+        auto* const d_status = reinterpret_cast<unsigned char*>(d + 6 * n);
+        for (std::size_t i = 0; i < 4; ++i)
+            check(cudaMemcpyAsync(d + i * n, inputs[i], n * 8, cudaMemcpyHostToDevice, nullptr), "copying settings");
+        tightdp::cuda::epsilon_batch(static_cast<long>(n), d, d + n, d + 2 * n, d + 3 * n, tolerance, d + 4 * n,
+                                     d + 5 * n, d_status, nullptr);
+        check(cudaMemcpyAsync(lo, d + 4 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
+        check(cudaMemcpyAsync(up, d + 5 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
+        check(cudaMemcpyAsync(st, d_status, n, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
+        check(cudaStreamSynchronize(nullptr), "the batched contour engine");
+    }
+    return py::make_tuple(lower, upper, status);
+}
+
+void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first, long count, Address out, int device,
+               Address stream) {
+    const tightdp::prv::Run run = tightdp::bindings::run(entry);
+    py::gil_scoped_release release;
+    const OnDevice current(device);
+    tightdp::cuda::prv_cells(run.law, h, first, count, at<double>(out), at<CUstream_st>(stream));
+}
+
+py::array_t<std::uint32_t> random_words(const SealedStream& s, std::uint64_t tile, long tiles, int device) {
+    const long n = tiles * tightdp::random::kTileWords;
+    py::array_t<std::uint32_t> words(n);
+    const OnDevice current(device);
+    const Scratch memory(static_cast<std::size_t>(n) * 4, nullptr);
+    tightdp::cuda::fill_words(*s, tile, tiles, memory.as<std::uint32_t>(), nullptr);
+    check(cudaMemcpy(words.mutable_data(), memory.as<void>(), static_cast<std::size_t>(n) * 4, cudaMemcpyDeviceToHost),
+          "copying words");
+    return words;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_cuda, m) {
+    using namespace py::literals;
+    m.doc() = "Kernels of tightdp for CUDA devices. Private: use the tightdp package.";
+    py::module_::import("tightdp._core");  // knows the streams
+    py::register_exception<tightdp::cuda::Error>(m, "CudaError", PyExc_RuntimeError);
+    m.def("device_count", &device_count);
+    m.def("describe", &describe, "device"_a);
+    m.def("device_of", &device_of, "address"_a);
+    m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "normalize"_a,
+          "stability"_a, "weights"_a, "center"_a, "inverse_scale"_a, "deviation"_a, "noise"_a, "accumulate"_a,
+          "norms"_a, "grid"_a, "device"_a, "stream"_a);
+    m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
+    m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
+    m.def("random_words", &random_words, "stream"_a, "tile"_a, "tiles"_a, "device"_a);
+}

@@ -1,8 +1,0 @@
-// tightdp._core.GridLaw, shared by the bindings that make one and those that take one.
-#pragma once
-
-#include "../src/cpu/grid_law.hpp"
-
-struct GridLawHandle {
-    tightdp::grid::LawPtr law;
-};

@@ -1,0 +1,16 @@
+// The loop of the sum of two laws over lattice cells, compiled once per instruction set (sum.simd.cpp).
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/dispatch.hpp"
+
+namespace tightdp {
+
+// With W = sum_j w[j][i], M = sum_j m[j][i] over `pieces` tables:
+//     mass[i] += scale q[i] W,   moment[i] += p[i] W + v[i] M.
+TIGHTDP_DECLARE_SIMD(void, allocation_window,
+                     (const double* const* w, const double* const* m, int pieces, const double* q, const double* p,
+                      const double* v, double scale, std::size_t count, double* mass, double* moment))
+
+}  // namespace tightdp

@@ -1,0 +1,409 @@
+// The law of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to 5).
+#include "mean.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace tightdp::allocation {
+namespace {
+
+using Index = std::int64_t;
+constexpr double u = kUnitRoundoff;
+// Losses kept. Products below 1e-308 are lost, of moments in kUnit or of a moment and a mass: over all pairs less than
+// this of a moment, and of a mass, which is kept as a moment, less than that.
+constexpr double kFarthest = 600;
+constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
+// Left of the bulk a lattice begins at this share of the distance from where it starts to the mean.
+constexpr double kMargin = 0.1;
+// Ratios closer to 1 than this have no room for a lattice of doubles between them and 1.
+constexpr double kNearlyOne = 1 - 1e-8;
+// An offset moves only where the bulk comes this much closer, for each move costs one spread.
+constexpr double kWorthwhile = 0.75;
+
+class Builder {
+  public:
+    Builder(double h, double floor, double steps, bool upper, std::size_t most)
+        : h_(h), floor_(floor), steps_(steps), upper_(upper), most_(most) {}
+
+    double work = 0;
+
+    Sum base(const grid::Law& law) {
+        Sum x;
+        x.count = 1;
+        const Span span = span_of(law);
+        x.offset = span.low - kMargin * (1 - span.low);
+        const bool roomy = span.low <= kNearlyOne && law.minus_infinity <= floor_ / steps_;
+        if (!(1 - x.offset <= kWorthwhile && roomy)) x.offset = 0;
+        x.first = index(span.low - x.offset);
+        const Index last = std::max(index(span.high - x.offset), x.first) + 1;
+        check(last - x.first + 1);
+        x.q.assign(static_cast<std::size_t>(last - x.first + 1), 0);
+        x.p = x.q;
+        x.slack = law.loss_slack;
+        if (law.density) density(*law.density, x);
+        for (const grid::Atom& a : law.atoms) atom(a, x);
+        const double sign = upper_ ? 1 : -1;
+        x.infinity += law.infinity * (1 + sign * (law.mass_rel + 2 * u));
+        const double zero = law.minus_infinity * (1 + sign * (law.mass_rel + 2 * u));
+        if (x.offset == 0) {
+            x.at_offset += zero;
+        } else if (upper_) {
+            x.at_zero += zero;
+        }
+        x.slack += 32 * u;
+        x.rel = 32 * u;
+        return settled(std::move(x));
+    }
+
+    Sum twice(const Sum& x) { return settled(plus(x, x, h_, work), &x, &x); }
+    Sum sum(const Sum& x, const Sum& y) { return settled(plus(x, y, h_, work), &x, &y); }
+
+    Atoms finish(const Sum& x) const {
+        Atoms out;
+        const double t = x.count;
+        const auto put = [&](double value, double mass) {
+            if (!(mass > 0)) return;
+            out.loss.push_back(std::log(value / t));
+            out.mass.push_back(mass / t);
+        };
+        if (x.offset > 0) put(x.offset, x.at_offset * x.offset);
+        else out.minus_infinity = x.at_offset;
+        for (std::size_t i = 0; i < x.q.size(); ++i) {
+            if (!(x.q[i] > 0)) continue;
+            const double v = at(x.first + static_cast<Index>(i));
+            const double value = x.offset + v * (x.p[i] / x.q[i]);
+            put(value, x.p[i] / kUnit + mass(x, i) * x.offset);
+        }
+        out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
+        out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
+        out.loss_slack = x.slack + 16 * u;
+        // (1 + rel)^... of all steps: rel counts each factor of a product once.
+        out.mass_rel = std::expm1(x.rel * (1 + 1e-9)) + 16 * u;
+        return out;
+    }
+
+  private:
+    struct Span {
+        double low, high;  // ratios
+    };
+
+    double at(Index i) const { return std::exp(h_ * static_cast<double>(i)); }
+
+    double mass(const Sum& x, std::size_t i) const { return x.q[i] / at(x.first + static_cast<Index>(i)) / kUnit; }
+
+    Index index(double v) const { return static_cast<Index>(std::floor(std::log(v) / h_)); }
+
+    void check(Index cells) const {
+        if (cells < 0 || static_cast<std::size_t>(cells) > most_) throw std::length_error("too many cells");
+    }
+
+    // Where the law lies but for floor / steps of Q's probability on the left and of P's on the right.
+    Span span_of(const grid::Law& law) const {
+        const grid::Sketch& s = law.sketch();
+        const double lost = floor_ / steps_;
+        if (s.size == 0) return {0.5, 1.0};
+        std::size_t from = 0, to = s.size - 1;
+        double q = law.minus_infinity, p = 0;
+        while (from < to && (q += std::exp(s.log_mass[from] - s.loss[from])) < lost) ++from;
+        while (to > from && (p += s.mass[to]) < lost) --to;
+        // One lump further out: lumps are a tenth of a standard deviation wide and more.
+        if (from > 0) --from;
+        if (to + 1 < s.size) ++to;
+        const double low = std::clamp(s.loss[from], -kFarthest, 0.0), high = std::clamp(s.loss[to], low, kFarthest);
+        return {std::exp(low), std::exp(high) * (1 + 8 * u)};
+    }
+
+    // Cells between the points of the lattice, exactly but for rounding; the ends as bounds.
+    void density(const grid::Density& d, Sum& x) {
+        const std::size_t cells = x.q.size() - 1;
+        double edges[grid::CellBlock::kCells + 1];
+        grid::CellBlock block;
+        const double sign = upper_ ? 1 : -1;
+        for (std::size_t from = 0; from < cells; from += grid::CellBlock::kCells) {
+            const std::size_t count = std::min(grid::CellBlock::kCells, cells - from);
+            for (std::size_t i = 0; i <= count; ++i)
+                edges[i] = std::log(x.offset + at(x.first + static_cast<Index>(from + i)));
+            d.cells(edges, count, block);
+            for (std::size_t i = 0; i < count; ++i) {
+                const double v = at(x.first + static_cast<Index>(from + i));
+                const double rel = block.rel[i] + (16 + 2 * std::abs(block.log_scale[i])) * u;
+                const double scale = kUnit * std::exp(block.log_scale[i]) * std::max(1 + sign * rel, 0.0);
+                const double q = scale * block.s[i] * (v / (x.offset + v));
+                x.q[from + i] += q;
+                x.p[from + i] += q + scale * block.t[i];
+                x.slack = std::max(x.slack, 2 * block.rel[i] + 4 * block.slack + 64 * u);
+            }
+        }
+        if (!upper_) return;  // what is left out is less than the floor
+        const double low = std::log(x.offset + at(x.first)), high = std::log(x.offset + at(x.last()));
+        const auto bound = [](grid::LogMass m, double sign) {
+            const double rel = m.rel + (4 + 2 * std::abs(m.log)) * u;
+            return m.log > -HUGE_VAL ? std::exp(m.log) * std::max(1 + sign * rel, 0.0) : 0;
+        };
+        const grid::Density::Left left = d.left_of(low);
+        const double start = x.offset + at(x.first), end = x.offset + at(x.last());
+        const double front = kUnit * bound(left.p, 1) * (at(x.first) / start);
+        x.q.front() += front;
+        x.p.front() += front;
+        // left_of may be bounds, and then what goes to the front may not be taken off.
+        (x.offset > 0 ? x.at_zero : x.at_offset) += bound(left.q, 1);
+        const grid::Density::Right right = d.right_of(high);
+        const double back = kUnit * bound(right.s, 1) * (at(x.last()) / end);
+        x.q.back() += back;
+        x.p.back() += back;
+        x.infinity += bound(right.t, 1);
+    }
+
+    void atom(const grid::Atom& a, Sum& x) {
+        const double sign = upper_ ? 1 : -1;
+        const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u;
+        const double p = std::exp(a.log_mass) * std::max(1 + sign * rel, 0.0);
+        if (a.loss > kFarthest) {  // spread between nothing and everything
+            if (upper_) x.infinity += p;
+            if (upper_) (x.offset > 0 ? x.at_zero : x.at_offset) += std::exp(-kFarthest);
+            return;
+        }
+        const double mass = std::exp(a.log_mass - a.loss) * std::max(1 + sign * rel, 0.0);
+        x.slack = std::max(x.slack, (4 + 4 * std::abs(a.loss)) * u);
+        deposit(std::exp(a.loss) - x.offset, mass, x);
+    }
+
+    // A mass at `y` above the offset.
+    void deposit(double y, double mass, Sum& x) const {
+        const double low = at(x.first), m = mass * kUnit;
+        if (y >= low) {
+            Index i = index(y);
+            if (at(i) > y) --i;
+            else if (at(i + 1) <= y) ++i;
+            const Index top = x.last();
+            i = std::clamp(i, x.first, top);
+            const std::size_t cell = static_cast<std::size_t>(i - x.first);
+            x.q[cell] += m * at(i);
+            if (i < top || !upper_) {
+                x.p[cell] += m * y;
+            } else {
+                x.p[cell] += m * at(top);
+                x.infinity += mass * std::max(y - at(top), 0.0);
+            }
+        } else if (!upper_) {
+            // Left of the lattice is less than the floor, and dropped; a mean of gathered points is on it but for rounding.
+            if (y >= low * (1 - 1e-12)) {
+                x.q.front() += m * low;
+                x.p.front() += m * y;
+            }
+        } else if (y >= 0) {
+            x.q.front() += m * y;
+            x.p.front() += m * y;
+            x.at_offset += mass * (1 - y / low) * (1 + 2 * u);
+        } else {
+            const double share = std::clamp((x.offset + y) / x.offset, 0.0, 1.0);
+            x.at_offset += mass * share;
+            x.at_zero += mass * (1 - share) * (1 + 2 * u);
+        }
+    }
+
+    // Puts cells on points (upper), drops what is beyond the floor, and moves the offset up to the bulk.
+    Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
+        if (upper_) {
+            split(x);
+            if (a) zeros(*a, *b, x);
+        }
+        for (std::size_t i = 0; i < x.q.size(); ++i) {
+            if (!(x.q[i] < kUnseenMoment)) continue;
+            if (upper_) {  // spread between the offset and infinity
+                x.infinity += x.p[i] / kUnit;
+                x.at_offset += mass(x, i);
+            }
+            x.q[i] = x.p[i] = 0;
+        }
+        trim(x);
+        return centred(std::move(x));
+    }
+
+    // Connect the dots in the ratio: the cell (q, p) to its two ends.
+    void split(Sum& x) const {
+        const double width = std::expm1(h_);
+        x.q.push_back(0);
+        x.p.push_back(0);
+        double carry = 0;
+        for (std::size_t i = 0; i < x.q.size(); ++i) {
+            const double right = std::clamp((x.p[i] - x.q[i]) / width, 0.0, x.q[i]);
+            x.q[i] = x.p[i] = x.q[i] - right + carry;
+            carry = right * (1 + width);
+        }
+        x.slack += 16 * u;
+        x.rel += 16 * u;
+    }
+
+    // What is at zero in one term, plus the other term.
+    void zeros(const Sum& a, const Sum& b, Sum& x) const {
+        x.at_zero = a.at_zero * b.at_zero;
+        zero_plus(a, b, x);
+        zero_plus(b, a, x);
+    }
+
+    void zero_plus(const Sum& a, const Sum& b, Sum& x) const {
+        if (!(a.at_zero > 0)) return;
+        const double low = at(x.first);
+        Adder front;
+        for (std::size_t i = 0; i < b.q.size(); ++i) {
+            if (!(b.q[i] > 0)) continue;
+            const double v = at(b.first + static_cast<Index>(i)), y = v - a.offset;
+            const double moved = a.at_zero * mass(b, i);
+            if (y >= 0 && y < low) {
+                front += moved * kUnit * y;
+                x.at_offset += moved * (1 - y / low) * (1 + 2 * u);
+            } else {
+                put_split(y, moved, x);
+            }
+        }
+        x.q.front() += front;
+        x.p.front() += front;
+        put_split(-a.offset, a.at_zero * b.at_offset, x);
+        x.rel += 16 * u;
+        x.slack += 16 * u;
+    }
+
+    // The same as deposit, followed by split.
+    void put_split(double y, double mass, Sum& x) const {
+        if (!(mass > 0)) return;
+        if (y < at(x.first) || y >= at(x.last())) return deposit(y, mass, x);
+        Index i = index(y);
+        if (at(i) > y) --i;
+        else if (at(i + 1) <= y) ++i;
+        i = std::clamp(i, x.first, x.last() - 1);
+        const double v = at(i), right = std::clamp((y - v) / (v * std::expm1(h_)), 0.0, 1.0);
+        const std::size_t cell = static_cast<std::size_t>(i - x.first);
+        const double low = mass * kUnit * (1 - right) * v, high = mass * kUnit * right * at(i + 1);
+        x.q[cell] += low;
+        x.p[cell] += low;
+        x.q[cell + 1] += high;
+        x.p[cell + 1] += high;
+    }
+
+    void trim(Sum& x) const {
+        const double lost = floor_ * x.count / steps_;
+        std::size_t from = 0, to = x.q.size() - 1;
+        double below = 0, above = 0;
+        while (from < to) {
+            const double w = mass(x, from);
+            if (below + w > lost) break;
+            below += w;
+            ++from;
+        }
+        while (to > from) {
+            const double p = x.p[to] / kUnit + mass(x, to) * x.offset;
+            if (above + p > lost * x.count) break;
+            above += p;
+            --to;
+        }
+        Adder q, p;
+        for (std::size_t i = 0; i < from; ++i) {
+            const double away = -h_ * static_cast<double>(from - i);
+            q += upper_ ? x.q[i] : x.q[i] * std::exp(-away);
+            p += x.p[i];
+            if (upper_) x.at_offset += mass(x, i) * -std::expm1(away);
+        }
+        x.q[from] += q;
+        x.p[from] += p;
+        q = p = 0;
+        for (std::size_t i = to + 1; i < x.q.size(); ++i) {
+            const double away = -h_ * static_cast<double>(i - to), lowered = x.q[i] * std::exp(away);
+            q += lowered;
+            p += upper_ ? lowered : x.p[i];
+            if (upper_) x.infinity += x.q[i] / kUnit * -std::expm1(away);
+        }
+        x.q[to] += q;
+        x.p[to] += p;
+        x.q.resize(to + 1);
+        x.p.resize(to + 1);
+        x.q.erase(x.q.begin(), x.q.begin() + static_cast<std::ptrdiff_t>(from));
+        x.p.erase(x.p.begin(), x.p.begin() + static_cast<std::ptrdiff_t>(from));
+        x.first += static_cast<Index>(from);
+        check(static_cast<Index>(x.q.size()));
+        x.rel += 32 * u;
+        x.slack += 32 * u;
+    }
+
+    // The offset as high as the law allows, so that the lattice is finest where most of the mass is.
+    Sum centred(Sum x) {
+        double total = 0, moment = 0;
+        for (std::size_t i = 0; i < x.q.size(); ++i) {
+            total += mass(x, i);
+            moment += x.p[i] / kUnit;
+        }
+        if (!(total > 0)) return x;
+        const double low = at(x.first), centre = moment / total;
+        const double move = low - kMargin * (centre - low);
+        if (x.at_offset > floor_ || !(centre - move <= kWorthwhile * centre)) return x;
+        Sum y;
+        y.count = x.count;
+        y.offset = x.offset + move;
+        y.infinity = x.infinity;
+        y.rel = x.rel + 16 * u;
+        y.slack = x.slack + 16 * u;
+        y.first = index(low - move);
+        const Index last = index(at(x.last()) * (1 + h_) - move) + 2;
+        check(last - y.first + 1);
+        y.q.assign(static_cast<std::size_t>(last - y.first + 1), 0);
+        y.p = y.q;
+        if (upper_) {
+            y.at_zero = x.at_zero;
+            deposit(-move, x.at_offset, y);
+            for (std::size_t i = 0; i < x.q.size(); ++i) {
+                if (!(x.q[i] > 0)) continue;
+                const double v = at(x.first + static_cast<Index>(i));
+                put_split(v - move, mass(x, i), y);
+            }
+        } else {
+            // From the left, gathered until the mean is on the lattice.
+            double w = x.at_offset, m = -move * x.at_offset;
+            std::size_t from = 0, longest = 0;
+            for (std::size_t i = 0; i < x.q.size(); ++i) {
+                if (!(x.q[i] > 0)) continue;
+                const double v = at(x.first + static_cast<Index>(i)), here = mass(x, i);
+                w += here;
+                m += here * (v * (x.p[i] / x.q[i]) - move);
+                if (m < w * at(y.first)) continue;
+                deposit(m / w, w, y);
+                w = m = 0;
+                longest = std::max(longest, i - from);
+                from = i;
+            }
+            y.rel += static_cast<double>(longest) * u;
+            y.slack += 2 * static_cast<double>(longest) * u;
+        }
+        trim(y);
+        return y;
+    }
+
+    double h_, floor_, steps_;
+    bool upper_;
+    std::size_t most_;
+};
+
+Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bool upper, std::size_t most, double& work) {
+    Builder builder(h, floor, static_cast<double>(steps), upper, most);
+    const Sum one = builder.base(law);
+    Sum x = one;
+    int bit = 62;
+    while (bit > 0 && !(steps >> bit & 1)) --bit;
+    while (bit-- > 0) {
+        x = builder.twice(x);
+        if (steps >> bit & 1) x = builder.sum(x, one);
+    }
+    work += builder.work;
+    return builder.finish(x);
+}
+
+}  // namespace
+
+Mean mean_of_ratios(const grid::Law& law, std::uint64_t steps, double h, double floor, std::size_t most_cells) {
+    Mean mean;
+    mean.upper = side(law, steps, h, floor, true, most_cells, mean.work);
+    mean.lower = side(law, steps, h, floor, false, most_cells, mean.work);
+    return mean;
+}
+
+}  // namespace tightdp::allocation

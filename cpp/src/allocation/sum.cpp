@@ -1,0 +1,196 @@
+// The sum of two independent laws on a geometric lattice, cell by cell (docs/theory/allocation.md, section 4).
+//
+// The sum of a point of cell I and one of cell I - k, k >= 0, goes to cell I + o, e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}:
+// which o is a matter of k alone, and the k of one o are consecutive. So a cell of the result is a sum over o of
+// (cell I) times (a window of k-cells), and windows are sums of blocks of 1, 2, 4, ... cells, made once. No difference
+// of sums is taken anywhere.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "kernels.hpp"
+#include "mean.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::allocation {
+namespace {
+
+using Index = std::int64_t;
+constexpr double u = kUnitRoundoff;
+constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
+// Cells of the result worked on at a time: four arrays of them stay in the nearest cache.
+constexpr Index kBlock = 512;
+// Runs added up before they are added to the rest: rounding grows with this plus the number of runs over this.
+constexpr int kChunk = 32;
+constexpr int kMostPieces = 32;
+
+// k runs over [from, to] while the sum lands o cells above the larger term.
+struct Run {
+    Index o, from, to;
+};
+
+std::vector<Run> runs(double h, Index least, Index most) {
+    std::vector<Run> found;
+    Index from = 0;
+    for (Index o = static_cast<Index>(std::log(2.0) / h); o >= 0; --o) {
+        // 1 + e^{-kh} >= e^{oh}; where rounding decides, the cells on both sides of the edge are right (section 4).
+        const Index to = o == 0 ? kNoLimit : static_cast<Index>(std::floor(-std::log(std::expm1(o * h)) / h));
+        const Run run{o, std::max(from, least), std::min(to, most)};
+        if (run.from <= run.to) found.push_back(run);
+        from = std::max(from, to + 1);
+    }
+    return found;
+}
+
+// Sums of 2^b consecutive entries, for all b up to `levels`, of an array with zeros around it.
+class Blocks {
+  public:
+    Blocks(const std::vector<double>& x, Index pad, int levels) {
+        table_.resize(levels + 1);
+        table_[0].assign(x.size() + 2 * pad, 0);
+        std::copy(x.begin(), x.end(), table_[0].begin() + pad);
+        for (int b = 1; b <= levels; ++b) {
+            const auto& half = table_[b - 1];
+            const Index step = Index{1} << (b - 1), size = static_cast<Index>(half.size());
+            table_[b] = half;
+            for (Index i = 0; i + step < size; ++i) table_[b][i] += half[i + step];
+        }
+    }
+
+    // Pointers whose sum at i is that of entries i + at, ..., i + at + length - 1 (`at` counted with the padding).
+    int window(Index at, Index length, const double** pieces) const {
+        int count = 0;
+        for (int b = static_cast<int>(table_.size()) - 1; b >= 0; --b)
+            for (; length >> b; length -= Index{1} << b, at += Index{1} << b) pieces[count++] = table_[b].data() + at;
+        return count;
+    }
+
+  private:
+    std::vector<std::vector<double>> table_;
+};
+
+std::vector<double> masses(const Sum& x, double h) {
+    std::vector<double> w(x.q.size());
+    for (std::size_t i = 0; i < w.size(); ++i)
+        w[i] = x.q[i] * std::exp(-h * static_cast<double>(x.first + static_cast<Index>(i))) / kUnit;
+    return w;
+}
+
+std::vector<double> partial_sums(const std::vector<double>& x) {
+    std::vector<double> out(x.size());
+    Adder sum;
+    for (std::size_t i = 0; i < x.size(); ++i) out[i] = sum += x[i];
+    return out;
+}
+
+// Adds `factor` times all pairs of a cell I of `big` and a cell I - k of `small`, least <= k <= most.
+void pairs(const Sum& big, const Sum& small, double h, Index least, Index most, double factor, Sum& out, double& work) {
+    const std::vector<double> w = masses(small, h);
+    std::vector<double> q = big.q, p = big.p, v = masses(big, h);
+    for (auto* x : {&q, &p, &v})
+        for (double& one : *x) one *= factor;
+    std::vector<Run> list = runs(h, least, most);
+    if (!list.empty() && list.back().o == 0) {
+        const Index from = list.back().from, to = list.back().to;
+        list.pop_back();
+        const std::vector<double> mass = partial_sums(w), moment = partial_sums(small.p);
+        if (to >= big.last() - small.first)  // all that is far below
+            for (Index i = std::max(big.first, small.first + from); i <= big.last(); ++i) {
+                const Index at = i - big.first, upto = std::min(i - from, small.last()) - small.first;
+                out.q[i - out.first] += q[at] * mass[upto];
+                out.p[i - out.first] += p[at] * mass[upto] + v[at] * moment[upto];
+            }
+        work += static_cast<double>(big.q.size());
+    }
+    if (list.empty()) return;
+    Index longest = 1;
+    for (const Run& r : list) longest = std::max(longest, r.to - r.from + 1);
+    int levels = 0;
+    while (Index{2} << levels <= longest) ++levels;
+    const Blocks mass_blocks(w, longest, levels), moment_blocks(small.p, longest, levels);
+    const Index end = out.last() + 1;
+    alignas(64) std::array<double, kBlock> mass, moment;
+    const double *pw[kMostPieces], *pm[kMostPieces];
+    for (Index start = out.first; start < end; start += kBlock) {
+        const Index stop = std::min(end, start + kBlock);
+        for (std::size_t r = 0; r < list.size();) {
+            work::spend(kChunk * (stop - start));
+            const std::size_t upto = std::min(list.size(), r + kChunk);
+            mass.fill(0);
+            moment.fill(0);
+            bool any = false;
+            for (; r < upto; ++r) {
+                const Run& run = list[r];
+                const Index lo = std::max({start - run.o, big.first, small.first + run.from});
+                const Index hi = std::min({stop - 1 - run.o, big.last(), small.last() + run.to});
+                if (lo > hi) continue;
+                any = true;
+                const Index at = lo - run.to - small.first + longest, length = run.to - run.from + 1;
+                const int pieces = mass_blocks.window(at, length, pw);
+                moment_blocks.window(at, length, pm);
+                const Index x = lo - big.first, y = lo + run.o - start;
+                TIGHTDP_SELECT_SIMD(allocation_window)(pw, pm, pieces, q.data() + x, p.data() + x, v.data() + x,
+                                                       std::exp(run.o * h), static_cast<std::size_t>(hi - lo + 1),
+                                                       mass.data() + y, moment.data() + y);
+                work += static_cast<double>(hi - lo + 1);
+            }
+            if (!any) continue;
+            for (Index l = start; l < stop; ++l) {
+                out.q[l - out.first] += mass[l - start];
+                out.p[l - out.first] += moment[l - start];
+            }
+        }
+    }
+}
+
+double total(const std::vector<double>& x) {
+    const std::vector<double> sums = partial_sums(x);
+    return sums.empty() ? 0 : sums.back();
+}
+
+double mass_of(const Sum& x, double h) { return total(masses(x, h)) + x.at_offset + x.at_zero; }
+
+void add_scaled(const Sum& x, double factor, Sum& out) {
+    if (factor == 0) return;
+    const Index shift = x.first - out.first;
+    for (std::size_t i = 0; i < x.q.size(); ++i) {
+        out.q[i + shift] += factor * x.q[i];
+        out.p[i + shift] += factor * x.p[i];
+    }
+}
+
+}  // namespace
+
+Sum plus(const Sum& x, const Sum& y, double h, double& work) {
+    const bool same = &x == &y;
+    const Index reach = static_cast<Index>(std::log(2.0) / h) + 2;
+    Sum out;
+    out.count = x.count + y.count;
+    out.offset = x.offset + y.offset;
+    out.first = std::min(x.first, y.first);
+    const std::size_t size = static_cast<std::size_t>(std::max(x.last(), y.last()) + reach - out.first + 1);
+    out.q.assign(size, 0);
+    out.p.assign(size, 0);
+    if (same) {
+        pairs(x, x, h, 1, kNoLimit, 2, out, work);
+        pairs(x, x, h, 0, 0, 1, out, work);
+    } else {
+        pairs(x, y, h, 0, kNoLimit, 1, out, work);
+        pairs(y, x, h, 1, kNoLimit, 1, out, work);
+    }
+    add_scaled(x, y.at_offset, out);
+    add_scaled(y, x.at_offset, out);
+    out.at_offset = x.at_offset * y.at_offset;
+    out.infinity = x.infinity * mass_of(y, h) + y.infinity * mass_of(x, h);
+    work += 40 * static_cast<double>(size);  // exponentials, here and in what follows
+    // Of a mass or a moment: blocks of up to 2^14 cells from up to 15 others, two products of two factors that are
+    // rounded exponentials, at most kChunk runs and then the number of chunks of them.
+    const double chunks = std::log(2.0) / h / kChunk + 1;
+    const double rounding = u * (kChunk + chunks + 96);
+    out.rel = x.rel + y.rel + rounding;
+    out.slack = std::max(x.slack, y.slack) + 4 * rounding;
+    return out;
+}
+
+}  // namespace tightdp::allocation

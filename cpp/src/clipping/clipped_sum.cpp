@@ -1,0 +1,316 @@
+#include "clipped_sum.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <type_traits>
+
+#include "plan.hpp"
+#include "random/draws.hpp"
+#include "random/rounded_normal.hpp"
+#include "rows.hpp"
+#include "runtime/aligned.hpp"
+#include "runtime/parallel.hpp"
+
+namespace tightdp {
+namespace {
+
+// Rows that add nothing stand for examples that are not finite, so that a NaN never meets a zero factor.
+alignas(64) constexpr double kZeroRow[kTileColumns] = {};
+
+// Sums of doubles, or of integers: the exact form.
+template <class Sum>
+class Clipper {
+    static constexpr bool kExact = std::is_same_v<Sum, std::int64_t>;
+
+  public:
+    Clipper(const ClipRequest& request, const ClipPlan& plan)
+        : r_(request),
+          plan_(plan),
+          rows_(request, plan),
+          kernels_(TIGHTDP_SELECT_SIMD(clip_kernels)(request.dtype, request.center != nullptr, kExact)),
+          finish_(TIGHTDP_SELECT_SIMD(finish_kernels)()),
+          single_(request.dtype != Dtype::float64 && !request.center),
+          rounding_(single_ ? clipping::single_rounding() : clipping::double_rounding(plan.longest_chain)) {
+        if constexpr (kExact) {
+            rounding_ = clipping::exact_rounding(rounding_);
+            lane_weight_ = kLaneLimit * request.grid / request.max_norm;
+        }
+    }
+
+    // State of a team of threads that share the columns of one range of rows.
+    struct Team {
+        SpinBarrier barrier;
+        // Sums of squares of a block's rows in each stripe, for two blocks in turn: [block
+        // parity][stripe][row].
+        AlignedArray squares;
+        explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
+    };
+
+    // Rows [begin, end), begin at the start of a chunk, and the stripes of `worker`. Each chunk of rows has
+    // sums of its own in `sums`, one a column; null where all rows are one block and `finish` is set: then a
+    // tile's sums need no memory of their own. With `finish` the rows are one chunk and the last block's
+    // tiles go to the output.
+    void run(Team& team, std::size_t begin, std::size_t end, int worker, int workers, Sum* sums,
+             bool finish) const noexcept {
+        const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
+        const BlockSize size = block_size(plan_.row_bytes / static_cast<std::size_t>(workers));
+        Block now, next;
+        next.follow(begin, size.rows, plan_.chunk_rows, end);
+        norms(next, stripes, squares(team, 0));
+        for (unsigned parity = 0;; parity ^= 1) {
+            std::swap(now, next);
+            team.barrier.wait(workers);
+            factors(now, squares(team, parity), worker == 0);
+            const bool last = now.end == end;
+            next.follow(now.end, size.rows, plan_.chunk_rows, end);
+            Sum* const chunk = sums ? sums + now.begin / plan_.chunk_rows * plan_.columns : nullptr;
+            add(now, size.pipelined && !last ? &next : nullptr, stripes, squares(team, parity ^ 1), chunk,
+                last && finish);
+            if (last) return;
+            if (!size.pipelined) norms(next, stripes, squares(team, parity ^ 1));
+        }
+    }
+
+    // The tile's sums, with noise, to the output. Leaves integers with their noise in `sums`.
+    void write(const ClipTile& tile, Sum* sums) const noexcept {
+        const ClipSegment& segment = r_.segments[tile.segment];
+        const std::uint64_t noise_index = segment.noise_index + tile.column;
+        if constexpr (kExact) {
+            if (r_.stream)
+                add_rounded_normals_range(*r_.stream, r_.deviation, noise_index,
+                                          static_cast<std::size_t>(tile.columns), sums);
+            if (r_.out_integers)
+                add_up(static_cast<Sum*>(segment.out) + tile.column, sums, tile.columns, r_.accumulate);
+            else if (r_.out_double)
+                finish_.full_of_integers(static_cast<double*>(segment.out) + tile.column, sums, r_.grid,
+                                         tile.columns);
+            else
+                finish_.single_of_integers(static_cast<float*>(segment.out) + tile.column, sums, r_.grid,
+                                           tile.columns);
+        } else if (r_.out_double) {
+            write_as(static_cast<double*>(segment.out) + tile.column, finish_.full, tile, noise_index, sums);
+        } else {
+            write_as(static_cast<float*>(segment.out) + tile.column, finish_.single, tile, noise_index, sums);
+        }
+    }
+
+    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise. Once it is, threads
+    // meet at the barriers that are left and do nothing else.
+    bool stopped(const ClipTile& tile, std::size_t rows) const noexcept { return stop_.raised(work_on(tile, rows)); }
+    void rethrow() const { stop_.rethrow(); }
+
+    // to[j] = (add ? to[j] : 0) + sums[j]; integers modulo 2^64.
+    static void add_up(Sum* to, const Sum* sums, long n, bool add) noexcept {
+        using Wrapping = std::conditional_t<kExact, std::uint64_t, double>;
+        for (long j = 0; j < n; ++j)
+            to[j] = add ? static_cast<Sum>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(sums[j]))
+                        : sums[j];
+    }
+
+  private:
+    // In units of work.hpp.
+    static std::int64_t work_on(const ClipTile& tile, std::size_t rows) noexcept {
+        return tile.columns * static_cast<std::int64_t>(rows + kNoise);
+    }
+    static constexpr std::size_t kNoise = 1024;  // of a column, in rows: up to a few microseconds
+
+    // Rows of one chunk, at most kBlockRows.
+    struct Block {
+        std::size_t begin = 0, end = 0;
+        bool fresh = true;  // the first of its chunk
+        double factors[kBlockRows];
+        // Exact form: rows whose integers 32 bits might not hold, which are added one by one.
+        std::uint64_t heavy = 0;
+        static_assert(kBlockRows <= 64);
+
+        std::size_t count() const { return end - begin; }
+        void follow(std::size_t row, std::size_t rows, std::size_t chunk_rows, std::size_t last) {
+            begin = row;
+            fresh = row % chunk_rows == 0;
+            end = std::min({last, row + rows, (row / chunk_rows + 1) * chunk_rows});
+        }
+    };
+
+    double* squares(Team& team, unsigned parity) const noexcept {
+        return team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
+    }
+
+    // The sweep over kSweepRows rows of a tile, from row `first` of the blocks on; rows that are not there,
+    // and of the block that is added those of factor 0, are zero.
+    void sweep(const Block* now, const Block* next, std::size_t first, const ClipTile& tile, Sum* sums,
+               double* squared) const noexcept {
+        const std::ptrdiff_t stride = r_.segments[tile.segment].stride;
+        const void *rows[kSweepRows], *ahead[kSweepRows];
+        double factor[kSweepRows];
+        const auto pieces = [&](const Block& block, auto put) {
+            const char* p = rows_.at(block.begin + first, tile);
+            for (std::size_t i = 0; i < kSweepRows; ++i, p += stride)
+                put(i, first + i < block.count() ? p : nullptr);
+        };
+        if (now)
+            pieces(*now, [&](std::size_t i, const char* p) {
+                factor[i] = p && !(now->heavy >> (first + i) & 1) ? now->factors[first + i] : 0.0;
+                rows[i] = factor[i] > 0 ? static_cast<const void*>(p) : kZeroRow;
+            });
+        if (next)
+            pieces(*next, [&](std::size_t i, const char* p) {
+                ahead[i] = p ? static_cast<const void*>(p) : kZeroRow;
+            });
+        const std::size_t left = std::max(now ? now->count() : 0, next ? next->count() : 0) - first;
+        const Transform transform =
+            r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
+        kernels_.sweep({left > kGroup ? 2 : 1, tile.columns, transform, now ? rows : nullptr, factor, sums,
+                        first == 0 && now && now->fresh, next ? ahead : nullptr, squared + first});
+    }
+
+    // Eight rows at a time, which hide each other's page ends.
+    void norms(const Block& rows, Range stripes, double* squared) const noexcept {
+        for (std::size_t first = 0; first < rows.count(); first += kSweepRows)
+            for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
+                double* const of_stripe = squared + s * kBlockRows;
+                std::fill_n(of_stripe + first, kSweepRows, 0.0);
+                for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
+                    if (stop_.raised(kSweepRows * plan_.tiles[t].columns)) return;
+                    sweep(nullptr, &rows, first, plan_.tiles[t], nullptr, of_stripe);
+                }
+            }
+    }
+
+    // Adds the rows of `now` to `sums`, tile by tile, and squares those of `next`, if any, on the way.
+    void add(const Block& now, const Block* next, Range stripes, double* squared, Sum* sums,
+             bool finish) const noexcept {
+        for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
+            double* const of_stripe = squared + s * kBlockRows;
+            if (next) std::fill_n(of_stripe, kSweepRows, 0.0);
+            for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
+                const ClipTile& tile = plan_.tiles[t];
+                if (stopped(tile, now.count())) return;
+                alignas(64) Sum local[kTileColumns];
+                Sum* const to = sums ? sums + tile.first : local;
+                if (now.count() == 0) std::fill_n(to, tile.columns, Sum{});
+                for (std::size_t first = 0; first < now.count(); first += kSweepRows)
+                    sweep(&now, next, first, tile, to, of_stripe);
+                if constexpr (kExact)
+                    for (std::uint64_t left = now.heavy; left; left &= left - 1) {
+                        const auto i = static_cast<std::size_t>(std::countr_zero(left));
+                        rows_.add_integers(now.begin + i, tile, now.factors[i], to);
+                    }
+                if (finish) write(tile, to);
+            }
+        }
+    }
+
+    void factors(Block& rows, const double* squared, bool report) const noexcept {
+        rows.heavy = 0;
+        // Whoever left squares out did so before the barrier that comes before this.
+        if (stop_.raised(0)) return;
+        for (std::size_t i = 0; i < rows.count(); ++i) {
+            double square = 0;
+            for (std::size_t s = 0; s < plan_.stripe_count(); ++s) square += squared[s * kBlockRows + i];
+            const std::size_t row = rows.begin + i;
+            const double norm = std::isfinite(square) ? std::sqrt(square) : rows_.norm_of_large(row);
+            const double weight = r_.weights ? r_.weights[row] : 1.0;
+            rows.factors[i] =
+                clipping::clip_factor(norm, r_.max_norm, weight, r_.rule, r_.stability, rounding_);
+            if constexpr (kExact) {
+                const bool heavy = weight > lane_weight_;
+                rows.heavy |= std::uint64_t{heavy && rows.factors[i] > 0} << i;
+                rows.factors[i] = clipping::grid_factor(rows.factors[i], 1 / r_.grid, single_ && !heavy);
+            }
+            if (report && r_.norms) r_.norms[row] = norm;
+        }
+    }
+
+    template <class Real, class Finish>
+    void write_as(Real* out, Finish finish, const ClipTile& tile, std::uint64_t noise_index,
+                  const double* sums) const noexcept {
+        alignas(64) Real noise[kTileColumns];
+        if (r_.stream) normal_range(*r_.stream, noise_index, static_cast<std::size_t>(tile.columns), noise);
+        finish(out, sums, r_.stream ? noise : nullptr, r_.deviation, tile.columns, r_.accumulate);
+    }
+
+    const ClipRequest& r_;
+    const ClipPlan& plan_;
+    const ClipRows rows_;
+    const ClipKernels kernels_;
+    const FinishKernels finish_;
+    const bool single_;  // whether rows are multiplied in float32
+    clipping::Rounding rounding_;
+    double lane_weight_ = 0;  // rows up to this weight fit the lanes of a sweep
+    mutable StopFlag stop_;
+};
+
+// Memory for the sums of either kind: 8 bytes each.
+template <class Sum>
+Sum* sums_in(AlignedArray& memory) noexcept {
+    static_assert(sizeof(Sum) == sizeof(double));
+    return reinterpret_cast<Sum*>(memory.data());
+}
+
+int useful_workers(std::size_t elements, std::size_t pieces) noexcept {
+    // About 10 microseconds of work each, below which waking a thread costs more than it saves.
+    const std::size_t by_work = elements / (std::size_t{1} << 17) + 1;
+    return static_cast<int>(std::min({static_cast<std::size_t>(max_threads()), by_work, pieces}));
+}
+
+// Threads share the columns and wait for each other once a block.
+template <class Sum>
+void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
+    const int wanted = useful_workers(request.rows * plan.columns + plan.columns, plan.stripe_count());
+    typename Clipper<Sum>::Team team(plan.stripe_count());
+    // The pool may grant one worker where two were wanted.
+    const std::size_t share = plan.row_bytes / static_cast<std::size_t>(wanted);
+    const bool one_block = request.rows <= std::min(block_size(share).rows, block_size(plan.row_bytes).rows);
+    AlignedArray sums(one_block ? 0 : plan.columns);
+    parallel(wanted, [&](int worker, int workers) {
+        clipper.run(team, 0, request.rows, worker, workers, one_block ? nullptr : sums_in<Sum>(sums), true);
+    });
+    clipper.rethrow();
+}
+
+// Threads share the chunks of rows; the chunks' sums are added in order.
+template <class Sum>
+void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
+    const std::size_t chunks = plan.chunk_count(request.rows);
+    const int wanted = useful_workers(request.rows * plan.columns, chunks);
+    AlignedArray memory(chunks * plan.columns);
+    Sum* const sums = sums_in<Sum>(memory);
+    std::deque<typename Clipper<Sum>::Team> teams;
+    for (int i = 0; i < wanted; ++i) teams.emplace_back(plan.stripe_count());
+    SpinBarrier summed;
+    parallel(wanted, [&](int worker, int workers) {
+        const Range own = share(chunks, 1, worker, workers);
+        if (own.begin < own.end)
+            clipper.run(teams[worker], own.begin * plan.chunk_rows,
+                        std::min(request.rows, own.end * plan.chunk_rows), 0, 1, sums, false);
+        summed.wait(workers);
+        const Range mine = share(plan.tiles.size(), 1, worker, workers);
+        for (std::size_t t = mine.begin; t < mine.end; ++t) {
+            const ClipTile& tile = plan.tiles[t];
+            if (clipper.stopped(tile, chunks)) return;
+            Sum* const total = sums + tile.first;
+            for (std::size_t c = 1; c < chunks; ++c)
+                Clipper<Sum>::add_up(total, total + c * plan.columns, tile.columns, true);
+            clipper.write(tile, total);
+        }
+    });
+    clipper.rethrow();
+}
+
+template <class Sum>
+void run(const ClipRequest& request) {
+    const ClipPlan plan(request);
+    const Clipper<Sum> clipper(request, plan);
+    plan.chunk_count(request.rows) > 1 ? by_rows(request, plan, clipper) : by_columns(request, plan, clipper);
+}
+
+}  // namespace
+
+void clipped_sum(const ClipRequest& request) {
+    request.grid > 0 ? run<std::int64_t>(request) : run<double>(request);
+}
+
+}  // namespace tightdp

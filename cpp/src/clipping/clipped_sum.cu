@@ -1,0 +1,233 @@
+// Three ways to the sums. Short rows: a block holds some between their norms and their sums. Longer ones: a team of blocks
+// holds them, each block its columns. Both read a row from memory once (kernels.cuh). What is too long for the shared
+// memory of all multiprocessors, or too little to be worth it, goes through in groups that fit half the second-level cache
+// where they can: the second reading is from there. Formulas: clipping/device.hpp; the choice: device_shape.hpp.
+#include "clipped_sum.cuda.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "device_request.hpp"
+#include "kernels.cuh"
+#include "exact_sum.cuda.hpp"
+#include "runtime/cuda_scratch.hpp"
+#include "segment_table.cuh"
+
+namespace tightdp::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlockWarps = kThreads / 32;
+
+Machine machine_here(long& cache) {
+    int device = 0;
+    check(cudaGetDevice(&device), "the current device");
+    const auto ask = [&](cudaDeviceAttr what) {
+        int value = 0;
+        check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
+        return static_cast<long>(value);
+    };
+    cache = ask(cudaDevAttrL2CacheSize);
+    const long alone = ask(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    // A block's own kilobyte, and a little for the runtime.
+    const long half = std::min(ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
+    return {ask(cudaDevAttrMultiProcessorCount), half, alone - 1024, ask(cudaDevAttrCooperativeLaunch) != 0};
+}
+
+// sums[column] = the blocks' partial sums: 32 columns a block, every 32nd part a warp, the warps in order.
+constexpr int kAddThreads = 1024;
+__global__ void __launch_bounds__(kAddThreads)
+    add_partial_kernel(const double* partial, long parts, long columns, double* sums) {
+    constexpr int warps = kAddThreads / kWarp;
+    __shared__ double by_warp[warps][kWarp];
+    const long lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, c = blockIdx.x * 32L + lane;
+    double sum = 0;
+    if (c < columns) {
+#pragma unroll 8
+        for (long i = warp; i < parts; i += warps) sum += partial[i * columns + c];
+    }
+    by_warp[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || c >= columns) return;
+    for (int w = 1; w < warps; ++w) sum += by_warp[w][lane];
+    sums[c] = sum;
+}
+
+// Rows [begin, begin + count): squares[row - begin][piece], a warp a piece.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    squares_kernel(DeviceClip clip, long begin, long count, long pieces, double* squares) {
+    const WarpTeam team;
+    const long warps = static_cast<long>(gridDim.x) * kBlockWarps;
+    for (long i = static_cast<long>(blockIdx.x) * kBlockWarps + threadIdx.x / 32; i < count * pieces; i += warps) {
+        const double square = piece_squares<T>(clip, team, begin + i / pieces, i % pieces * kDevicePiece);
+        if (team.lane() == 0) squares[i] = square;
+    }
+}
+
+template <class T>
+__global__ void factors_kernel(DeviceClip clip, long begin, long count, long pieces, const double* squares,
+                               double* factors) {
+    const long i = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    double square = 0;
+    for (long p = 0; p < pieces; ++p) square += squares[i * pieces + p];
+    factors[i] = row_factor<T>(clip, begin + i, square);
+}
+
+// sums[column] += the group's clipped rows, a thread a column.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    sums_kernel(DeviceClip clip, long begin, long count, const double* factors, double* sums, bool fresh) {
+    const long c = static_cast<long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (c >= clip.columns) return;
+    const DeviceSegment& segment = segment_of(clip, c);
+    double sum = fresh ? 0 : sums[c];
+#pragma unroll 4
+    for (long r = 0; r < count; ++r) {
+        const double x = wide(row_of<T>(segment, begin + r)[c - segment.first]);
+        if (factors[r] > 0) sum += product(clip, transformed(clip, x, c), factors[r]);
+    }
+    sums[c] = sum;
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) finish_kernel(DeviceClip clip, DeviceFinish finish) {
+    const long i = static_cast<long>(blockIdx.x) * kThreads + threadIdx.x;
+    const long tile = i / random::kLanes;
+    if (tile * random::kTileValues < finish.columns)
+        finish_lane<Real>(clip, finish, tile, static_cast<int>(i % random::kLanes));
+}
+
+class Launch {
+  public:
+    Launch(const ClipRequest& r, cudaStream_t stream) : r_(r), stream_(stream), machine_(machine_here(cache_)) {
+        clip_ = device_clip(r, table_, kWarp);
+    }
+
+    template <class T>
+    void run() {
+        const SegmentTable table(table_, stream_);
+        const bool dense = table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<long>(sizeof(T));
+        clip_.segments = table.at();
+        const Shape shape = choose_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
+            int resident = 0;
+            allow(held_kernel<T>, s.bytes());
+            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, held_kernel<T>, HeldShape::kThreads,
+                                                                static_cast<std::size_t>(s.bytes())), "occupancy");
+            return resident;
+        });
+        if (shape.way == Way::held) return held_rows<T>(shape.held);
+        if (shape.way == Way::sliced && sliced_rows<T>(shape.sliced)) return;
+        grouped_rows<T>();
+    }
+
+  private:
+    template <class Kernel>
+    static void allow(Kernel kernel, long bytes) {
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+              "shared memory");
+    }
+
+    template <class T>
+    void held_rows(const HeldShape& s) {
+        const Scratch partial(static_cast<std::size_t>(s.blocks * clip_.columns) * 8, stream_);
+        held_kernel<T><<<static_cast<unsigned>(s.blocks), HeldShape::kThreads, static_cast<std::size_t>(s.bytes()), stream_>>>(
+            clip_, s, partial.as<double>());
+        check(cudaGetLastError(), "the launch of the clipped sum");
+        finish_partial(partial, s.blocks);
+    }
+
+    // False where the device cannot hold all blocks at once (it is shared with others, say): nothing was queued then.
+    template <class T>
+    bool sliced_rows(const SliceShape& s) {
+        allow(sliced_kernel<T>, s.bytes());
+        const Scratch exchange(static_cast<std::size_t>(s.exchange()) * 8, stream_);
+        const Scratch arrived(static_cast<std::size_t>(s.counters()) * 8, stream_);
+        const Scratch partial(static_cast<std::size_t>(s.teams * clip_.columns) * 8, stream_);
+        check(cudaMemsetAsync(arrived.as<void>(), 0, static_cast<std::size_t>(s.counters()) * 8, stream_), "counters");
+        double *squares = exchange.as<double>(), *sums = partial.as<double>();
+        auto* counters = arrived.as<unsigned long long>();
+        SliceShape shape = s;
+        void* arguments[] = {&clip_, &shape, &squares, &counters, &sums};
+        const cudaError_t status = cudaLaunchCooperativeKernel(
+            reinterpret_cast<const void*>(sliced_kernel<T>), dim3(static_cast<unsigned>(s.teams * s.blocks)),
+            dim3(static_cast<unsigned>(s.threads)), arguments, static_cast<std::size_t>(s.bytes()), stream_);
+        if (status == cudaErrorCooperativeLaunchTooLarge) {
+            cudaGetLastError();
+            return false;
+        }
+        check(status, "the launch of the clipped sum");
+        finish_partial(partial, s.teams);
+        return true;
+    }
+
+    void finish_partial(const Scratch& partial, long parts) {
+        const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
+        add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, kWarp)), kAddThreads, 0, stream_>>>(
+            partial.as<double>(), parts, clip_.columns, sums.as<double>());
+        check(cudaGetLastError(), "the launch of the partial sums");
+        finish(sums.as<double>());
+    }
+
+    template <class T>
+    void grouped_rows() {
+        const long pieces = ceiling(clip_.columns, kDevicePiece);
+        const long fitting = cache_ / 2 / std::max<long>(1, clip_.columns * static_cast<long>(sizeof(T)));
+        // Rows too long for the cache are read twice; 64 at a time keep the traffic of the sums small.
+        const long group = std::max<long>(fitting, 64);
+        const Scratch squares(static_cast<std::size_t>(group * pieces) * 8, stream_);
+        const Scratch factors(static_cast<std::size_t>(group) * 8, stream_);
+        const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
+        for (long begin = 0; begin < clip_.rows; begin += group) {
+            const long count = std::min(group, clip_.rows - begin);
+            const long warps = std::min<long>(ceiling(count * pieces, kBlockWarps), 16 * machine_.processors);
+            squares_kernel<T><<<static_cast<unsigned>(warps), kThreads, 0, stream_>>>(clip_, begin, count, pieces,
+                                                                                     squares.as<double>());
+            factors_kernel<T><<<static_cast<unsigned>(ceiling(count, 128)), 128, 0, stream_>>>(
+                clip_, begin, count, pieces, squares.as<double>(), factors.as<double>());
+            sums_kernel<T><<<static_cast<unsigned>(ceiling(clip_.columns, kThreads)), kThreads, 0, stream_>>>(
+                clip_, begin, count, factors.as<double>(), sums.as<double>(), begin == 0);
+            check(cudaGetLastError(), "the launch of the clipped sum");
+        }
+        finish(clip_.rows > 0 ? sums.as<double>() : nullptr);
+    }
+
+    void finish(const double* sums) {
+        DeviceFinish f{sums, clip_.columns, r_.deviation, r_.stream != nullptr, r_.accumulate, {}};
+        if (r_.stream) f.stream = *r_.stream;
+        const long threads = ceiling(clip_.columns, random::kTileValues) * random::kLanes;
+        const auto blocks = static_cast<unsigned>(ceiling(threads, kThreads));
+        if (r_.out_double) finish_kernel<double><<<blocks, kThreads, 0, stream_>>>(clip_, f);
+        else finish_kernel<float><<<blocks, kThreads, 0, stream_>>>(clip_, f);
+        check(cudaGetLastError(), "the launch of the noise");
+    }
+
+    const ClipRequest& r_;
+    cudaStream_t stream_;
+    long cache_ = 0;
+    const Machine machine_;
+    std::vector<DeviceSegment> table_;
+    DeviceClip clip_{};
+};
+
+}  // namespace
+
+void clipped_sum(const ClipRequest& request, cudaStream_t stream) {
+    if (request.stream) {
+        cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+        check(cudaStreamIsCapturing(stream, &capture), "the state of the stream");
+        if (capture != cudaStreamCaptureStatusNone)
+            throw Error("noise in a captured graph would be the same at every replay: capture clipped_sum alone");
+    }
+    if (request.grid > 0) return exact_sum(request, stream);
+    Launch launch(request, stream);
+    switch (request.dtype) {
+        case Dtype::float16: return launch.run<Float16>();
+        case Dtype::bfloat16: return launch.run<BFloat16>();
+        case Dtype::float32: return launch.run<float>();
+        default: return launch.run<double>();
+    }
+}
+
+}  // namespace tightdp::cuda

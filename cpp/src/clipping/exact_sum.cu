@@ -1,0 +1,67 @@
+// The exact form: squares, factors, integer sums, in groups of rows that fit half the second-level cache where they can, so
+// that the second reading is from there; then the noise. Compile without contraction.
+#include "exact_sum.cuda.hpp"
+
+#include "device_request.hpp"
+#include "exact_kernels.cuh"
+#include "segment_table.cuh"
+
+namespace tightdp::cuda {
+namespace {
+
+long attribute(cudaDeviceAttr what) {
+    int device = 0, value = 0;
+    check(cudaGetDevice(&device), "the current device");
+    check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
+    return value;
+}
+
+unsigned launched(long blocks) { return static_cast<unsigned>(blocks); }
+
+template <class T>
+void run(const ClipRequest& r, cudaStream_t stream) {
+    std::vector<DeviceSegment> entries;
+    DeviceClip clip = device_clip(r, entries, kSquareLanes);
+    const DeviceExact exact = device_exact(r, clip);
+    const SegmentTable table(entries, stream);
+    clip.segments = table.at();
+
+    const long busy = 8 * attribute(cudaDevAttrMultiProcessorCount);  // blocks that occupy the device
+    const long fitting =
+        attribute(cudaDevAttrL2CacheSize) / 2 / std::max<long>(1, clip.columns * static_cast<long>(sizeof(T)));
+    const long group = std::min(clip.rows, std::max<long>(fitting, 64));
+    const Scratch squares(static_cast<std::size_t>(group * exact.tiles) * 8, stream);
+    const Scratch factors(static_cast<std::size_t>(group) * 8, stream);
+    const Scratch sums(static_cast<std::size_t>(clip.columns) * 8, stream);
+    check(cudaMemsetAsync(sums.as<void>(), 0, static_cast<std::size_t>(clip.columns) * 8, stream), "sums");
+    for (long begin = 0; begin < clip.rows; begin += group) {
+        const long count = std::min(group, clip.rows - begin);
+        const long squaring = std::min(busy, ceiling(count * exact.tiles, kExactThreads / kSquareLanes));
+        exact_squares_kernel<T>
+            <<<launched(squaring), kExactThreads, 0, stream>>>(clip, exact.tiles, begin, count, squares.as<double>());
+        exact_factors_kernel<T><<<launched(ceiling(count, 128)), 128, 0, stream>>>(
+            clip, exact, begin, count, squares.as<double>(), factors.as<double>());
+        const ExactShare share(clip.columns, count, busy);
+        exact_sums_kernel<T><<<launched(share.blocks(count)), kExactThreads, 0, stream>>>(
+            clip, share, begin, count, factors.as<double>(), sums.as<unsigned long long>());
+        check(cudaGetLastError(), "the launch of the exact sum");
+    }
+    ExactFinish f{sums.as<unsigned long long>(), r.grid, r.deviation, r.stream != nullptr, r.out_integers, r.out_double,
+                  r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    exact_finish_kernel<<<launched(ceiling(clip.columns, kExactThreads)), kExactThreads, 0, stream>>>(clip, f);
+    check(cudaGetLastError(), "the launch of the noise");
+}
+
+}  // namespace
+
+void exact_sum(const ClipRequest& request, cudaStream_t stream) {
+    switch (request.dtype) {
+        case Dtype::float16: return run<Float16>(request, stream);
+        case Dtype::bfloat16: return run<BFloat16>(request, stream);
+        case Dtype::float32: return run<float>(request, stream);
+        default: return run<double>(request, stream);
+    }
+}
+
+}  // namespace tightdp::cuda

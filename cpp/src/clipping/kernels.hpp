@@ -1,0 +1,64 @@
+// The loops of clipping over one tile of columns, one copy an instruction set. All variants return the same
+// bits.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/dispatch.hpp"
+
+namespace tightdp {
+
+enum class Dtype : int { float16, bfloat16, float32, float64 };
+
+// Columns in a tile: its sums (8 KB) and what the rows bring meanwhile stay in the first-level cache. Half as
+// many cost a tenth of the time for starting and ending sweeps.
+inline constexpr long kTileColumns = 1024;
+// Rows that are added in the row's own precision before the sum in double takes them.
+inline constexpr int kGroup = 4;
+// Groups in one sweep: more rows at once than eight of each block are more streams than a core follows.
+inline constexpr int kMostGroups = 2;
+inline constexpr int kSweepRows = kMostGroups * kGroup;
+// Exact sums: no integer of a row reaches this, so that those of a sweep fit 32 bits.
+inline constexpr double kLaneLimit = 0x1p31 / kSweepRows;
+
+// A centre and the inverse of a scale, at the tile's first column; null where rows are taken as they are.
+struct Transform {
+    const double* center;
+    const double* inverse_scale;
+};
+
+// Some columns of the rows of two blocks: those of one, whose factors are known, are added; those of the
+// next, which come from memory, are squared. Either may be missing. Rows that are not there are rows of
+// zeros.
+struct Sweep {
+    int groups;  // of kGroup rows, at most kMostGroups, in each of the two
+    long n;      // columns, at most kTileColumns
+    Transform transform;
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group, in doubles; exact:
+    // + sum_r trunc(factors[r] * rows[r][j]), in 64-bit integers modulo 2^64. null: nothing is added.
+    const void* const* rows;
+    const double* factors;
+    void* sums;
+    bool fresh;
+    // squares[r] += sum_j next[r][j]^2, or ((g - a) / b)^2 under a transform; null: nothing is squared.
+    const void* const* next;
+    double* squares;
+};
+
+struct ClipKernels {
+    void (*sweep)(const Sweep& s);
+};
+
+// out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null. `of_integers`: out[j] =
+// grid * integers[j], rounded.
+struct FinishKernels {
+    void (*single)(float* out, const double* sums, const float* noise, double deviation, long n, bool add);
+    void (*full)(double* out, const double* sums, const double* noise, double deviation, long n, bool add);
+    void (*single_of_integers)(float* out, const std::int64_t* integers, double grid, long n);
+    void (*full_of_integers)(double* out, const std::int64_t* integers, double grid, long n);
+};
+
+TIGHTDP_DECLARE_SIMD(ClipKernels, clip_kernels, (Dtype dtype, bool transformed, bool exact))
+TIGHTDP_DECLARE_SIMD(FinishKernels, finish_kernels, ())
+
+}  // namespace tightdp

@@ -1,0 +1,86 @@
+#include "plan.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace tightdp {
+namespace {
+
+// Stripes are enough to share out evenly over 2, 4, 8, ... threads, and few: at each block every thread reads
+// the others'.
+constexpr std::size_t kMostStripes = 64;
+constexpr std::size_t kTilesPerStripe = 2;
+// Fewer columns than this are not worth splitting between threads: rows are.
+constexpr std::size_t kNarrowColumns = 8192;
+// Elements in a chunk of rows: a thread's work of some 20 microseconds, and 64 or more rows, so that the
+// chunks' own sums are at most a thirtieth of the data.
+constexpr std::size_t kChunkElements = std::size_t{1} << 18;
+constexpr std::size_t kChunkRows = 64;
+
+std::size_t second_level_cache() noexcept {
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    static const long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (size > 0) return static_cast<std::size_t>(size);
+#endif
+    return std::size_t{1} << 20;
+}
+
+}  // namespace
+
+std::size_t element_size(Dtype dtype) noexcept {
+    switch (dtype) {
+        case Dtype::float64:
+            return 8;
+        case Dtype::float32:
+            return 4;
+        default:
+            return 2;
+    }
+}
+
+ClipPlan::ClipPlan(const ClipRequest& request) {
+    for (std::size_t s = 0; s < request.segments.size(); ++s) {
+        const std::size_t n = request.segments[s].columns;
+        for (std::size_t c = 0; c < n; c += kTileColumns)
+            tiles.push_back(
+                {s, c, columns + c, static_cast<long>(std::min<std::size_t>(kTileColumns, n - c))});
+        columns += n;
+    }
+    row_bytes = columns * element_size(request.dtype);
+    const std::size_t count =
+        std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
+    // Each stripe ends with the tile whose middle is the last before its share of the columns.
+    std::size_t most_tiles = 0;
+    stripes.push_back(0);
+    for (std::size_t s = 1; s <= count; ++s) {
+        std::size_t t = stripes.back();
+        while (t < tiles.size() &&
+               (2 * tiles[t].first + static_cast<std::size_t>(tiles[t].columns)) * count < 2 * columns * s)
+            ++t;
+        most_tiles = std::max(most_tiles, t - stripes.back());
+        stripes.push_back(t);
+    }
+    // 64 squares a sum of 16 in a tile, 4 levels to add the 16, the tiles of a stripe, the stripes.
+    longest_chain = static_cast<double>(kTileColumns / 16 + 4 + most_tiles + count);
+
+    chunk_rows = std::max<std::size_t>(1, request.rows);
+    if (columns <= kNarrowColumns) {
+        const std::size_t rows = std::max(kChunkRows, kChunkElements / std::max<std::size_t>(1, columns));
+        chunk_rows = std::min(chunk_rows, (rows + kSweepRows - 1) / kSweepRows * kSweepRows);
+    }
+}
+
+BlockSize block_size(std::size_t bytes_per_row) noexcept {
+    // Two blocks in .45 of the cache; the sums in double take some of the rest, and pages that fall on the
+    // same sets the remainder (measured at .3, .6 and .8 of 2 MB, which are slower).
+    const std::size_t room = second_level_cache() * 45 / 100 / 2;
+    const std::size_t rows = room / std::max<std::size_t>(1, bytes_per_row) / kGroup * kGroup;
+    // Down to one group of rows that fills the cache entirely, reading each row once still beats reading it
+    // twice.
+    if (rows == 0 && bytes_per_row * 2 * kGroup > second_level_cache() * 9 / 10) return {kBlockRows, false};
+    return {std::clamp<std::size_t>(rows, kGroup, kSweepRows), true};
+}
+
+}  // namespace tightdp

@@ -1,0 +1,49 @@
+// The loops of the contour engine over nodes, compiled once per instruction set (kernels.simd.cpp).
+#pragma once
+
+#include "runtime/dispatch.hpp"
+
+namespace tightdp::contour {
+
+// Arrays over nodes are padded to a multiple of this, with weight zero.
+inline constexpr long kNodeBlock = 32;
+
+// Node i is u_i = (first + i) h; t = u/sigma - 1/(2 sigma^2).
+struct NodeGrid {
+    double q, inverse_sigma;
+    double h;
+    double first;  // an integer
+    long n;        // a multiple of kNodeBlock
+};
+
+// Sums over nodes with a_i = h phi(u_i) e^{beta L_i - shift}; see docs/theory/contour.md, sections 4 and 5.
+struct Moments {
+    double sum;           // sum a
+    double minus_one;     // sum (a - h phi), shift = 0 only
+    double first;         // sum a L
+    double second;        // sum a L^2
+    // For the rounding bound, in units of 2^-53:
+    double abs_first;     // sum a |L|
+    double alpha;         // sum a alpha_i, alpha_i the relative error of a_i
+    double alpha_first;   // sum a alpha_i |L|
+    double eta;           // sum a eta_i, eta_i the error of L_i
+    double minus_one_err; // error of minus_one
+};
+
+}  // namespace tightdp::contour
+
+namespace tightdp {
+
+// L_i = ln W(u_i) and the posterior weight r_i = q e^t / W.
+TIGHTDP_DECLARE_SIMD(void, contour_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
+
+TIGHTDP_DECLARE_SIMD(void, contour_moments,
+                     (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
+                      const double* posterior, double* weights, contour::Moments& out))
+
+// xi_m = sum_i a_i (e^{i m step y_i} - 1), m = 1..count, y = sign * loss; n a multiple of kNodeBlock.
+TIGHTDP_DECLARE_SIMD(void, contour_products,
+                     (const double* loss, double sign, const double* weights, long n, double step, long count,
+                      double* re, double* im))
+
+}  // namespace tightdp

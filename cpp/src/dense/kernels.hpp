@@ -1,0 +1,128 @@
+// The loops of dense layers and of the losses on top, one copy an instruction set, all with the same bits. What is
+// computed of one record is a function of that record alone: docs/theory/exact-products.md.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/dispatch.hpp"
+
+namespace tightdp {
+
+// Columns of one line of the affine map: 64 bytes, whatever the width of the registers.
+template <class T>
+inline constexpr long kLine = 64 / static_cast<long>(sizeof(T));
+
+// scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o], in T, in the order of section 1. Where columns >= kLine<T>,
+// an output's weights are ceil(columns / kLine<T>) lines: the last holds those of the last kLine<T> columns, 0 for
+// the columns that the line before has; else they are `columns` numbers. bias may be null.
+template <class T>
+struct Affine {
+    const T* inputs;
+    long rows, columns, outputs;
+    const T* weights;
+    const T* bias;
+    T* scores;
+};
+
+// q[k * stride + j] = round(x[k * x_stride + j] steps[k]) for j < columns, and after them round(steps[k]) with a bias.
+template <class T>
+struct QuantizedRows {
+    const T* x;
+    long x_stride, rows, columns;
+    bool bias;
+    const double* steps;
+    double* q;
+    long stride;
+};
+
+template <class T>
+struct RowKernels {
+    void (*affine)(const Affine<T>& a);
+    // Section 2: steps[k] = 2^e_k and squares[k] = |q_k|^2; a step of 0 means that the record contributes nothing.
+    void (*units)(const T* x, long rows, long columns, bool bias, double* steps, double* squares);
+    void (*quantize)(const QuantizedRows<T>& r);
+};
+
+TIGHTDP_DECLARE_SIMD(RowKernels<float>, row_kernels_f32, ())
+TIGHTDP_DECLARE_SIMD(RowKernels<double>, row_kernels_f64, ())
+
+enum class LossKind : int { logistic, multinomial, hinge };
+
+// Scores z, rows x outputs, and a class each. `width` is the Huberised hinge's h.
+template <class T>
+struct LossRequest {
+    LossKind kind;
+    double width;
+    const T* z;
+    const std::int64_t* targets;
+    long rows, outputs;
+};
+
+template <class T>
+struct LossKernels {
+    // The derivative of the loss by z; NaN in the whole row where a score is not finite.
+    void (*residual)(const LossRequest<T>& r, T* out);
+    // The loss; NaN where a score is not finite.
+    void (*value)(const LossRequest<T>& r, double* out);
+    void (*tanh)(const T* x, long n, T* out);
+};
+
+TIGHTDP_DECLARE_SIMD(LossKernels<float>, loss_kernels_f32, ())
+TIGHTDP_DECLARE_SIMD(LossKernels<double>, loss_kernels_f64, ())
+
+// Records that are clipped side by side, one a lane.
+inline constexpr long kDenseBlock = 64;
+// f_k = round(F_k 2^22) multiplies a centre.
+inline constexpr double kCenterUnit = 0x1p22;
+// Rows of doubles under a centre and a scale are zero up to a multiple of this.
+inline constexpr long kScaledPad = 16;
+
+// One layer of a batch: record k's gradient is the outer product of errors[k] and (inputs[k], 1).
+struct DenseLayer {
+    const void* inputs;  // rows x columns
+    const void* errors;  // rows x outputs
+    long columns, outputs;
+    bool bias;
+    const double* steps;
+    const double* squares;
+    // Under a centre and a scale `outputs` rows of `padded` numbers, else null.
+    const double* center;          // A, integers
+    const double* inverse_scale;   // grid / b, rounded up
+    const double* column_squares;  // one row: sum over outputs of inverse_scale^2
+    long padded;
+};
+
+// The records [first, first + count), count <= kDenseBlock.
+struct DenseClip {
+    const DenseLayer* layers;
+    long layer_count, first, count;
+    double bound;               // C / grid; under a scale C
+    double inverse_grid;        // a power of two
+    double slack;               // of the square of a norm: more than the roundings of the comparison with the bound
+    bool normalize;             // bring short records to the bound as well
+    const std::uint8_t* taken;  // which records contribute; null: all
+    double* weights;            // integers w_k, [outputs of all layers][kDenseBlock]
+    double* norms;              // |g_k| / grid, rounded up; null where nobody asks
+    // Under a scale:
+    double* factors;     // integers f_k
+    double* scratch;     // the padded widths of all layers
+    double center_norm;  // |A kCenterUnit grid / b|, rounded up
+};
+
+template <class T>
+struct DenseClipKernels {
+    void (*plain)(const DenseClip& c);
+    void (*scaled)(const DenseClip& c);
+};
+
+TIGHTDP_DECLARE_SIMD(DenseClipKernels<float>, dense_clip_f32, ())
+TIGHTDP_DECLARE_SIMD(DenseClipKernels<double>, dense_clip_f64, ())
+
+// sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, a multiple of kSumTile.
+// Products and sums are integers below 2^53: neither order nor contraction matters (section 4).
+inline constexpr long kSumTile = 8;
+TIGHTDP_DECLARE_SIMD(void, dense_accumulate,
+                     (const double* q, long stride, long rows, const double* w, long outputs, long width,
+                      double* sums, long sums_stride))
+
+}  // namespace tightdp

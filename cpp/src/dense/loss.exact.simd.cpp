@@ -1,0 +1,169 @@
+// Losses of scores and their derivatives, record by record. docs/theory/exact-products.md, section 1.
+#include "kernels.hpp"
+#include "simd/math.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+// kLanes numbers that follow each other, as doubles and back.
+using Floats = float __attribute__((vector_size(4 * kLanes)));
+
+TIGHTDP_VINLINE Vec run_of(const float* p) {
+    Floats v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec);
+}
+TIGHTDP_VINLINE Vec run_of(const double* p) { return load(p); }
+
+TIGHTDP_VINLINE void put_run(float* p, Vec v) {
+    const Floats rounded = __builtin_convertvector(v, Floats);
+    __builtin_memcpy(p, &rounded, sizeof rounded);
+}
+TIGHTDP_VINLINE void put_run(double* p, Vec v) { store(p, v); }
+
+// Column o of kLanes rows; the last row stands in for those that are not there.
+template <class T>
+TIGHTDP_VINLINE Vec column(const T* rows, long stride, long o, long count) {
+    if (stride == 1 && count == kLanes) return run_of(rows);
+    Vec v{};
+    for (long i = 0; i < kLanes; ++i) v[i] = static_cast<double>(rows[(i < count ? i : count - 1) * stride + o]);
+    return v;
+}
+
+template <class T>
+TIGHTDP_VINLINE void put(T* rows, long stride, long o, long count, Vec v) {
+    if (stride == 1 && count == kLanes) return put_run(rows, v);
+    for (long i = 0; i < count; ++i) rows[i * stride + o] = static_cast<T>(v[i]);
+}
+
+TIGHTDP_VINLINE Vec nan_unless_finite(Vec z, Vec value) {
+    return select(abs(z) <= 0x1.fffffffffffffp1023, value, splat(__builtin_nan("")));
+}
+
+// 1 where the record's class is `one`, else 0.
+TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, long one, long count) {
+    if (count == kLanes) {
+        Mask t;
+        __builtin_memcpy(&t, targets, sizeof t);
+        return select((Mask)(t == one), splat(1.0), splat(0.0));
+    }
+    Vec v{};
+    for (long i = 0; i < count; ++i) v[i] = targets[i] == one ? 1.0 : 0.0;
+    return v;
+}
+
+// What log(1 + exp(-y z)), or the hinge, makes of one score and y = 2 own - 1.
+struct OneScore {
+    Vec derivative, value;
+};
+
+TIGHTDP_VINLINE OneScore logistic(Vec z, Vec own) {
+    const Vec e = exp(-abs(z)), p = select(z >= 0.0, splat(1.0), e) / (1.0 + e);
+    const Vec margin = select(own > 0.5, -z, z);
+    return {p - own, log(1.0 + e) + max(margin, splat(0.0))};
+}
+
+TIGHTDP_VINLINE OneScore hinge(Vec z, Vec own, double h) {
+    const Vec y = 2.0 * own - 1.0, gap = 1.0 - y * z;
+    if (!(h > 0)) return {select(gap > 0.0, -y, splat(0.0)), max(gap, splat(0.0))};
+    const Vec slope = min(max((gap + h) / (2 * h), splat(0.0)), splat(1.0));
+    const Vec inside = (gap + h) * (gap + h) / (4 * h);
+    return {-y * slope, select(gap > h, gap, select(gap < -h, splat(0.0), inside))};
+}
+
+TIGHTDP_VINLINE OneScore one_score(LossKind kind, Vec z, Vec own, double h) {
+    return kind == LossKind::logistic ? logistic(z, own) : hinge(z, own, h);
+}
+
+template <class T>
+struct Softmax {
+    Vec top, sum;
+    Vec finite;  // NaN where a score is not finite
+};
+
+// Of rows z, kLanes of them; exponentials go to `powers` unless that is null.
+template <class T>
+TIGHTDP_VINLINE Softmax<T> softmax(const T* z, long outputs, long count, T* powers) {
+    Softmax<T> s{column(z, outputs, 0, count), splat(0.0), splat(0.0)};
+    for (long o = 0; o < outputs; ++o) {
+        const Vec x = column(z, outputs, o, count);
+        s.top = max(s.top, x);
+        s.finite = s.finite + nan_unless_finite(x, splat(0.0));
+    }
+    for (long o = 0; o < outputs; ++o) {
+        const Vec e = exp(column(z, outputs, o, count) - s.top);
+        if (powers) put(powers, outputs, o, count, e);
+        s.sum += e;
+    }
+    return s;
+}
+
+template <class T>
+void residual(const LossRequest<T>& r, T* out) {
+    const long d = r.outputs;
+    for (long k = 0; k < r.rows; k += kLanes) {
+        const long count = r.rows - k < kLanes ? r.rows - k : kLanes;
+        const T* const z = r.z + k * d;
+        if (r.kind == LossKind::multinomial) {
+            const auto s = softmax(z, d, count, out + k * d);
+            const Vec inverse = 1.0 / s.sum + s.finite;
+            for (long o = 0; o < d; ++o)
+                put(out + k * d, d, o, count,
+                    column(out + k * d, d, o, count) * inverse - indicator(r.targets + k, o, count));
+            continue;
+        }
+        Vec finite = splat(0.0);
+        for (long o = 0; o < d; ++o) finite = finite + nan_unless_finite(column(z, d, o, count), splat(0.0));
+        for (long o = 0; o < d; ++o) {
+            const Vec own = indicator(r.targets + k, d == 1 ? 1 : o, count);
+            put(out + k * d, d, o, count, one_score(r.kind, column(z, d, o, count), own, r.width).derivative + finite);
+        }
+    }
+}
+
+template <class T>
+void value(const LossRequest<T>& r, double* out) {
+    const long d = r.outputs;
+    for (long k = 0; k < r.rows; k += kLanes) {
+        const long count = r.rows - k < kLanes ? r.rows - k : kLanes;
+        const T* const z = r.z + k * d;
+        Vec sum = splat(0.0);
+        if (r.kind == LossKind::multinomial) {
+            const auto s = softmax(z, d, count, static_cast<T*>(nullptr));
+            Vec chosen{};
+            for (long i = 0; i < count; ++i) {
+                const std::int64_t own = r.targets[k + i];
+                chosen[i] = own >= 0 && own < d ? static_cast<double>(z[i * d + own]) : __builtin_nan("");
+            }
+            sum = log(s.sum) + (s.top - chosen) + s.finite;
+        } else {
+            for (long o = 0; o < d; ++o) {
+                const Vec x = column(z, d, o, count), own = indicator(r.targets + k, d == 1 ? 1 : o, count);
+                sum += nan_unless_finite(x, one_score(r.kind, x, own, r.width).value);
+            }
+        }
+        put(out + k, 1, 0, count, sum);
+    }
+}
+
+// tanh x = e / (e + 2) with e = e^{2x} - 1; past |x| = 20 it is 1 to the last bit.
+template <class T>
+void tanh(const T* x, long n, T* out) {
+    for (long k = 0; k < n; k += kLanes) {
+        const long count = n - k < kLanes ? n - k : kLanes;
+        const Vec v = column(x + k, 1, 0, count);
+        const Vec e = expm1(2.0 * max(min(v, splat(20.0)), splat(-20.0)));
+        put(out + k, 1, 0, count, select(v == v, e / (e + 2.0), v));
+    }
+}
+
+}  // namespace
+
+LossKernels<float> loss_kernels_f32() {
+    return {&residual<float>, &value<float>, &tanh<float>};
+}
+LossKernels<double> loss_kernels_f64() {
+    return {&residual<double>, &value<double>, &tanh<double>};
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,65 @@
+// Integer outer products, added in doubles that hold them exactly. docs/theory/exact-products.md, section 4.
+#include "kernels.hpp"
+#include "vec.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+// Outputs side by side: with four registers of columns as many sums as the registers hold.
+#if defined(TIGHTDP_ISA_avx512)
+constexpr int kOutputs = 4;
+#else
+constexpr int kOutputs = 2;
+#endif
+constexpr int kVecs = 4;
+
+struct Sums {
+    const double* q;
+    long stride, rows;
+    const double* w;
+    double* sums;
+    long sums_stride;
+};
+
+template <int outputs, int vecs>
+TIGHTDP_VINLINE void tile(const Sums& t, long o, long j) {
+    Vec s[outputs][vecs];
+    double* const sums = t.sums + o * t.sums_stride + j;
+    const double* const w = t.w + o * kDenseBlock;
+#pragma GCC unroll 8
+    for (int i = 0; i < outputs; ++i)
+#pragma GCC unroll 8
+        for (int v = 0; v < vecs; ++v) s[i][v] = load(sums + i * t.sums_stride + v * kLanes);
+    for (long k = 0; k < t.rows; ++k) {
+#pragma GCC unroll 8
+        for (int v = 0; v < vecs; ++v) {
+            const Vec x = load(t.q + k * t.stride + j + v * kLanes);
+#pragma GCC unroll 8
+            for (int i = 0; i < outputs; ++i) s[i][v] += x * w[i * kDenseBlock + k];
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < outputs; ++i)
+#pragma GCC unroll 8
+        for (int v = 0; v < vecs; ++v) store(sums + i * t.sums_stride + v * kLanes, s[i][v]);
+}
+
+template <int vecs>
+TIGHTDP_VINLINE void columns(const Sums& t, long outputs, long j) {
+    long o = 0;
+    for (; o + kOutputs <= outputs; o += kOutputs) tile<kOutputs, vecs>(t, o, j);
+    for (; o < outputs; ++o) tile<1, vecs>(t, o, j);
+}
+
+}  // namespace
+
+void dense_accumulate(const double* q, long stride, long rows, const double* w, long outputs, long width,
+                      double* sums, long sums_stride) {
+    static_assert(kSumTile % kLanes == 0);
+    const Sums t{q, stride, rows, w, sums, sums_stride};
+    long j = 0;
+    for (; j + kVecs * kLanes <= width; j += kVecs * kLanes) columns<kVecs>(t, outputs, j);
+    for (; j < width; j += kLanes) columns<1>(t, outputs, j);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,51 @@
+// What the loops of dense layers share. For .simd.cpp files only.
+#pragma once
+
+#include "simd/vec.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+inline constexpr int kRegisterBytes = 8 * kLanes;
+template <class T>
+struct RegisterOf;  // GCC ignores a vector's size where its type depends on a template
+template <>
+struct RegisterOf<float> {
+    using type = float __attribute__((vector_size(kRegisterBytes)));
+};
+template <>
+struct RegisterOf<double> {
+    using type = double __attribute__((vector_size(kRegisterBytes)));
+};
+template <class T>
+using Register = typename RegisterOf<T>::type;
+
+template <class T>
+TIGHTDP_VINLINE Register<T> load_register(const T* p) {
+    Register<T> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+
+// Rows whose |x|^2 is larger contribute nothing, smaller ones count as zeros: between, no square that matters has
+// underflowed, and no power of two in what follows leaves the doubles.
+inline constexpr double kLeastSquare = 0x1p-800, kLargestSquare = 0x1p800;
+// |q_k| lies in about [2^19, 2^20): half of the digits of the bound (section 2).
+inline constexpr double kRowNorm = 0x1p19;
+
+// Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for |x| < 2^51.
+inline constexpr double kNearest = 6755399441055744.0;
+TIGHTDP_VINLINE double nearest(double x) {
+    return (x + kNearest) - kNearest;
+}
+
+// `step` is a power of two, so that the product is exact, or so small that it rounds to 0; a row whose step is 0 may
+// hold what is not finite, and becomes zeros.
+template <class T>
+TIGHTDP_VINLINE void quantize(const T* __restrict x, long columns, double step, double* __restrict q) {
+    if (step > 0)
+        for (long j = 0; j < columns; ++j) q[j] = nearest(static_cast<double>(x[j]) * step);
+    else
+        for (long j = 0; j < columns; ++j) q[j] = 0;
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

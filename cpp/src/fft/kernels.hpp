@@ -1,0 +1,27 @@
+// The loops behind fft/real_fft.hpp, one set an instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "real_fft.hpp"
+#include "runtime/dispatch.hpp"
+
+namespace tightdp {
+
+// Fills w_m^j for j < count <= m/2, both components within 1.5 u relatively; count is a multiple of 8.
+TIGHTDP_DECLARE_SIMD(void, fft_twiddles, (std::size_t m, std::size_t count, double* re, double* im))
+
+TIGHTDP_DECLARE_SIMD(void, fft_forward,
+                     (const FftTables& tables, std::size_t n, const double* x, double* spectrum))
+TIGHTDP_DECLARE_SIMD(void, fft_inverse,
+                     (const FftTables& tables, std::size_t n, const double* spectrum, double* x))
+TIGHTDP_DECLARE_SIMD(void, fft_multiply, (std::size_t n, const double* a, const double* b, double* out))
+// Sets to zero what has |a|^2 < nothing.
+TIGHTDP_DECLARE_SIMD(void, fft_power,
+                     (std::size_t n, const double* a, std::uint64_t k, double nothing, double* out))
+
+// Lanes of the variant in use: the order within the last levels of a spectrum depends on it.
+TIGHTDP_DECLARE_SIMD(std::size_t, fft_lanes, ())
+
+}  // namespace tightdp

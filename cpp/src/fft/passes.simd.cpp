@@ -1,0 +1,312 @@
+// The transforms: decimation in frequency forward, in time back, so neither permutes (docs/theory/fft.md).
+//
+// A level splits a real sequence of length m into a real one of length m/2 (the even frequencies) and a
+// complex one of length m/4 (one of each conjugate pair of odd frequencies), in place. Complex sequences go
+// through radix-4 passes, depth first so that sub-transforms stay in cache, and end in radix-8 butterflies
+// down the columns of a transposed register block.
+#include "kernels.hpp"
+#include "simd/complex.hpp"
+#include "simd/transpose.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+using std::size_t;
+
+// Complex sequences up to this length take the scalar path; register blocks hold 8 * kLanes <= 64 = 2 * 32.
+constexpr size_t kScalar = 32;
+
+inline int log2_of(size_t m) {
+    return __builtin_ctzll(m);
+}
+
+// --- Butterflies. Forward: (a, b, c, d) = x_j, x_{j+q}, x_{j+2q}, x_{j+3q} to frequencies 4k, 4k+2, 4k+1,
+// 4k-1.
+
+inline void butterfly4(Complex& a, Complex& b, Complex& c, Complex& d) {
+    const Complex ac = a + c, bd = b + d, a_c = a - c, ib_d = times_i(b - d);
+    a = ac + bd;
+    b = ac - bd;
+    c = a_c - ib_d;
+    d = a_c + ib_d;
+}
+
+inline void butterfly4_back(Complex& a, Complex& b, Complex& c, Complex& d) {
+    const Complex even = a + b, odd = a - b, sum = c + d, rotated = times_i(c - d);
+    a = even + sum;
+    c = even - sum;
+    b = odd + rotated;
+    d = odd - rotated;
+}
+
+// Eighth roots: z e^{-i pi/4} and z e^{+i pi/4}.
+constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1;
+inline Complex times_root8(Complex z) {
+    return {(z.re + z.im) * kRootHalf, (z.im - z.re) * kRootHalf};
+}
+inline Complex times_conj_root8(Complex z) {
+    return {(z.re - z.im) * kRootHalf, (z.im + z.re) * kRootHalf};
+}
+
+inline void butterfly8(Complex (&t)[8]) {
+    Complex v[4];
+    for (int j = 0; j < 4; ++j) {
+        v[j] = t[j] - t[j + 4];
+        t[j] = t[j] + t[j + 4];
+    }
+    t[4] = v[0];
+    t[5] = times_root8(v[1]);
+    t[6] = {v[2].im, -v[2].re};
+    const Complex w = times_conj_root8(v[3]);  // e^{-3 i pi/4} = -e^{i pi/4}
+    t[7] = {-w.re, -w.im};
+    butterfly4(t[0], t[1], t[2], t[3]);
+    butterfly4(t[4], t[5], t[6], t[7]);
+}
+
+inline void butterfly8_back(Complex (&t)[8]) {
+    butterfly4_back(t[0], t[1], t[2], t[3]);
+    butterfly4_back(t[4], t[5], t[6], t[7]);
+    const Complex w = times_root8(t[7]);
+    const Complex v[4] = {t[4], times_conj_root8(t[5]), times_i(t[6]), {-w.re, -w.im}};
+    for (int j = 0; j < 4; ++j) {
+        t[j + 4] = t[j] - v[j];
+        t[j] = t[j] + v[j];
+    }
+}
+
+// --- The last passes: kLanes rows of 8 (or pairs of rows that are sequences of 16) as one register block.
+
+inline void transpose_block(Complex (&t)[8]) {
+    for (size_t b = 0; b < 8; b += kLanes) {
+        Vec re[kLanes], im[kLanes];
+        for (size_t l = 0; l < kLanes; ++l) re[l] = t[b + l].re, im[l] = t[b + l].im;
+        transpose(re);
+        transpose(im);
+        for (size_t l = 0; l < kLanes; ++l) t[b + l] = {re[l], im[l]};
+    }
+}
+
+// Where the vector that becomes t[i] of a block lies: row i % kLanes, columns from (i / kLanes) * kLanes.
+inline size_t block_offset(size_t i) {
+    return (i % kLanes) * 8 + (i / kLanes) * kLanes;
+}
+
+template <bool Sixteen>
+inline void last_pass(const FftTables& w, double* re, double* im) {
+    Complex t[8];
+    for (size_t i = 0; i < 8; ++i) t[i] = load(re + block_offset(i), im + block_offset(i));
+    if constexpr (Sixteen) {
+        for (size_t i = 0; i < 8; ++i) {
+            if (i % kLanes % 2) continue;
+            const size_t column = block_offset(i) % 8;
+            const Complex odd = t[i] - t[i + 1];
+            t[i] = t[i] + t[i + 1];
+            t[i + 1] = times(odd, load(w.re[4] + column, w.im[4] + column));
+        }
+    }
+    transpose_block(t);
+    butterfly8(t);
+    for (size_t i = 0; i < 8; ++i) store(re + i * kLanes, im + i * kLanes, t[i]);
+}
+
+template <bool Sixteen>
+inline void first_pass_back(const FftTables& w, double* re, double* im) {
+    Complex t[8];
+    for (size_t i = 0; i < 8; ++i) t[i] = load(re + i * kLanes, im + i * kLanes);
+    butterfly8_back(t);
+    transpose_block(t);
+    if constexpr (Sixteen) {
+        for (size_t i = 0; i < 8; ++i) {
+            if (i % kLanes % 2) continue;
+            const size_t column = block_offset(i) % 8;
+            const Complex odd = times_conj(t[i + 1], load(w.re[4] + column, w.im[4] + column));
+            t[i + 1] = t[i] - odd;
+            t[i] = t[i] + odd;
+        }
+    }
+    for (size_t i = 0; i < 8; ++i) store(re + block_offset(i), im + block_offset(i), t[i]);
+}
+
+// --- Radix-4 passes over a sequence of length m: the conjugate-pair form, which needs w^j and w^2j alone.
+
+inline void pass4(const FftTables& w, double* re, double* im, size_t m) {
+    const size_t q = m / 4;
+    const int level = log2_of(m);
+    const double *c1 = w.re[level], *s1 = w.im[level], *c2 = w.re[level - 1], *s2 = w.im[level - 1];
+    for (size_t j = 0; j < q; j += kLanes) {
+        double *r = re + j, *i = im + j;
+        Complex a = load(r, i), b = load(r + q, i + q), c = load(r + 2 * q, i + 2 * q),
+                d = load(r + 3 * q, i + 3 * q);
+        const Complex w1 = load(c1 + j, s1 + j), w2 = load(c2 + j, s2 + j);
+        butterfly4(a, b, c, d);
+        store(r, i, a);
+        store(r + q, i + q, times(b, w2));
+        store(r + 2 * q, i + 2 * q, times(c, w1));
+        store(r + 3 * q, i + 3 * q, times_conj(d, w1));
+    }
+}
+
+inline void pass4_back(const FftTables& w, double* re, double* im, size_t m) {
+    const size_t q = m / 4;
+    const int level = log2_of(m);
+    const double *c1 = w.re[level], *s1 = w.im[level], *c2 = w.re[level - 1], *s2 = w.im[level - 1];
+    for (size_t j = 0; j < q; j += kLanes) {
+        double *r = re + j, *i = im + j;
+        const Complex w1 = load(c1 + j, s1 + j), w2 = load(c2 + j, s2 + j);
+        Complex a = load(r, i), b = times_conj(load(r + q, i + q), w2);
+        Complex c = times_conj(load(r + 2 * q, i + 2 * q), w1), d = times(load(r + 3 * q, i + 3 * q), w1);
+        butterfly4_back(a, b, c, d);
+        store(r, i, a);
+        store(r + q, i + q, b);
+        store(r + 2 * q, i + 2 * q, c);
+        store(r + 3 * q, i + 3 * q, d);
+    }
+}
+
+void complex_forward(const FftTables& w, double* re, double* im, size_t m) {
+    pass4(w, re, im, m);
+    if (m == 64) {
+        for (size_t b = 0; b < 64; b += 8 * kLanes) last_pass<true>(w, re + b, im + b);
+    } else if (m == 128) {
+        for (size_t b = 0; b < 128; b += 32) pass4(w, re + b, im + b, 32);
+        for (size_t b = 0; b < 128; b += 8 * kLanes) last_pass<false>(w, re + b, im + b);
+    } else {
+        for (size_t b = 0; b < m; b += m / 4) complex_forward(w, re + b, im + b, m / 4);
+    }
+}
+
+void complex_inverse(const FftTables& w, double* re, double* im, size_t m) {
+    if (m == 64) {
+        for (size_t b = 0; b < 64; b += 8 * kLanes) first_pass_back<true>(w, re + b, im + b);
+    } else if (m == 128) {
+        for (size_t b = 0; b < 128; b += 8 * kLanes) first_pass_back<false>(w, re + b, im + b);
+        for (size_t b = 0; b < 128; b += 32) pass4_back(w, re + b, im + b, 32);
+    } else {
+        for (size_t b = 0; b < m; b += m / 4) complex_inverse(w, re + b, im + b, m / 4);
+    }
+    pass4_back(w, re, im, m);
+}
+
+// --- Short complex sequences: radix 2, scalar. Length m at re and im.
+
+void short_forward(const FftTables& w, double* re, double* im, size_t m) {
+    for (size_t block = m; block > 1; block /= 2) {
+        const size_t h = block / 2;
+        const double *c = w.re[log2_of(block)], *s = w.im[log2_of(block)];
+        for (size_t b = 0; b < m; b += block) {
+            for (size_t j = b; j < b + h; ++j) {
+                const double dr = re[j] - re[j + h], di = im[j] - im[j + h];
+                const double wr = c[j - b], wi = s[j - b];
+                re[j] += re[j + h];
+                im[j] += im[j + h];
+                re[j + h] = dr * wr - di * wi;
+                im[j + h] = dr * wi + di * wr;
+            }
+        }
+    }
+}
+
+void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
+    for (size_t block = 2; block <= m; block *= 2) {
+        const size_t h = block / 2;
+        const double *c = w.re[log2_of(block)], *s = w.im[log2_of(block)];
+        for (size_t b = 0; b < m; b += block) {
+            for (size_t j = b; j < b + h; ++j) {
+                const double wr = c[j - b], wi = s[j - b];
+                const double tr = re[j + h] * wr + im[j + h] * wi, ti = im[j + h] * wr - re[j + h] * wi;
+                re[j + h] = re[j] - tr;
+                im[j + h] = im[j] - ti;
+                re[j] += tr;
+                im[j] += ti;
+            }
+        }
+    }
+}
+
+// --- Levels of the real sequence. Reads x, writes out; the two may be one array.
+
+// One group of the split at length m, q = m/4, twiddle w_m^j: with d = x - (x shifted by m/2),
+// d_j - i d_{j+q} carries the odd frequencies 1 + 4k once multiplied by w_m^j.
+template <class V, class Load, class Store>
+inline void split_group(const double* x, double* out, size_t j, size_t q, V wr, V wi, Load get, Store put) {
+    const V a = get(x + j), b = get(x + j + q), c = get(x + j + 2 * q), d = get(x + j + 3 * q);
+    const V re = a - c, im = d - b;
+    put(out + j, a + c);
+    put(out + j + q, b + d);
+    put(out + j + 2 * q, re * wr - im * wi);
+    put(out + j + 3 * q, re * wi + im * wr);
+}
+
+template <class V, class Load, class Store>
+inline void join_group(const double* x, double* out, size_t j, size_t q, V wr, V wi, double scale, Load get,
+                       Store put) {
+    const V re = get(x + j + 2 * q), im = get(x + j + 3 * q);
+    const V dr = 2.0 * (re * wr + im * wi), di = 2.0 * (im * wr - re * wi);
+    const V a = get(x + j), b = get(x + j + q);
+    put(out + j, (a + dr) * scale);
+    put(out + j + 2 * q, (a - dr) * scale);
+    put(out + j + q, (b - di) * scale);
+    put(out + j + 3 * q, (b + di) * scale);
+}
+
+constexpr auto load_vec = [](const double* p) { return load(p); };
+constexpr auto store_vec = [](double* p, Vec v) { store(p, v); };
+constexpr auto load_one = [](const double* p) { return *p; };
+constexpr auto store_one = [](double* p, double v) { *p = v; };
+
+inline void split(const FftTables& w, const double* x, double* out, size_t m) {
+    const size_t q = m / 4;
+    const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
+    if (q >= kLanes)
+        for (size_t j = 0; j < q; j += kLanes)
+            split_group(x, out, j, q, load(c + j), load(s + j), load_vec, store_vec);
+    else
+        for (size_t j = 0; j < q; ++j) split_group(x, out, j, q, c[j], s[j], load_one, store_one);
+}
+
+inline void join(const FftTables& w, const double* x, double* out, size_t m, double scale) {
+    const size_t q = m / 4;
+    const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
+    if (q >= kLanes)
+        for (size_t j = 0; j < q; j += kLanes)
+            join_group(x, out, j, q, load(c + j), load(s + j), scale, load_vec, store_vec);
+    else
+        for (size_t j = 0; j < q; ++j) join_group(x, out, j, q, c[j], s[j], scale, load_one, store_one);
+}
+
+}  // namespace
+
+std::size_t fft_lanes() {
+    return kLanes;
+}
+
+void fft_forward(const FftTables& w, size_t n, const double* x, double* spectrum) {
+    for (size_t m = n; m >= 4; m /= 2, x = spectrum) {
+        split(w, x, spectrum, m);
+        double *re = spectrum + m / 2, *im = re + m / 4;
+        if (m / 4 > kScalar)
+            complex_forward(w, re, im, m / 4);
+        else
+            short_forward(w, re, im, m / 4);
+    }
+    const double even = spectrum[0] + spectrum[1];
+    spectrum[1] = spectrum[0] - spectrum[1];
+    spectrum[0] = even;
+}
+
+void fft_inverse(const FftTables& w, size_t n, const double* spectrum, double* x) {
+    if (x != spectrum) __builtin_memcpy(x, spectrum, n * sizeof(double));
+    const double first = x[0] + x[1];
+    x[1] = x[0] - x[1];
+    x[0] = first;
+    for (size_t m = 4; m <= n; m *= 2) {
+        double *re = x + m / 2, *im = re + m / 4;
+        if (m / 4 > kScalar)
+            complex_inverse(w, re, im, m / 4);
+        else
+            short_inverse(w, re, im, m / 4);
+        join(w, x, x, m, m == n ? 1.0 / static_cast<double>(n) : 1.0);
+    }
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

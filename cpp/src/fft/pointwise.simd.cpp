@@ -1,0 +1,86 @@
+// Products and powers of spectra, coefficient by coefficient, over the layout of fft/real_fft.hpp.
+#include "kernels.hpp"
+#include "simd/complex.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+using std::size_t;
+
+// Below this, intermediate powers become zero: products of what is left stay clear of subnormal numbers,
+// which are slow, and 2^-480 is far under any tolerance.
+constexpr double kNothing = 0x1p-480;
+
+inline Complex without_underflow(Complex z) {
+    const Mask keep = abs(z.re) + abs(z.im) > kNothing;
+    return {keep ? z.re : Vec{}, keep ? z.im : Vec{}};
+}
+
+// z^k, and exactly 0 where |z|^2 < nothing, the 1/k-th power of kNothing^2.
+inline Complex raised(Complex z, std::uint64_t k, double nothing) {
+    const Mask alive = z.re * z.re + z.im * z.im >= nothing;
+    // Most coefficients of a k-fold convolution are zero in this sense: skip whole vectors of them.
+    bool any = false;
+    for (size_t l = 0; l < kLanes; ++l) any |= alive[l] != 0;
+    if (!any) return Complex{};
+    z = {alive ? z.re : Vec{}, alive ? z.im : Vec{}};
+    while ((k & 1) == 0) {
+        z = without_underflow(times(z, z));
+        k >>= 1;
+    }
+    Complex result = z;
+    while (k >>= 1) {
+        z = without_underflow(times(z, z));
+        if (k & 1) result = without_underflow(times(result, z));
+    }
+    return result;
+}
+
+// Real and imaginary parts of `width` coefficients side by side; a short group is padded with zeros.
+inline Complex gather(const double* re, const double* im, size_t width) {
+    Complex z{};
+    for (size_t l = 0; l < width && l < kLanes; ++l) z.re[l] = re[l], z.im[l] = im[l];
+    return z;
+}
+
+inline void scatter(double* re, double* im, size_t width, Complex z) {
+    for (size_t l = 0; l < width && l < kLanes; ++l) re[l] = z.re[l], im[l] = z.im[l];
+}
+
+// Applies f(coefficient of a, coefficient of b) to each coefficient. The two real ones are not f's.
+template <class F>
+inline void each_coefficient(size_t n, const double* a, const double* b, double* out, F f) {
+    for (size_t m = 4; m <= n; m *= 2) {
+        const size_t re = m / 2, q = m / 4, im = re + q;
+        if (q < kLanes) {
+            scatter(out + re, out + im, q, f(gather(a + re, a + im, q), gather(b + re, b + im, q)));
+            continue;
+        }
+        for (size_t j = 0; j < q; j += kLanes) {
+            const Complex z =
+                f(Complex{load(a + re + j), load(a + im + j)}, Complex{load(b + re + j), load(b + im + j)});
+            store(out + re + j, z.re);
+            store(out + im + j, z.im);
+        }
+    }
+}
+
+}  // namespace
+
+void fft_multiply(size_t n, const double* a, const double* b, double* out) {
+    const double first = a[0] * b[0], second = a[1] * b[1];
+    each_coefficient(n, a, b, out, [](Complex x, Complex y) { return times(x, y); });
+    out[0] = first;
+    out[1] = second;
+}
+
+void fft_power(size_t n, const double* a, std::uint64_t k, double nothing, double* out) {
+    Complex real{};
+    real.re[0] = a[0], real.re[1] = a[1];
+    real = raised(real, k, nothing);
+    each_coefficient(n, a, a, out, [k, nothing](Complex z, Complex) { return raised(z, k, nothing); });
+    out[0] = real.re[0];
+    out[1] = real.re[1];
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,133 @@
+// Plans of the real Fourier transform: tables, rounding bound, choice of instruction set.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "kernels.hpp"
+#include "real_fft.hpp"
+#include "runtime/per_process.hpp"
+
+namespace tightdp {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+
+// Relative errors of one layer, normwise (docs/theory/fft.md, Lemmas 1 and 2): an addition, and a product
+// with a stored root of unity (1.5 u for the root, 2 sqrt(2) u for the product).
+constexpr double kAdd = u;
+constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
+constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
+
+// Roots kept for level m: all the passes at n, n/2 and n/4 ask for is the first quarter turn.
+std::size_t table_size(std::size_t n, std::size_t m) {
+    const std::size_t count = m > 32 && m >= n / 4 ? m / 4 : m / 2;
+    return count < 8 ? 8 : count;
+}
+
+// 1 + kappa = the product over the layers of a path of 1 + its error. No path has more than one addition a
+// bit and, beyond the twiddle of its level, one twiddle every two bits (one every bit in the short scalar
+// transforms).
+double layers_bound(std::size_t n) {
+    const int bits = std::bit_width(n) - 1;
+    const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);
+    return std::expm1(bits * std::log1p(kAdd) + twiddles * std::log1p(kTwiddle)) * (1 + 1e-12);
+}
+
+// Bin of the coefficient at position p of a complex transform of length m: the passes of passes.simd.cpp,
+// retraced.
+std::size_t bin(std::size_t p, std::size_t m) {
+    std::size_t result = 0, stride = 1, size = m;
+    if (m <= 32) {
+        for (; size > 1; size /= 2, stride *= 2)
+            if (p % size >= size / 2) result += stride;
+        return result;
+    }
+    const std::size_t lanes = TIGHTDP_SELECT_SIMD(fft_lanes)(), block = 8 * lanes;
+    const std::size_t column = p % block / lanes;
+    p = p - p % block + p % lanes * 8;  // the row that the register block held before its transposition
+    for (; size > 16; size /= 4, stride *= 4) {
+        constexpr std::size_t kOrder[] = {0, 2, 1, static_cast<std::size_t>(-1)};
+        result += stride * kOrder[p % size / (size / 4)];
+    }
+    if (size == 16) {
+        result += stride * (p % 16 / 8);
+        stride *= 2;
+    }
+    constexpr std::size_t kOrder8[] = {0, 4, 2, 6, 1, 5, 3, 7};
+    return (result + stride * kOrder8[column]) % m;
+}
+
+// Plans up to 2^20 take 10 MB together and stay; longer ones live as long as somebody holds them.
+struct Plans {
+    static constexpr std::size_t kKept = std::size_t{1} << 20;
+    std::mutex mutex;
+    std::array<std::weak_ptr<const RealFft>, 64> known;
+    std::array<std::shared_ptr<const RealFft>, 64> kept;
+};
+
+}  // namespace
+
+RealFft::RealFft(std::size_t n) : n_(n) {
+    if (!std::has_single_bit(n) || n < kMinLength || n > kMaxLength)
+        throw std::invalid_argument("length must be a power of two in [4, 2^30], got " + std::to_string(n));
+    kappa_ = layers_bound(n);
+    std::size_t total = 0;
+    for (std::size_t m = 2; m <= n; m *= 2) total += 2 * table_size(n, m);
+    roots_ = AlignedArray(total);
+    double* next = roots_.data();
+    for (std::size_t m = 2; m <= n; m *= 2) {
+        const std::size_t count = table_size(n, m);
+        const int level = std::countr_zero(m);
+        TIGHTDP_SELECT_SIMD(fft_twiddles)(m, count, next, next + count);
+        tables_.re[level] = next;
+        tables_.im[level] = next + count;
+        next += 2 * count;
+    }
+}
+
+std::shared_ptr<const RealFft> RealFft::plan(std::size_t n) {
+    if (!std::has_single_bit(n)) return std::make_shared<const RealFft>(n);
+    auto& [mutex, known, kept] = PerProcess<Plans>::get();
+    const std::lock_guard lock(mutex);
+    const auto level = static_cast<std::size_t>(std::countr_zero(n));
+    auto plan = known[level].lock();
+    if (!plan) {
+        plan = std::make_shared<const RealFft>(n);
+        known[level] = plan;
+        if (n <= Plans::kKept) kept[level] = plan;
+    }
+    return plan;
+}
+
+void RealFft::forward(const double* x, double* spectrum) const noexcept {
+    TIGHTDP_SELECT_SIMD(fft_forward)(tables_, n_, x, spectrum);
+}
+
+void RealFft::inverse(const double* spectrum, double* x) const noexcept {
+    TIGHTDP_SELECT_SIMD(fft_inverse)(tables_, n_, spectrum, x);
+}
+
+void RealFft::multiply(const double* a, const double* b, double* out) const noexcept {
+    TIGHTDP_SELECT_SIMD(fft_multiply)(n_, a, b, out);
+}
+
+void RealFft::power(const double* a, std::uint64_t k, double* out) const noexcept {
+    const double nothing = std::exp2(-960.0 / static_cast<double>(k));  // |a|^k < 2^-480
+    TIGHTDP_SELECT_SIMD(fft_power)(n_, a, k, nothing, out);
+}
+
+std::size_t RealFft::frequency(std::size_t i) const noexcept {
+    if (i < 2) return i * (n_ / 2);
+    const std::size_t m = 2 * std::bit_floor(i);
+    return (n_ / m) * (1 + 4 * bin(i - m / 2, m / 4)) % n_;
+}
+
+double RealFft::power_bound(std::uint64_t k) noexcept {
+    return std::expm1(static_cast<double>(k - 1) * kTimes) * (1 + 1e-12);
+}
+
+}  // namespace tightdp

@@ -1,0 +1,210 @@
+#include "compose.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fft/real_fft.hpp"
+#include "kernels.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+// e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
+constexpr double kUnseen = 1e-300;
+// Of work: of each point, what a transform, a product, a power and the winding take; of each weight, its moments.
+constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
+
+std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }
+
+struct Circle {
+    AlignedArray x;
+    double norm1 = 0, norm2 = 0;
+};
+
+// The weights scaled to a sum just under 1 and wound round a circle of n points; point i lands at i mod n.
+Circle wind(const Weights& weights, double scale, std::size_t n) {
+    Circle c{AlignedArray::zeroed(n)};
+    const std::size_t mask = n - 1;
+    auto at = static_cast<std::size_t>(weights.first) & mask;
+    for (std::size_t i = 0; i < weights.w.size();) {
+        const std::size_t run = std::min(n - at, weights.w.size() - i);
+        for (std::size_t k = 0; k < run; ++k) c.x[at + k] += weights.w[i + k] * scale;
+        i += run;
+        at = 0;
+    }
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        sum += c.x[i];
+        squares += c.x[i] * c.x[i];
+    }
+    const double more = 1 + 2 * u * static_cast<double>(n);
+    c.norm1 = sum * more;
+    c.norm2 = std::sqrt(squares) * more;
+    return c;
+}
+
+// |z^{k-1}|_2 / sqrt n over all frequencies, for the true or the computed spectrum z, whichever is larger at each.
+double spread_of_power(const RealFft& plan, const double* spectrum, double power) {
+    // (|z| + kappa)^2 <= (1 + t) |z|^2 + (1 + 1/t) kappa^2, t so small that its own power is 1 within a percent or two.
+    const double kappa = plan.rounding_bound(), t = 1 / (64 * (power - 1));
+    const double more = (1 + 1 / t) * kappa * kappa;
+    const auto alone = [&](double x) { return std::pow((1 + t) * x * x + more, power - 1); };
+    double total = alone(spectrum[0]) + alone(spectrum[1]);
+    for (std::size_t m = plan.size(); m >= 4; m /= 2)  // one of each conjugate pair
+        total += 2 * TIGHTDP_SELECT_SIMD(grid_powers)(spectrum + m / 2, spectrum + 3 * m / 4, m / 4, 1 + t, more,
+                                                      power - 1);
+    const auto n = static_cast<double>(plan.size());
+    return std::sqrt(total / n) * (1 + u * n + 8 * u * power + 4096 * u);
+}
+
+double sum_of(const std::vector<double>& w) {
+    double blocks = 0;
+    for (std::size_t from = 0; from < w.size(); from += 256) {
+        double sum = 0;
+        for (std::size_t i = from; i < std::min(from + 256, w.size()); ++i) sum += w[i];
+        blocks += sum;
+    }
+    return blocks;
+}
+
+}  // namespace
+
+Spectrum transform(const Inexact& law, const Further& further, double h, std::size_t n) {
+    work::spend(times(kTransformUnits, n) + times(kMomentUnits, law.w.w.size()));
+    const auto plan = RealFft::plan(n);
+    const Weights& w = law.w;
+    Spectrum out;
+    out.least = static_cast<double>(w.first);
+    out.most = out.least + static_cast<double>(w.w.size()) - 1;
+    out.last = law.last;
+    out.reach = std::abs(law.last);
+    const double sum = sum_of(w.w);
+    if (!(sum > 0 && sum < HUGE_VAL)) {  // an empty lower law, or a tilt beyond what doubles hold
+        out.nothing = true;
+        return out;
+    }
+    // Under 1 by more than the transform and the sum itself err.
+    const double kappa = plan->rounding_bound();
+    const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
+    Circle circle = wind(w, scale, n);
+    out.log_scale = w.log_scale - std::log(scale);
+    out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
+    // Scaling and winding round each point; so does what was too small to be seen.
+    const double span = std::max(law.span, static_cast<double>(w.w.size()));
+    const double folds = std::ceil(span / static_cast<double>(n));
+    out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
+                 kUnseen * scale * static_cast<double>(w.w.size());
+    out.error2 = law.error2 * scale * (1 + 8 * u) * std::sqrt(folds);
+    out.norm2 = circle.norm2;
+    out.z = std::move(circle.x);
+    plan->forward(out.z.data(), out.z.data());
+
+    Moments right, left;
+    for (std::size_t i = 0; i < Further::kCount; ++i) right[i] = further.right(i), left[i] = further.left(i);
+    log_moments(w, right.data(), h, out.right.data());
+    log_moments(w, left.data(), h, out.left.data());
+    const auto placed = [&](double& moment, double exponent) {
+        const double shift = exponent * h * out.least;
+        out.moments_size = std::max(out.moments_size, std::abs(moment) + std::abs(shift) + std::abs(w.log_scale));
+        moment += shift + w.log_scale + law.log_error;
+    };
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        placed(out.right[i], further.right(i));
+        placed(out.left[i], further.left(i));
+    }
+    return out;
+}
+
+void multiply(const Product& before, const Spectrum& factor, double power, Product& after) {
+    after.least = before.least + power * factor.least;
+    after.most = before.most + power * factor.most;
+    after.last = before.last + power * factor.last;
+    after.reach = before.reach + power * factor.reach;
+    after.nothing = before.nothing || factor.nothing;
+    if (after.nothing) {
+        after.empty = false;
+        return;
+    }
+    const std::size_t n = factor.z.size();
+    work::spend(times(power > 1 ? kPowerUnits : kProductUnits, n));
+    const auto plan = RealFft::plan(n);
+    const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
+    after.log_scale = before.log_scale + power * factor.log_scale;
+    after.log_error = before.log_error + power * factor.log_error +
+                      2 * u * (power * std::abs(factor.log_scale) + std::abs(after.log_scale));
+    after.growth = before.growth + power * (factor.error1 + root_n * factor.error2);
+    after.error1 = before.error1 + power * factor.error1;
+    after.relative = before.relative + RealFft::power_bound(static_cast<std::uint64_t>(power)) + 4 * u;
+    // What the transform errs goes through the k - 1 other factors (docs/theory/fft.md, Corollary).
+    double passed = factor.norm2;
+    if (power > 1) passed = std::min(passed, spread_of_power(*plan, factor.z.data(), power));
+    after.error2 = before.error2 + power * (factor.error2 + kappa * passed);
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        after.right[i] = before.right[i] + power * factor.right[i];
+        after.left[i] = before.left[i] + power * factor.left[i];
+    }
+    after.moments_size = before.moments_size + power * factor.moments_size;
+    after.terms = before.terms + 1;
+
+    AlignedArray powered;
+    const double* z = factor.z.data();
+    if (power > 1) {
+        powered = AlignedArray(n);
+        plan->power(z, static_cast<std::uint64_t>(power), powered.data());
+        z = powered.data();
+    }
+    if (!before.empty) {
+        if (&before != &after) after.z = AlignedArray(n);
+        plan->multiply(before.z.data(), z, after.z.data());
+    } else if (power > 1) {
+        after.z = std::move(powered);
+    } else {
+        after.z = AlignedArray(n);
+        std::copy_n(z, n, after.z.data());
+    }
+    after.empty = false;
+}
+
+Inexact weights_of(const Product& product, std::int64_t first) {
+    Inexact out;
+    const std::size_t n = product.z.size();
+    work::spend(times(kTransformUnits, n));
+    const auto plan = RealFft::plan(n);
+    const double kappa = plan->rounding_bound(), root_n = std::sqrt(static_cast<double>(n));
+    AlignedArray wound(n);
+    plan->inverse(product.z.data(), wound.data());
+    double squares = 0;
+    const auto start = static_cast<std::size_t>(first) & (n - 1);
+    out.w = {first, std::vector<double>(n), product.log_scale};
+    for (std::size_t i = 0; i < n; ++i) {
+        const double y = wound[(start + i) & (n - 1)];
+        squares += y * y;
+        out.w.w[i] = std::max(0.0, y);
+    }
+    const double norm2 = std::sqrt(squares) * (1 + u * static_cast<double>(n));
+    const bool small = product.growth < 2 && product.relative < 0.005;
+    const double more = small ? std::exp(product.growth) * (1 + 1e-9) : HUGE_VAL;
+    out.error2 = more * product.error2 * (1 + 1e-9) + (product.relative + kappa) * 1.01 * norm2 +
+                 product.terms * root_n * 0x1p-449;
+    out.error1 = more * product.error1 * (1 + 1e-9);
+    out.log_error = product.log_error;
+    out.span = static_cast<double>(n);
+    return out;
+}
+
+void trim(Inexact& law) {
+    std::vector<double>& w = law.w.w;
+    const double noise = 4 * law.error2 / std::sqrt(static_cast<double>(w.size()));
+    std::size_t from = 0, to = w.size();
+    double lost = 0;
+    while (from + 1 < to && w[from] < noise) lost += w[from] * w[from], ++from;
+    while (to > from + 1 && w[to - 1] < noise) --to, lost += w[to] * w[to];
+    law.error2 += std::sqrt(lost) * (1 + u * static_cast<double>(w.size()));
+    w.erase(w.begin() + static_cast<std::ptrdiff_t>(to), w.end());
+    w.erase(w.begin(), w.begin() + static_cast<std::ptrdiff_t>(from));
+    law.w.first += static_cast<std::int64_t>(from);
+}
+
+}  // namespace tightdp::grid

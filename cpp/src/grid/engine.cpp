@@ -1,0 +1,318 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cfloat>
+#include <cmath>
+
+#include "estimate.hpp"
+#include "run.hpp"
+#include "runtime/work.hpp"
+#include "transform_free.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+// ln of the part of the asked width that cutting off the right tails may cost.
+constexpr double kCut = -4.6;
+// ln of the largest width of ln delta that a plan is made for.
+constexpr double kMostNats = -0.7;
+// Relative width of the first, rough answer.
+constexpr double kRough = 3e-3;
+// Lattice points of all levels and attempts over those of the largest level allowed: bounds the time.
+constexpr double kMostWork = 2;
+// Up to this many of them an attempt that was no better is followed by another all the same.
+constexpr double kLittleWork = 0.02;
+constexpr int kAttempts = 12;
+// How much finer an attempt is that follows one which was no better than the rough one.
+constexpr double kCautious = 0.1;
+// An interval this wide, relatively, says that the plan missed the curve; so many halvings follow.
+constexpr double kLost = 0.1;
+constexpr int kHalvings = 24;
+// ln of a delta about which nothing more is said than that it is no larger.
+constexpr double kNothing = -700;
+// A delta of this or more is first compared with that of epsilon = 0.
+constexpr double kLarge = 0.02;
+// So far left of the mean delta may be 1 within the asked width, which needs no lattice.
+constexpr double kDeviations = 8;
+// Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
+constexpr std::int64_t kUnits = 6'000'000'000;
+
+bool nothing_finite(const std::vector<Part>& parts) {
+    for (const Part& part : parts)
+        if (!part.law->density && part.law->atoms.empty()) return true;
+    return false;
+}
+
+// Whether some law is so extreme that no estimates, and so no plan, can be made of it.
+bool no_sketch(const std::vector<Part>& parts) {
+    for (const Part& part : parts)
+        if (part.law->sketch().size == 0) return true;
+    return false;
+}
+
+std::atomic<std::size_t> crossed{0};
+
+// A lower end above the upper one would be a mistake: it is counted, for the tests, and what either may be right about
+// is kept.
+void uncross(Answer& a) {
+    if (!(a.lower > a.upper)) return;
+    ++crossed;
+    std::swap(a.lower, a.upper);
+    a.rounding = HUGE_VAL;  // nothing is known of it
+}
+
+// The two curves of one run.
+struct Curves {
+    Profile upper, lower;
+    double slack, infinity_upper, infinity_lower;
+    std::size_t points;
+    int levels;
+    double work;
+
+    Curves(const Composed& c, const Plan& plan)
+        : upper(c.upper, c.outside_upper, c.anchor, c.h, plan.tilt),
+          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt), slack(c.slack * (1 + 0x1p-30)), infinity_upper(c.infinity(true)),
+          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())), work(c.work) {}
+
+    void epsilon(double delta, Answer& a) const {
+        const double least = delta - infinity_upper - kLeast, most = delta - infinity_lower;
+        double high = least > 0 ? upper.invert(least * (1 - 4 * u), true) + slack : HUGE_VAL;
+        double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
+        a.upper = high >= 0 || high < 0 ? std::max(0.0, high) : HUGE_VAL;  // also if it is no number
+        a.lower = low > 0 ? low : 0;
+        uncross(a);
+    }
+
+    void delta(double epsilon, Answer& a) const {
+        const double shift = slack + 4 * u * std::abs(epsilon);
+        const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
+        const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
+        const double low = found > 1 ? 1 : found;  // a law that was given with a little more mass than 1; or no number
+        a.upper = high <= 1 ? high : 1;  // also if it is no number
+        a.lower = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+        if (low > a.lower) a.lower = low;
+        uncross(a);
+    }
+
+    // -d ln delta / d epsilon between two points some steps apart.
+    double slope(double epsilon) const {
+        const double r = (epsilon - upper.at(0)) / upper.h;
+        const auto n = static_cast<double>(upper.value.size());
+        if (!(r > 0 && r < n - 3)) return 0;
+        const auto j = static_cast<std::size_t>(r), step = std::max<std::size_t>(1, static_cast<std::size_t>(0.01 * n));
+        const std::size_t from = j > step ? j - step : 0, to = std::min(j + step, upper.value.size() - 2);
+        if (!(upper.value[to] > 0)) return 0;
+        return upper.tilt + std::log(upper.value[from] / upper.value[to]) / (upper.h * static_cast<double>(to - from));
+    }
+
+    // Terms of the budget, in units of delta.
+    void budget(double epsilon, double delta, double slope_, Answer& a) const {
+        const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
+        a.rounding = (upper.absolute + lower.absolute) * unit + (upper.relative + lower.relative + 2 * slack * slope_) * delta;
+        a.wrapping = upper.wrapping(epsilon, true) + lower.wrapping(epsilon, false);
+        a.truncation = infinity_upper - infinity_lower;
+        for (double* term : {&a.rounding, &a.wrapping})
+            if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
+        a.points = points;
+        a.levels = levels;
+        a.work = work;
+    }
+};
+
+// How one attempt is made: the relative width asked for, a factor on what the lattice may take of it, caution about what
+// lies outside of the windows, and trust in the precision of sums, both in nats.
+struct Try {
+    double asked, finer, more_tail, digits;
+};
+
+// Tries again until the width is met or nothing more is to be had: finer, or with wider windows. A rough answer comes
+// first where the whole one is long: it says where to look. `best` is what is known, whenever that ends.
+template <class Once>
+void refine(Once once, double width, std::size_t most_points, bool several, Answer& best) {
+    Try next{std::max(width, kRough), 1, 3, 23};
+    bool informed = false;
+    double work = 0, got = HUGE_VAL, refined = 1;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        const bool was_informed = informed;
+        Answer a = once(next, informed);
+        a.lower = std::max(a.lower, best.lower);
+        a.upper = std::min(a.upper, best.upper);
+        uncross(a);
+        best = a;
+        const double had = got, size = std::min(a.upper, DBL_MAX);
+        got = (a.upper - a.lower) / a.upper;
+        if (!(got > width)) break;
+        work += a.work;
+        if (work > kMostWork * static_cast<double>(most_points)) break;
+        const bool capped = 2 * a.points > most_points, again = next.asked == width && was_informed;
+        next.asked = width;
+        if (a.wrapping > 0.3 * got * size && attempt > 0) {
+            next.more_tail += 2 + std::log(std::min(1 + a.wrapping / (width * size), 1e300));
+        } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
+            next.digits -= 4;
+        } else if (again) {
+            // Of several laws one may have missed the lattice by chance.
+            const bool stuck = (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
+            if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
+            // The width falls with h^2, or, where atoms miss the lattice, with h.
+            const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
+            const double finest = got > 0.9 * had ? kCautious : 1e-3;
+            refined = std::clamp(std::pow(0.7 * width / got, 1 / order), finest, 0.5);
+            next.finer *= refined;
+        } else if (attempt > 0 && !informed) {
+            next.more_tail += 6;
+        }
+    }
+}
+
+Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
+
+// Halves an interval of epsilon by asking for deltas: where a plan made from a guess at the curve missed it.
+void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& a) {
+    double work = a.work;
+    for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
+        const double middle = i == 0 && a.lower == 0 ? 0 : a.lower + 0.5 * (a.upper - a.lower);
+        const Answer here = delta_within(parts, middle, kRough, most_points);
+        work += here.work;
+        if (here.lower > delta)
+            a.lower = std::max(a.lower, middle);
+        else if (here.upper <= delta)
+            a.upper = middle;
+        else if (i > 0)
+            break;
+        if (work > kMostWork * static_cast<double>(most_points)) break;
+    }
+}
+
+// `best` is what is known, whenever that ends.
+void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& best) {
+    if (infinity_of(parts).lower > delta) {
+        best.lower = HUGE_VAL;
+        return;
+    }
+    if (nothing_finite(parts)) return;
+    // Beyond the largest sum of losses there is infinity alone.
+    if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
+    if (no_sketch(parts)) return;
+    // A large delta is often that of epsilon = 0 already, where ln delta says little.
+    if (delta > kLarge && delta_within(parts, 0, kRough, most_points).upper <= delta) {
+        best = {0, 0};
+        return;
+    }
+    double log_finite = 0;
+    for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
+    // A mass at infinity takes its share of delta first.
+    const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
+    double low = 0, high = HUGE_VAL, slope = 0;
+    const auto once = [&](const Try& now, bool& informed) {
+        const double asked = now.asked;
+        // What is cut off on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times
+        // that of epsilon and rarely under 1.
+        const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
+        const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
+        Aim aim{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()), log_delta, 6 / saddle.tilt, saddle.tilt, saddle.tilt, 0, now.finer, now.digits, 0, most_points};
+        if (slope > 0) aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope, aim.slope = slope;
+        // What a cell costs is known for small changes of ln delta alone.
+        aim.log_width = std::min(std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope), kMostNats);
+        aim.log_tail = now.more_tail - std::min(0.0, aim.log_width);
+        const Plan plan = make_plan(parts, sketches, aim);
+        const Curves curves(run(parts, plan), plan);
+        Answer a;
+        curves.epsilon(delta, a);
+        curves.budget(a.upper, delta, aim.slope, a);
+        for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) {
+            *term /= aim.slope * delta;
+            if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
+        }
+        a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
+        low = std::max(low, a.lower), high = std::min(high, a.upper);
+        // Only a bracket within the lattice is of use.
+        if (high < HUGE_VAL && high - low < 3 / aim.slope) slope = std::max(curves.slope(high), 0.1 * saddle.tilt);
+        informed = slope > 0;
+        return a;
+    };
+    refine(once, width, most_points, parts.size() > 1, best);
+    if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
+}
+
+Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+    const double least = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+    if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
+    if (epsilon >= top_of(parts)) {
+        const Infinity mass = infinity_of(parts);
+        return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), mass.upper};
+    }
+    double log_delta = -700, slope = 0;
+    const auto once = [&](const Try& now, bool& informed) {
+        const double asked = now.asked;
+        Aim aim{epsilon, log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits,
+                now.more_tail - std::log(asked), most_points};
+        if (slope == 0) {
+            // A cut further left makes a better bound on delta, which allows a cut further left.
+            for (int i = 0; i < 3; ++i)
+                log_delta = std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound, -745.0, 0.0);
+        }
+        const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
+        const Saddle saddle = saddle_of_epsilon(sketches, epsilon);
+        aim.best_tilt = saddle.tilt;
+        if (epsilon > 0 && saddle.bound < kNothing) {
+            Answer a{infinity_of(parts).lower, by_one_moment(parts, sketches, saddle.tilt, epsilon)};
+            a.work = HUGE_VAL;  // no second attempt
+            return a;
+        }
+        if (slope == 0) {
+            aim.slope = saddle.tilt;
+            aim.log_delta = std::clamp(saddle.bound - 6, -745.0, -1e-3);
+        }
+        const Plan plan = make_plan(parts, sketches, aim);
+        const Curves curves(run(parts, plan), plan);
+        Answer a;
+        curves.delta(epsilon, a);
+        curves.budget(epsilon, a.upper, aim.slope, a);
+        a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
+        if (a.lower > 0.1 * a.upper && a.upper > curves.infinity_upper) {
+            slope = std::max(curves.slope(epsilon), 0.1 * saddle.tilt);
+            log_delta = std::log(std::max(a.upper - curves.infinity_upper, 1e-3 * a.upper));
+        }
+        informed = slope > 0;
+        return a;
+    };
+    Answer a{least, below_top(parts, epsilon)};
+    try {
+        const Cumulant all = Sketches(parts, kNothing).cumulant(0);
+        if (epsilon < all.mean - kDeviations * std::sqrt(all.variance)) a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+        if (1 - a.lower <= width) return a;
+        refine(once, width, most_points, parts.size() > 1, a);
+    } catch (const OutOfWork&) {
+    }
+    if (a.upper - a.lower > width * a.upper) {
+        const work::Aside last;
+        a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+        a.upper = std::min(a.upper, left_of_all(parts, epsilon));
+    }
+    uncross(a);
+    return a;
+}
+
+}  // namespace
+
+std::size_t crossings() { return crossed; }
+
+Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
+    const work::Budget budget(kUnits);
+    Answer best{0, HUGE_VAL};
+    try {
+        epsilon_within(parts, delta, width, most_points, best);
+    } catch (const OutOfWork&) {
+    }
+    return best;
+}
+
+Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+    const work::Budget budget(kUnits);
+    return delta_within(parts, epsilon, width, most_points);
+}
+
+}  // namespace tightdp::grid

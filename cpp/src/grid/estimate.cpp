@@ -1,0 +1,308 @@
+#include "estimate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <unordered_map>
+
+#include "kernels.hpp"
+#include "runtime/work.hpp"
+#include "store.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr int kOctave = 1 << kRungHalvings;
+// Fewer parts than this are added up faster than they are looked up.
+constexpr std::size_t kManyParts = 4;
+
+double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
+double ceil_to(double x, double unit) { return unit * std::ceil(x / unit); }
+
+double tilt_at(int rung) { return std::exp2(static_cast<double>(rung) / kOctave); }
+
+int rung_of(double tilt) {
+    constexpr double kMost = 1000;
+    return static_cast<int>(std::lround(kOctave * std::clamp(std::log2(tilt), -kMost, kMost)));
+}
+
+// A power of two.
+double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
+
+// The first minimiser of f over the ladder of tilts, coming from the left of a guess. There may be others: the further
+// one of a law with a heavy tail looks at nothing but the point where the tail is cut off.
+// `enough` says of a tilt and its value that larger tilts are of no use.
+template <class F, class Enough>
+Saddle minimise(F f, double guess, Enough enough) {
+    constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
+    const auto at = [&](int rung) { return f(tilt_at(rung)); };
+    int b = std::clamp(rung_of(guess) - 6 * kOctave, kLeast, kMost), a = b - kOctave;
+    double fb = at(b), fa = at(a), step = kOctave;
+    while (fa < fb && a > kLeast) {
+        b = a, fb = fa;
+        a -= static_cast<int>(step *= 1.6);
+        fa = at(a);
+    }
+    step = kOctave;
+    int c = b + kOctave;
+    double fc = at(c);
+    while (fc < fb && c < kMost && !enough(tilt_at(c), fc)) {
+        a = b, fa = fb, b = c, fb = fc;
+        c += static_cast<int>(step *= 1.1);
+        fc = at(c);
+    }
+    while (b - a > 1 || c - b > 1) {
+        const bool left = b - a > c - b;
+        const int d = left ? b - std::max(1, (b - a) * 2 / 5) : b + std::max(1, (c - b) * 2 / 5);
+        const double fd = at(d);
+        if (fd < fb) {
+            (left ? c : a) = b;
+            b = d, fb = fd;
+        } else {
+            (left ? a : c) = d;
+        }
+    }
+    return {tilt_at(b), fb};
+}
+
+}  // namespace
+
+double on_ladder(double tilt, int halvings) {
+    const int unit = kOctave >> halvings, rung = rung_of(tilt);
+    return tilt_at((rung + (rung < 0 ? -unit : unit) / 2) / unit * unit);
+}
+
+double Further::right(std::size_t i) const {
+    constexpr double kTimes[kCount] = {4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-3, 0x1p-5, 0x1p-7};
+    return right_unit * kTimes[i];
+}
+
+// Where the support ends near a window the lattice may reach beyond it, by little mass: the largest ones show it.
+double Further::left(std::size_t i) const {
+    constexpr double kTimes[kCount] = {64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
+    return -left_from - left_unit * kTimes[i];
+}
+
+double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1p(tilt); }
+
+// Cumulants of one composition at the tilts that were asked for.
+struct Totals {
+    // A question to a composition asks for some hundred tilts, of each law by itself for a few.
+    static constexpr std::size_t kMost = 1024, kBytes = kMost * 64, kOwnBytes = 2048;
+
+    bool find(double tilt, Cumulant& found) const {
+        const std::lock_guard lock(mutex);
+        const auto at = known.find(tilt);
+        if (at == known.end()) return false;
+        found = at->second;
+        return true;
+    }
+
+    void keep(double tilt, const Cumulant& total) {
+        const std::lock_guard lock(mutex);
+        if (known.size() >= kMost) known.clear();
+        known.emplace(tilt, total);
+    }
+
+    mutable std::mutex mutex;
+    std::unordered_map<double, Cumulant> known;
+};
+
+Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
+    for (const Part& part : parts) {
+        const Sketch& sketch = part.law->sketch();
+        const double beyond = std::exp(floor_to(log_beyond, 2) - ceil_to(std::log(part.count), 2));
+        const auto end = sketch.above.begin() + static_cast<std::ptrdiff_t>(sketch.size);
+        const auto cut = std::partition_point(sketch.above.begin(), end, [&](double above) { return above >= beyond; });
+        std::size_t size = std::max<std::size_t>(1, static_cast<std::size_t>(cut - sketch.above.begin()));
+        if (size < sketch.size) ++size;  // the lattice reaches to the loss of this lump and holds part of it
+        // Lumps at the ends of a density stand for something further out.
+        const auto gap = [&](std::size_t i) {
+            return part.law->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
+        };
+        const double left = sketch.loss[0] - gap(0);
+        const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
+        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right, part.law->density != nullptr, nullptr});
+    }
+    for (const Cut& cut : cuts_) units_ += units(cut);
+    if (parts.size() < kManyParts) return;
+    for (std::size_t j = 0; j < parts.size(); ++j)
+        cuts_[j].known = Store::shared().made<Totals>({kTotals, parts[j].law->id, cuts_[j].size}, Totals::kOwnBytes);
+    Words words{kTotals};
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        words.insert(words.end(), {parts[j].law->id, cuts_[j].size, word(parts[j].count)});
+        const std::size_t missing = parts.size() - 1 - j;
+        if (missing < totals_.size()) totals_[missing] = Store::shared().made<Totals>(words, Totals::kBytes);
+    }
+}
+
+std::int64_t Sketches::units(const Cut& cut) { return 2 * static_cast<std::int64_t>(cut.size) + 50; }
+
+Cumulant Sketches::of(const Cut& cut, double tilt) {
+    const Sketch& s = *cut.sketch;
+    const double top = tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]);
+    double peak = 0;
+    if (top > 600 || top < -16) {  // else the sums would overflow, or be the roundings of 1 + expm1
+        peak = -HUGE_VAL;
+        for (std::size_t i = 0; i < cut.size; ++i) peak = std::max(peak, s.log_mass[i] + tilt * s.loss[i]);
+    }
+    double sums[4];
+    TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
+    // The masses of a sketch add up to 1 but for roundings, which a cumulant near zero would drown in.
+    double value = peak + std::log(sums[0]);
+    if (peak == 0 && std::abs(sums[3]) < 0.5) {
+        const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
+        value = std::log1p(sums[3] - cut.infinity - beyond);
+    }
+    const double mean = sums[1] / sums[0];
+    return {value, mean, std::max(0.0, sums[2] / sums[0] - mean * mean)};
+}
+
+Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
+    const Cut& cut = cuts_[part];
+    work::spend(units(cut));
+    Cumulant found;
+    if (cut.known && cut.known->find(tilt, found)) return found;
+    found = of(cut, tilt);
+    if (cut.known) cut.known->keep(tilt, found);
+    return found;
+}
+
+Cumulant Sketches::cumulant(double tilt, double share) const {
+    const std::size_t size = cuts_.size();
+    work::spend(units_);  // also where they are known
+    const bool known = share == 1 && totals_[0];
+    Cumulant total;
+    std::size_t from = 0;
+    for (std::size_t missing = 0; known && from == 0 && missing < totals_.size(); ++missing)
+        if (totals_[missing]->find(tilt, total)) from = size - missing;
+    for (std::size_t j = from; j < size; ++j) {
+        const double count = std::floor(cuts_[j].count * share);
+        if (!(count > 0)) continue;
+        const Cumulant one = of(cuts_[j], tilt);
+        total.value += count * one.value;
+        total.mean += count * one.mean;
+        total.variance += count * one.variance;
+        if (known && size - 1 - j < totals_.size()) totals_[size - 1 - j]->keep(tilt, total);
+    }
+    return total;
+}
+
+double Sketches::least(double share) const {
+    double sum = 0;
+    for (const Cut& cut : cuts_) sum += std::floor(cut.count * share) * cut.left;
+    return sum;
+}
+
+double Sketches::most(double share) const {
+    double sum = 0;
+    for (const Cut& cut : cuts_) sum += std::floor(cut.count * share) * cut.right;
+    return sum;
+}
+
+Range Sketches::range(std::size_t part, double tilt, double log_left) const {
+    const Cut& cut = cuts_[part];
+    const Sketch& s = *cut.sketch;
+    const double least = cumulant(part, tilt).value - ceil_to(log_left + std::log(cut.count), 4);
+    std::size_t from = 0, end = cut.size - 1;  // the first lump right of which more is missed
+    while (from < end) {
+        const std::size_t middle = from + (end - from) / 2;
+        const double below = s.above[0] - s.above[middle + 1];
+        if (std::log(below) + tilt * s.loss[middle + 1] > least)
+            end = middle;
+        else
+            from = middle + 1;
+    }
+    const double left = from > 0 ? s.loss[from - 1] : cut.left;
+    // Lumps of a density stand for something around them.
+    if (cut.smooth || cut.size < 2) return {left, cut.right};
+    // Between atoms there is nothing: what is further left moves up to where the range begins, up to the next atom or until
+    // that is too much.
+    const std::size_t last = std::min(from, cut.size - 2);
+    const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
+    return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};
+}
+
+Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
+    const Cumulant at0 = sketches.cumulant(0);
+    const double spread = std::sqrt(at0.variance) + 1e-300;
+    const double guess = std::max(1e-3 / spread, (epsilon - at0.mean) / (spread * spread));
+    // Near the end of the support ever larger tilts are better; a relative distance of 1e-9 is as near as it gets.
+    const double largest = 1e9 / std::max(std::abs(epsilon), spread);
+    return minimise([&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
+                    std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });
+}
+
+Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest) {
+    const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
+    // Of a single loss, which has no spread, the best tilt is about 1/delta.
+    const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
+    return minimise([&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; }, guess,
+                    [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
+}
+
+namespace {
+
+// Standard deviation, not less than a small part of all there is: where all of a law sits in one point.
+double deviation(const Cumulant& c, const Sketches& sketches) {
+    return std::max(std::sqrt(c.variance), 1e-9 * (sketches.most() - sketches.least())) + 1e-300;
+}
+
+}  // namespace
+
+Window window(const Sketches& sketches, double tilt, double log_tail, double share) {
+    const Cumulant centre = sketches.cumulant(tilt, share);
+    const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
+    Window w{-HUGE_VAL, HUGE_VAL, {normal, normal, 0}};
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        const double right = w.further.right(i), left = -w.further.left(i);
+        w.right = std::min(w.right, (sketches.cumulant(tilt + right, share).value - centre.value + log_tail) / right);
+        w.left = std::max(w.left, (centre.value - sketches.cumulant(tilt - left, share).value - log_tail) / left);
+    }
+    w.right = std::min(w.right, sketches.most(share));
+    w.left = std::max(w.left, sketches.least(share));
+    if (!(w.left <= w.right)) w.left = std::min(w.left, centre.mean), w.right = std::max(w.right, centre.mean);
+    return w;
+}
+
+Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail) {
+    const Cumulant centre = sketches.cumulant(tilt), at0 = sketches.cumulant(0);
+    const double goal = log_tail - log_delta;
+    const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
+    const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
+    Window w{0, 0, {normal, around, tilt}};
+    // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
+    double length = sketches.most() - epsilon, right = sketches.most();
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        const double step = w.further.right(i), s = tilt + step, value = sketches.cumulant(s).value;
+        length = std::min(length, (value - s * epsilon + goal) / step);
+        right = std::min(right, (value + goal) / s);
+    }
+    right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
+    length = std::max(length, 0.0);
+    // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
+    // left, at the quantile that makes up for the rest.
+    double values[Further::kCount];
+    for (std::size_t i = 0; i < Further::kCount; ++i) values[i] = sketches.cumulant(tilt + w.further.left(i)).value;
+    const auto left_for = [&](double tried) {
+        const double rest = goal - tilt * tried;
+        if (rest <= 0) return epsilon;
+        double left = sketches.least();
+        for (std::size_t i = 0; i < Further::kCount; ++i)
+            left = std::max(left, (values[i] + rest) / (tilt + w.further.left(i)));
+        return std::min(left, epsilon);
+    };
+    if (left_for(length) + length < right) {
+        double low = length, high = std::max({2 * length, right - sketches.least(), 1e-300});
+        for (int i = 0; i < 30; ++i) {
+            const double mid = 0.5 * (low + high);
+            (left_for(mid) + mid < right ? low : high) = mid;
+        }
+        length = high;
+    }
+    w.left = left_for(length);
+    w.right = w.left + length;
+    return w;
+}
+
+}  // namespace tightdp::grid

@@ -1,0 +1,87 @@
+// One level of a plan: its parts on its lattice, multiplied, as far as that is not kept (docs/theory/grid.md, sections
+// 5.2 and 8).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compose.hpp"
+#include "plan.hpp"
+#include "store.hpp"
+
+namespace tightdp::grid {
+
+// What adds up over the steps beside spectra.
+struct Tally {
+    double anchor = 0, slack = 0;
+    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
+    double terms = 0;                                   // of those sums
+    double work = 0;                                    // as if nothing had been kept
+};
+
+// One law on one lattice, from above and from below.
+struct Leaf {
+    Spectrum upper, lower;
+    double slack = 0, infinity_upper = 0, infinity_lower = 0, work = 0;
+    std::int64_t units = 0;  // of work that it took
+
+    std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
+};
+
+// The product of some parts of a level.
+struct Fold {
+    Product upper, lower;
+    Tally tally;
+    std::int64_t units = 0;
+
+    std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
+};
+
+// One part where a level puts it.
+struct Placed {
+    const Part* part;
+    double count, scale;
+    std::int64_t first;
+    std::size_t cells;
+    bool keep;
+};
+
+// Steps of the whole that one of a level stands for.
+double remaining(const Plan& plan, std::size_t level);
+
+// The first words of some.
+Words beginning(const Words& words, std::size_t length);
+
+// What a level is made of but for the level before: its lattice and its parts, and the same as words of a key.
+class LevelRun {
+  public:
+    LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number);
+
+    // False if indices would leave the range where doubles hold them exactly.
+    bool possible() const { return possible_; }
+
+    // All that the product of the parts depends on: the lattice, and part by part the law and where it lies.
+    const Words& words() const { return words_; }
+    Words lattice_words() const;
+
+    // The product of all parts, from left to right.
+    std::shared_ptr<const Fold> fold() const;
+
+  private:
+    Lattice lattice(const Part& part) const { return {part.law->anchor, level_.h, plan_.tilt}; }
+    std::shared_ptr<const Leaf> leaf(const Placed& p) const;
+
+    // `after` may be `before`.
+    void times(const Fold& before, const Placed& p, Fold& after) const;
+
+    const Plan& plan_;
+    const Level& level_;
+    double remaining_;  // steps of the whole that one of this level stands for
+    Words words_;
+    std::vector<std::size_t> ends_;  // of the words of each part
+    std::vector<Placed> placed_;
+    bool possible_;
+};
+
+}  // namespace tightdp::grid

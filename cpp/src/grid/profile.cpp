@@ -1,0 +1,145 @@
+#include "profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "estimate.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+
+}  // namespace
+
+// Unimodal, so the sum is at most integral / h + maximum.
+double kernel_norm(double tilt, double h, double points) {
+    const double peak = std::exp(2 * log_kernel(tilt));
+    const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
+    return std::sqrt(std::min(sum, points * peak)) * (1 + 1e-9);
+}
+
+Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, double spacing, double tilted)
+    : anchor(anchor_at), h(spacing), tilt(tilted), log_scale(law.w.log_scale), first(law.w.first),
+      value(law.w.w.size()), outside(beyond) {
+    // With P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}: D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}. All terms are
+    // positive.
+    const std::size_t n = value.size();
+    work::spend(4 * static_cast<std::int64_t>(n));
+    const double keep = std::exp(-tilt * h), decay = std::exp(-(tilt + 1) * h), fall = -std::expm1(-h);
+    double p = 0, d = 0;
+    for (std::size_t j = n; j-- > 0;) {
+        d = fall * p + decay * d;
+        value[j] = d;
+        p = keep * (p + law.w.w[j]);
+    }
+    absolute = (std::exp(log_kernel(tilt)) * law.error1 + kernel_norm(tilt, h, static_cast<double>(n)) * law.error2) *
+               (1 + 1e-9);
+    relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + std::expm1(law.log_error) * (1 + 4 * u) +
+               8 * u * std::abs(log_scale);
+}
+
+double Outside::least_right(double tilt, double at) const {
+    double least = HUGE_VAL;
+    for (std::size_t i = 0; i < Further::kCount; ++i)  // what is no number is passed over
+        least = std::min(least, up(right[i], -(tilt + further.right(i)) * at));
+    return beyond_right ? least : -HUGE_VAL;
+}
+
+double Outside::least_left(double tilt, double at) const {
+    double least = HUGE_VAL;
+    for (std::size_t i = 0; i < Further::kCount; ++i)
+        least = std::min(least, up(left[i], -(tilt + further.left(i)) * at));
+    return beyond_left ? least : -HUGE_VAL;
+}
+
+double Profile::wrapping(double epsilon, bool upper) const {
+    const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
+    const double at = epsilon - anchor;
+    if (upper) return std::exp(outside.least_right(tilt, from + length));
+    // P(x < from) by the exponents that fall, and at most 1.
+    double left = 0, far = HUGE_VAL;
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        const double exponent = tilt + outside.further.left(i), further = outside.further.right(i);
+        if (exponent < 0) left = std::min(left, up(outside.left[i], -exponent * from));
+        far = std::min(far, up(up(outside.right[i], -(tilt + further) * at), -further * length));
+    }
+    return (outside.beyond_left ? std::exp(up(left, -tilt * length)) : 0) + (outside.beyond_right ? std::exp(far) : 0);
+}
+
+double Profile::bound(std::size_t j, bool upper) const {
+    const double x = at(j), lean = tilt * (x - anchor);
+    const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
+    const double lost = wrapping(x, upper);
+    // In logarithms: the unit may be beyond doubles where what it multiplies is not.
+    const auto absolute_of = [&](double v) { return v > 0 ? std::exp(std::log(v) + (log_scale - lean)) : 0; };
+    if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // nothing is larger
+    if (upper) {
+        const double v = value[j] + absolute;
+        return v >= 0 ? (absolute_of(v) + lost) * (1 + 2 * rel) : HUGE_VAL;
+    }
+    const double v = value[j] * (1 - std::min(1.0, 2 * rel)) - absolute;
+    return v > 0 ? std::min(1.0, absolute_of(v)) * (1 - std::min(1.0, rel)) - lost : -1;
+}
+
+double Profile::bound_at(double epsilon, bool upper) const {
+    const double r = (epsilon - at(0)) / h;
+    if (!(r >= 0)) return upper ? HUGE_VAL : 0;
+    if (!(r < static_cast<double>(value.size() - 1))) return upper ? HUGE_VAL : 0;
+    // Rounding of r may name the neighbouring cell, where the chord is continued by less than u: step back inside.
+    auto j = static_cast<std::size_t>(r);
+    if (at(j) > epsilon && j > 0) --j;
+    const double a = bound(j, upper), b = bound(j + 1, upper);
+    // (e^d - 1) / (e^w - 1), for any width.
+    const double d = epsilon - at(j), w = at(j + 1) - at(j);
+    const double share = std::clamp(std::exp(d - w) * std::expm1(-d) / std::expm1(-w), 0.0, 1.0);
+    const double mixed = a + (b - a) * share;
+    return upper ? mixed + 8 * u * (std::abs(a) + std::abs(b)) : mixed - 8 * u * (std::abs(a) + std::abs(b));
+}
+
+double Profile::invert(double target, bool upper) const {
+    const std::size_t n = value.size();
+    // What is no number bounds nothing.
+    const auto above = [&](std::size_t j) {
+        const double b = bound(j, upper);
+        return upper ? !(b <= target) : b > target;
+    };
+    // The curve itself falls in j: bisect it for where to look. The bounds need not fall, but any change of side of
+    // theirs will do, and the closest one to the right of a point above is found by bisection again.
+    const auto guess = [&](std::size_t j) {
+        return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
+    };
+    const auto end = static_cast<std::size_t>(
+        std::clamp(outside.last - static_cast<double>(first), 1.0, static_cast<double>(n - 1)));
+    std::size_t low = 0, high = end;
+    while (high - low > 1) {
+        const std::size_t mid = low + (high - low) / 2;
+        (guess(mid) ? low : high) = mid;
+    }
+    for (std::size_t step = 1; !above(low); step *= 2) {
+        if (low == 0) return upper ? at(0) : -HUGE_VAL;
+        high = low;
+        low = low > step ? low - step : 0;
+    }
+    for (std::size_t step = 1; above(high); step *= 2) {
+        if (high == end) return upper && end == n - 1 ? HUGE_VAL : at(high);
+        low = high;
+        high = std::min(high + step, end);
+    }
+    while (high - low > 1) {
+        const std::size_t mid = low + (high - low) / 2;
+        (above(mid) ? low : high) = mid;
+    }
+    const double a = bound(low, upper), b = bound(high, upper), width = at(high) - at(low);
+    const double at_chord = (a - target) / (a - b);  // no number where a is infinite
+    const double share = at_chord >= 0 && at_chord <= 1 ? at_chord : upper ? 1 : 0;
+    // ln(1 + share (e^width - 1)), for any width.
+    const double inside = width < 1 ? std::log1p(share * std::expm1(width))
+                                    : std::max(0.0, width + std::log(share + (1 - share) * std::exp(-width)));
+    const double rounding_ = 8 * u * (std::abs(at(low)) + width);
+    return upper ? std::min(at(low) + inside * (1 + 8 * u) + rounding_, at(high) + rounding_)
+                 : std::max(at(low) + inside * (1 - 8 * u) - rounding_, at(low) - rounding_);
+}
+
+}  // namespace tightdp::grid

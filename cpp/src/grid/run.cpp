@@ -1,0 +1,180 @@
+#include "run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "level.hpp"
+#include "runtime/work.hpp"
+#include "store.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+// Indices of lattice points are exact as doubles, and so are their sums.
+constexpr double kMostIndex = 0x1p50;
+
+// All levels up to one, on the lattice of the next.
+struct Coarse {
+    Spectrum upper, lower;
+    Tally tally;
+    std::int64_t units = 0;  // of work, with all levels before
+
+    std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
+};
+
+Outside outside(const Product& product, const Level& level) {
+    Outside out;
+    out.further = level.window.further;
+    out.last = product.reach < kMostIndex && !product.nothing ? product.last : HUGE_VAL;  // as good as unknown
+    const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
+    out.beyond_right = product.most >= first + n;
+    out.beyond_left = product.least < first;
+    const double rounding = (8 + 2 * product.terms) * u * product.moments_size;
+    for (std::size_t i = 0; i < Further::kCount; ++i) {
+        out.right[i] = product.right[i] + rounding;
+        out.left[i] = product.left[i] + rounding;
+    }
+    return out;
+}
+
+// Tilted mass that is missing from the window, and mass that is in it though it belongs elsewhere, in units of the law.
+double outside_mass(const Outside& o, const Inexact& law, const Level& level) {
+    const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
+    const double error = law.log_error + 4 * u * std::abs(law.w.log_scale);
+    const auto mass = [&](double log) { return std::exp(log - law.w.log_scale + error); };
+    return mass(o.least_right(0, to)) + mass(o.least_left(0, from));
+}
+
+// Curves that bound nothing.
+Composed failed(Composed out, const Level& level) {
+    out.upper = out.lower = Inexact{};
+    out.upper.w.w = out.lower.w.w = std::vector<double>(4);
+    out.upper.error1 = out.lower.error1 = HUGE_VAL;
+    out.upper.last = out.lower.last = HUGE_VAL;
+    out.outside_upper = out.outside_lower = Outside{};
+    out.h = level.h;
+    return out;
+}
+
+// One side of a level: what came out, or nothing.
+Inexact finished(const Product& product, const Outside& beyond, const Level& level) {
+    Inexact out;
+    if (product.nothing || product.empty) {
+        out.w = {level.first, std::vector<double>(level.n), 0};
+        out.error1 = HUGE_VAL;
+    } else {
+        out = weights_of(product, level.first);
+    }
+    out.last = beyond.last;
+    return out;
+}
+
+}  // namespace
+
+double Composed::infinity(bool high) const {
+    const double rel = (16 + 4 * terms) * u;
+    const double log = high ? log_finite_upper : log_finite_lower;
+    const double mass = -std::expm1(log);
+    return high ? std::min(1.0, mass * (1 + rel)) : mass * (1 - rel);
+}
+
+double log_without(double infinity) { return infinity < 1 ? std::log1p(-infinity) : -HUGE_VAL; }
+
+bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells) {
+    const double from = std::floor((range.left - lattice.anchor) / lattice.h - 1e-6);
+    const double to = std::ceil((range.right - lattice.anchor) / lattice.h + 1e-6);
+    if (!(std::abs(from) < kMostIndex && std::abs(to) < kMostIndex)) return false;
+    first = static_cast<std::int64_t>(from);
+    cells = static_cast<std::size_t>(std::clamp(to - from, 1.0, static_cast<double>(most)));
+    return true;
+}
+
+Composed run(const std::vector<Part>& parts, const Plan& plan) {
+    Composed out;
+    const std::size_t last = plan.levels.size() - 1;
+    const double last_norm = kernel_norm(plan.tilt, plan.levels[last].h, static_cast<double>(plan.levels[last].n));
+    std::vector<LevelRun> levels;
+    for (std::size_t l = 0; l <= last; ++l) {
+        levels.emplace_back(parts, plan, l);
+        if (!levels.back().possible()) return failed(out, plan.levels[l]);
+    }
+    // The key of what the levels up to one hand on: all that they were made of, and the next one's lattice.
+    Words key{kLevel, word(last_norm)};
+    std::vector<std::size_t> ends;
+    for (std::size_t l = 0; l < last; ++l) {
+        const Words next = levels[l + 1].lattice_words();
+        key.push_back(levels[l].words().size());
+        key.insert(key.end(), levels[l].words().begin(), levels[l].words().end());
+        key.push_back(static_cast<std::uint64_t>(plan.levels[l].first));
+        key.insert(key.end(), next.begin(), next.end());
+        ends.push_back(key.size());
+    }
+    std::size_t l = 0;
+    const std::int64_t start = work::spent();
+    std::shared_ptr<const Coarse> before = Store::shared().find_longest<Coarse>(key, ends, l);
+    if (before) work::spend(before->units);
+    for (;; ++l) {
+        const Level& level = plan.levels[l];
+        const auto fold = levels[l].fold();
+        Product upper, lower;
+        const Product *above = &fold->upper, *below = &fold->lower;
+        Tally tally = fold->tally;
+        if (before) {
+            multiply(*above, before->upper, 4, upper);
+            multiply(*below, before->lower, 4, lower);
+            above = &upper, below = &lower;
+            const Tally& t = before->tally;
+            tally.anchor += 4 * t.anchor;
+            tally.slack += t.slack + 2 * u * remaining(plan, l) * std::abs(tally.anchor);
+            tally.terms += t.terms + 1;
+            tally.log_finite_upper += t.log_finite_upper;
+            tally.log_finite_lower += t.log_finite_lower;
+            tally.work += t.work;
+        }
+        tally.work += static_cast<double>(level.n);
+        const Outside outside_upper = outside(*above, level), outside_lower = outside(*below, level);
+        Inexact high = finished(*above, outside_upper, level), low = finished(*below, outside_lower, level);
+        if (l == last) {
+            out.upper = std::move(high);
+            out.lower = std::move(low);
+            out.outside_upper = outside_upper;
+            out.outside_lower = outside_lower;
+            out.anchor = tally.anchor;
+            out.slack = tally.slack;
+            out.log_finite_upper = tally.log_finite_upper;
+            out.log_finite_lower = tally.log_finite_lower;
+            out.terms = tally.terms;
+            out.work = tally.work;
+            out.h = level.h;
+            return out;
+        }
+        const Level& next = plan.levels[l + 1];
+        const Lattice lattice{tally.anchor, next.h, plan.tilt};
+        // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
+        const double lean = std::exp(plan.tilt * next.h);
+        const auto coarse = [&](Inexact& fine, const Outside& beyond, bool upward) {
+            trim(fine);
+            fine.error1 += outside_mass(beyond, fine, level);
+            // Each coarsening may multiply a 2-norm by sqrt 2: before many, the 1-norm is the better measure.
+            const double one = std::sqrt(fine.span) * std::exp(log_kernel(plan.tilt));
+            if (one < std::exp2(0.5 * static_cast<double>(last - l)) * last_norm) {
+                fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);
+                fine.error2 = 0;
+            }
+            const Inexact law{coarsen(fine.w, lattice, upward), fine.error1 * lean, fine.error2 * lean * std::sqrt(2.0),
+                              fine.log_error, std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
+            return transform(law, next.window.further, next.h, next.n);
+        };
+        auto made = std::make_shared<Coarse>();
+        made->upper = coarse(high, outside_upper, true);
+        made->lower = coarse(low, outside_lower, false);
+        made->tally = tally;
+        made->units = work::spent() - start;
+        Store::shared().keep<Coarse>(beginning(key, ends[l]), made, made->bytes());
+        before = made;
+    }
+}
+
+}  // namespace tightdp::grid

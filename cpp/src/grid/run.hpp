@@ -1,0 +1,36 @@
+// One attempt: laws on lattices, level by level, composed from above and from below (docs/theory/grid.md, section 5).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "plan.hpp"
+#include "profile.hpp"
+
+namespace tightdp::grid {
+
+// Both sides of a composition at the last level of a plan.
+struct Composed {
+    Inexact upper, lower;
+    Outside outside_upper, outside_lower;
+    double anchor = 0, slack = 0;  // sums over all steps
+    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
+    double h = 0;
+    double terms = 0;  // of those sums
+    double work = 0;   // points and evaluations, of all levels
+
+    // P-mass at infinity, rounded up or down.
+    double infinity(bool high) const;
+};
+
+// ln of what is not at infinity.
+double log_without(double infinity);
+
+// One law on the lattice of one level: the index of its left end and how many cells. False if out of reach of indices.
+bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
+
+// Curves that bound nothing where the plan cannot be carried out.
+Composed run(const std::vector<Part>& parts, const Plan& plan);
+
+}  // namespace tightdp::grid

@@ -1,0 +1,103 @@
+#include "store.hpp"
+
+#include <algorithm>
+
+#include "runtime/per_process.hpp"
+
+namespace tightdp::grid {
+
+Store& Store::shared() {
+    return PerProcess<Store>::get();
+}
+
+// Words are compared in the end: the hash need only spread them.
+std::uint64_t Store::mix(std::uint64_t hash, std::uint64_t word) {
+    std::uint64_t x = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
+    x ^= x >> 32;
+    return x * 0xd6e8feb86659fd93;  // an odd number of as many ones as zeros
+}
+
+std::uint64_t Store::hash(const std::uint64_t* words, std::size_t length) {
+    std::uint64_t hash = 0;
+    for (std::size_t i = 0; i < length; ++i) hash = mix(hash, words[i]);
+    return hash;
+}
+
+std::list<Store::Entry>::iterator Store::at(const std::uint64_t* words, std::size_t length, std::uint64_t hash) {
+    const auto found = by_hash_.find(hash);
+    if (found == by_hash_.end()) return entries_.end();
+    const Words& key = found->second->key;
+    return key.size() == length && std::equal(key.begin(), key.end(), words) ? found->second : entries_.end();
+}
+
+std::shared_ptr<const void> Store::look(const std::uint64_t* words, std::size_t length, std::uint64_t hash) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = at(words, length, hash);
+    if (entry == entries_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, entry);
+    ++found_;
+    return entry->what;
+}
+
+std::shared_ptr<const void> Store::look_longest(const Words& words, const std::vector<std::size_t>& ends,
+                                                std::size_t& which) {
+    std::vector<std::uint64_t> hashes;
+    std::uint64_t hash = 0;
+    std::size_t i = 0;
+    for (const std::size_t end : ends) {
+        for (; i < end; ++i) hash = mix(hash, words[i]);
+        hashes.push_back(hash);
+    }
+    for (which = ends.size(); which > 0; --which)
+        if (auto found = look(words.data(), ends[which - 1], hashes[which - 1])) return found;
+    return nullptr;
+}
+
+void Store::put(Words key, std::shared_ptr<const void> what, std::size_t bytes) {
+    std::list<Entry> gone;  // destroyed after the lock is given back
+    const std::uint64_t name = hash(key.data(), key.size());
+    bytes += key.size() * sizeof(std::uint64_t) + sizeof(Entry);
+    const std::lock_guard lock(mutex_);
+    if (const auto before = by_hash_.find(name); before != by_hash_.end()) {
+        bytes_ -= before->second->bytes;
+        gone.splice(gone.begin(), entries_, before->second);
+    }
+    entries_.push_front({std::move(key), name, std::move(what), bytes});
+    by_hash_[name] = entries_.begin();
+    bytes_ += bytes;
+    shrink(gone);
+}
+
+void Store::not_needed(const Words& words, std::size_t length) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = at(words.data(), length, hash(words.data(), length));
+    if (entry != entries_.end()) entries_.splice(entries_.end(), entries_, entry);
+}
+
+void Store::shrink(std::list<Entry>& gone) {
+    while (bytes_ > most_ && !entries_.empty()) {
+        const auto last = std::prev(entries_.end());
+        bytes_ -= last->bytes;
+        by_hash_.erase(last->hash);
+        gone.splice(gone.begin(), entries_, last);
+    }
+}
+
+void Store::limit(std::size_t bytes) {
+    std::list<Entry> gone;
+    const std::lock_guard lock(mutex_);
+    most_ = bytes;
+    shrink(gone);
+}
+
+std::size_t Store::bytes() {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+}
+
+std::size_t Store::found() {
+    const std::lock_guard lock(mutex_);
+    return found_;
+}
+
+}  // namespace tightdp::grid

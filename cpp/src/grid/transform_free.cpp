@@ -1,0 +1,155 @@
+#include "transform_free.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "run.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+
+Range covered(const Law& law) {
+    const Sketch& sketch = law.sketch();
+    return {sketch.loss.front(), sketch.loss[sketch.size - 1]};
+}
+
+// A lattice of so many cells over what a law's sketch covers.
+Lattice over(const Law& law, double tilt, double cells) {
+    const Range range = covered(law);
+    const double spread = std::max({range.right - range.left, 1e-9 * std::abs(range.left), 1e-300});
+    return {law.anchor, spread / cells, tilt};
+}
+
+// The law on that lattice. False if out of reach of indices.
+bool coarsely(const Law& law, const Lattice& lattice, double log_scale, double most, Discretised& d) {
+    std::int64_t first;
+    std::size_t cells;
+    if (!place(covered(law), lattice, 2 * static_cast<std::size_t>(most), first, cells)) return false;
+    discretise(law, lattice, log_scale, first, cells, d);
+    return true;
+}
+
+// sum w_i e^{-power h i} of up to a thousand points: within a relative 4096 u, and what underflows, under 1e-290, missing.
+double decayed(const Weights& weights, double power, double h) {
+    double sum = 0;
+    for (std::size_t i = 0; i < weights.w.size(); ++i) sum += weights.w[i] * std::exp(-power * h * static_cast<double>(i));
+    return sum;
+}
+
+}  // namespace
+
+double top_of(const std::vector<Part>& parts) {
+    double top = 0, size = 0;
+    for (const Part& part : parts) {
+        const double one = part.count * part.law->top();
+        top += one;
+        size += std::abs(one);
+    }
+    return top + 8 * u * static_cast<double>(parts.size()) * size;
+}
+
+Infinity infinity_of(const std::vector<Part>& parts) {
+    double least = 0, most = 0;  // of -ln of what is finite
+    for (const Part& part : parts) {
+        const double mass = part.law->infinity, rel = part.law->mass_rel + 8 * u;
+        least -= part.count * log_without(mass * std::max(0.0, 1 - rel));
+        most -= part.count * log_without(std::min(1.0, mass * (1 + rel)));
+    }
+    const double more = 8 * u * static_cast<double>(parts.size() + 1);
+    return {-std::expm1(-least) * (1 - more), std::min(1.0, -std::expm1(-most) * (1 + more))};
+}
+
+double below_top(const std::vector<Part>& parts, double epsilon) {
+    constexpr double kMore = 0x1p-29;  // tables of probabilities may add up to so much more than 1
+    double steps = 0;
+    for (const Part& part : parts) steps += part.count;
+    const double finite = -std::expm1(epsilon - top_of(parts)) * std::exp(kMore * steps);
+    const double bound = (infinity_of(parts).upper + finite + kLeast) * (1 + 16 * u);
+    return bound >= 0 && bound <= 1 ? bound : 1;  // also if it is no number
+}
+
+double nearly_one(const std::vector<Part>& parts, double epsilon) {
+    constexpr double kCells = 512;
+    constexpr double kPowers[] = {0.5, 1};
+    constexpr double kEnough = 40;  // e^-40 = 4e-18
+    struct Rates {
+        double log_mass, log_rest[2], size;  // of one step
+    };
+    std::vector<Rates> rates;
+    double fall = 0;
+    for (const Part& part : parts) {
+        const Lattice lattice = over(*part.law, 0, kCells);
+        Discretised d;
+        if (!coarsely(*part.law, lattice, 0, kCells, d)) return 0;
+        // The losses of the lower law count from its first point.
+        const double first = lattice.at(d.lower.first), from = first - d.slack - 4 * u * std::abs(first);
+        const double mass = (d.infinity_lower + decayed(d.lower, 0, lattice.h)) * (1 - 4096 * u);
+        if (!(mass > 0)) return 0;
+        Rates one{std::log(mass), {}, std::abs(std::log(mass)) + std::abs(from)};
+        for (int power = 0; power < 2; ++power) {
+            const double log = std::log(decayed(d.lower, kPowers[power], lattice.h) * (1 + 4096 * u) + 1e-290);
+            one.log_rest[power] = log - kPowers[power] * from;
+            one.size += std::abs(log);
+        }
+        rates.push_back(one);
+        fall -= part.count * one.log_rest[0];
+    }
+    // Some of the steps reveal no more than all: as many as bring the root under a double's precision. Of more only the
+    // roundings would grow.
+    const double share = std::min(1.0, (kEnough + 0.5 * std::max(epsilon, 0.0)) / fall);
+    double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const double count = share > 0 && share < 1 ? std::ceil(share * parts[j].count) : parts[j].count;
+        log_mass += count * rates[j].log_mass;
+        for (int power = 0; power < 2; ++power) log_rest[power] += count * rates[j].log_rest[power];
+        size += count * rates[j].size;
+    }
+    const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
+    return std::exp(log_mass - more) - std::exp(std::min(log_rest[0], log_rest[1]) + more);
+}
+
+double left_of_all(const std::vector<Part>& parts, double epsilon) {
+    constexpr double kCells = 512;
+    double log_mass = 0, log_rest = epsilon, bottom = 0, size = std::abs(epsilon);
+    for (const Part& part : parts) {
+        const Lattice lattice = over(*part.law, 0, kCells);
+        Discretised d;
+        if (!coarsely(*part.law, lattice, 0, kCells, d)) return 1;
+        const double first = lattice.at(d.upper.first), slack = d.slack + 4 * u * std::abs(first);
+        const double mass = d.infinity_upper + decayed(d.upper, 0, lattice.h), rest = decayed(d.upper, 1, lattice.h);
+        log_mass += part.count * std::log(mass * (1 + 4096 * u));
+        log_rest += part.count * (std::log(rest * (1 - 4096 * u)) - first - slack);
+        bottom += part.count * (first - slack);
+        size += part.count * (std::abs(std::log(mass)) + std::abs(std::log(rest)) + std::abs(first) + slack);
+    }
+    const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
+    if (!(epsilon <= bottom - more)) return 1;
+    const double bound = std::exp(std::max(0.0, log_mass) + more) - std::exp(log_rest - more);
+    return bound >= 0 && bound <= 1 ? bound : 1;  // also if it is no number
+}
+
+double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon) {
+    constexpr double kCells = 4096;
+    double log = log_kernel(tilt) - tilt * epsilon, size = std::abs(tilt * epsilon) + 1;
+    double log_finite = 0;
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const Part& part = parts[j];
+        const Lattice lattice = over(*part.law, tilt, kCells);
+        const double scale = sketches.cumulant(j, tilt).value - tilt * lattice.anchor;
+        Discretised d;
+        if (!coarsely(*part.law, lattice, scale, kCells, d)) return 1;
+        double sum = 0;
+        for (const double w : d.upper.w) sum += w;
+        const double shift = tilt * lattice.anchor;
+        log += part.count * (std::log(sum * (1 + 0x1p-38) + 0x1p-960) + scale + shift + tilt * d.slack);
+        log_finite += part.count * log_without(d.infinity_upper);
+        size += part.count * (std::abs(std::log(sum)) + std::abs(scale) + std::abs(shift));
+    }
+    const double more = 16 * u * static_cast<double>(parts.size() + 1);
+    const double bound = std::exp(log + more * size) - std::expm1(log_finite * (1 + more)) * (1 + more) + kLeast;
+    return bound <= 1 ? bound : 1;  // also if it is no number
+}
+
+}  // namespace tightdp::grid

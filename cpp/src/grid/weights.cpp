@@ -1,0 +1,252 @@
+// From the masses of cells to weights of points (docs/theory/grid.md, sections 2 and 3).
+#include <algorithm>
+#include <cmath>
+
+#include "kernels.hpp"
+#include "lattice.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+// From this spacing on products with e^h may be beyond doubles.
+constexpr double kWide = 300;
+
+// Constants of one lattice. Quantities of a cell or point are kept tilted at its own (left) point, so what passes to
+// the next point is multiplied by `lean`.
+struct Steps {
+    explicit Steps(const Lattice& l)
+        : h(l.h), tilt(l.tilt), lean(std::exp(l.tilt * l.h)), back(std::exp(-l.tilt * l.h)), fall(-std::expm1(-l.h)),
+          rise(std::expm1(l.h)), tiny((16 + 8 * l.tilt * l.h) * u) {}
+
+    double h, tilt, lean, back;
+    double fall, rise;  // 1 - e^{-h}, e^h - 1
+    double tiny;        // more than the roundings of any one weight
+};
+
+// Removes the kinks where the piecewise linear curve with these weights is not convex, each time by the chord between
+// its neighbours, which lies below (grid.md, Lemma 5). Rounded towards less.
+void make_convex(std::vector<double>& w, const Steps& k) {
+    const double less = 1 + k.tiny;
+    const std::size_t last = w.size() - 1;
+    std::vector<std::size_t> kept;  // points that stay, from the left
+    for (std::size_t i = 0; i < last; ++i) {
+        if (w[i] >= 0) {
+            if (w[i] > 0) kept.push_back(i);
+            continue;
+        }
+        std::size_t at = i;
+        double debt = w[i];  // at point `at`, to be shared by the neighbours
+        w[i] = 0;
+        while (debt < 0) {
+            const double right_distance = (i + 1 - at) * k.h;
+            if (kept.empty()) {
+                w[i + 1] += debt * std::exp(k.tilt * right_distance) * less;
+                break;
+            }
+            const std::size_t l = kept.back();
+            const double left_distance = (at - l) * k.h;
+            const double right = std::expm1(-left_distance) / std::expm1(-left_distance - right_distance);
+            w[i + 1] += debt * right * std::exp(k.tilt * right_distance) * less;
+            w[l] += debt * std::max(0.0, 1 - right) * std::exp(-k.tilt * left_distance) * less + debt * 4 * u;
+            debt = 0;
+            if (w[l] < 0) {
+                debt = w[l];
+                w[l] = 0;
+                at = l;
+            }
+            if (w[l] <= 0) kept.pop_back();
+        }
+    }
+    // In exact arithmetic the last weight is not negative; what rounding left is paid for by dropping points
+    // (grid.md, Lemma 6).
+    if (w[last] >= 0) return;
+    double owed = -w[last];
+    std::size_t from = last;
+    w[last] = 0;
+    while (owed > 0 && !kept.empty()) {
+        const std::size_t l = kept.back();
+        kept.pop_back();
+        owed *= std::exp(-k.tilt * (from - l) * k.h) * less;  // tilted at l from here on
+        from = l;
+        const double has = w[l];
+        w[l] = 0;
+        const double next = kept.empty() ? HUGE_VAL : (l - kept.back()) * k.h;
+        const double end = kept.empty() ? HUGE_VAL : (last - kept.back()) * k.h;
+        const double at_next = owed + has * std::expm1(-next) / -std::expm1(-end);
+        owed = std::max({0.0, (owed - has) * less, at_next * less});
+    }
+}
+
+// How far the chord over a cell is above the curve, at most: min(left m, most, right (1 - m)) at the fraction m of e^y.
+struct Gap {
+    double left = 0, most = 0, right = 0;
+};
+
+// How far below the curve the chords are hung at each point, so that they stay below it everywhere (grid.md, section
+// 3.2). A point between a heavy and a light cell follows the light one as far as that lets it, and the heavy cell's
+// other point makes up for it: so that little mass is not eaten by what much mass needs. `curve` is the curve itself.
+std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
+    const std::size_t n = gaps.size();
+    std::vector<double> drop(n + 1);
+    for (std::size_t i = 1; i < n; ++i) {
+        const Gap &before = gaps[i - 1], &after = gaps[i];
+        const double most = before.most * k.lean;
+        drop[i] = after.most > most ? std::min(after.most, before.left * k.lean) : std::min(most, after.right);
+    }
+    const auto by_right = [&](std::size_t i) {  // what the left point needs, given the right one
+        const double next = drop[i + 1] * k.back, most = gaps[i].most;
+        return next >= most ? most : gaps[i].right - next * (gaps[i].right / most - 1);
+    };
+    for (std::size_t i = n; i-- > 1;)
+        if (drop[i + 1] * k.back < gaps[i].most) drop[i] = std::max(drop[i], by_right(i));
+    for (std::size_t i = 0; i < n; ++i) {
+        const Gap& g = gaps[i];
+        if (!(drop[i] < g.most)) continue;
+        const double needed = (g.left - drop[i] * (g.left / g.most - 1)) * k.lean;
+        if (needed <= 0.5 * curve[i + 1])
+            drop[i + 1] = std::max(drop[i + 1], needed);
+        else if (!(drop[i + 1] >= needed))  // also if it is no number
+            drop[i] = std::max(drop[i], by_right(i));
+    }
+    for (double& d : drop) d *= 1 + k.tiny;
+    return drop;
+}
+
+}  // namespace
+
+std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, double slack) {
+    const Steps k(lattice);
+    const std::size_t n = cells.mass.size();
+    std::vector<double> w(n + 1);
+    const double more = 1 + k.tiny;
+    double carried = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const double mass = cells.mass[i] * (1 + cells.error[i]);
+        const double spread = std::min(cells.spread[i] * (1 + cells.error[i]) + 2 * slack * mass, mass * k.fall);
+        const double right = std::min(mass, spread / k.fall * (1 + 4 * u));
+        w[i] = (carried + (mass - right) + cells.point[i] * (1 + cells.point_error[i])) * more;
+        carried = right * k.lean;
+    }
+    w[n] = (carried + cells.point[n] * (1 + cells.point_error[n])) * more;
+    return w;
+}
+
+namespace {
+
+// What is within a cell moved down to its left point, without regard to the mean: for cells wider than formulas reach.
+std::vector<double> moved_down(const Cells& cells) {
+    std::vector<double> w(cells.point.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+        w[i] = cells.point[i] * std::max(0.0, 1 - cells.point_error[i]) * (1 - 4 * u);
+        if (i < cells.mass.size()) w[i] += cells.mass[i] * std::max(0.0, 1 - cells.error[i]) * (1 - 4 * u);
+    }
+    return w;
+}
+
+}  // namespace
+
+std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
+    const Steps k(lattice);
+    if (!(k.h < kWide)) return moved_down(cells);
+    // Up to the last cell with mass and the last point with some: what lies beyond must stay exactly zero.
+    std::size_t n = cells.mass.size();
+    while (n > 1 && !(cells.mass[n - 1] > 0) && !(cells.point[n] > 0)) --n;
+    std::vector<Gap> gaps(n);
+    std::vector<double> mass(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        const double error = cells.error[i], most = cells.mass[i] * (1 + error);
+        if (!(error < 0.1) || !(most > 0)) continue;
+        // Rounded so that neither the mass nor its mean loss grows.
+        mass[i] = cells.mass[i] * (1 - error);
+        const double spread = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
+        const double ratio = mass[i] - spread;  // the Q-mass, times e^{x_i}
+        Gap& g = gaps[i];
+        g.right = spread;
+        g.left = std::max(0.0, ratio * k.rise - spread) * (1 + k.tiny) + k.tiny * spread;
+        g.most = spread * std::max(0.0, 1 - spread / (ratio * k.rise)) * (1 + k.tiny) + k.tiny * spread;
+        if (cells.bend[i] < 0.5) {
+            const double bend = 1 + cells.bend[i] * (1 + cells.bend[i]);  // above e^bend
+            const double q_mass = most - cells.spread[i] * (1 - error) + 2 * slack * most;
+            g.most = std::min(g.most, bend * q_mass * k.rise * 0.125 * (1 + k.tiny));
+        }
+    }
+    std::vector<double> curve(n + 1);
+    double beyond = cells.point[n];  // P-mass from a point on
+    for (std::size_t i = n; i-- > 0;) {
+        curve[i] = gaps[i].right + k.back * (k.fall * beyond + std::exp(-k.h) * curve[i + 1]);
+        beyond = k.back * beyond + cells.point[i] + mass[i];
+    }
+    const std::vector<double> drop = drops(gaps, curve, k);
+    std::vector<double> w(n + 1);
+    double carried = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const double right = gaps[i].right / k.fall;
+        const double own = carried + (mass[i] - right) + cells.point[i] * std::max(0.0, 1 - cells.point_error[i]);
+        const double next = drop[i + 1] * k.back, before = i > 0 ? drop[i - 1] * k.lean : drop[0];
+        w[i] = own - (next - drop[i]) / k.rise + (drop[i] - before) / k.fall;
+        w[i] -= k.tiny * (own + (next + 2 * drop[i] + before) / k.fall);
+        carried = right * k.lean;
+    }
+    // The last drop is zero. If the one before is just the last cell's spread, nothing but the point remains.
+    const double beyond_spread = std::max(0.0, drop[n - 1] - gaps[n - 1].right * (1 + k.tiny));
+    w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u) -
+           beyond_spread * k.lean / k.fall * (1 + k.tiny);
+    for (const double x : w)
+        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // beyond doubles: nothing is claimed
+    make_convex(w, k);
+    w.resize(cells.mass.size() + 1);
+    return w;
+}
+
+double log_moment(const Weights& weights, double further, double h) {
+    // Blocks by Horner's rule, short enough for their powers of the ratio to be doubles.
+    constexpr std::size_t kBlock = 64;
+    const std::size_t block = std::abs(further) * h < 5 ? kBlock : 1;
+    const double ratio = std::exp(std::clamp(further * h, -700.0, 700.0));
+    double log_sum = -HUGE_VAL;
+    for (std::size_t from = 0; from < weights.w.size(); from += block) {
+        const std::size_t to = std::min(from + block, weights.w.size());
+        double sum = 0;
+        for (std::size_t i = to; i-- > from;) sum = sum * ratio + weights.w[i];
+        if (!(sum > 0)) continue;
+        const double term = std::log(sum) + further * h * static_cast<double>(from);
+        const double top = std::max(log_sum, term);
+        log_sum = top + std::log1p(std::exp(std::min(log_sum, term) - top));
+    }
+    if (!(log_sum > -HUGE_VAL)) return -HUGE_VAL;
+    // Horner's 64 steps, the ratio to the 64th power, and one addition a block.
+    const double blocks = static_cast<double>(weights.w.size() / block + 1);
+    const double size = std::abs(further) * h * static_cast<double>(weights.w.size());
+    return log_sum + (300 + 130 * std::abs(further) * h + 4 * blocks + 4 * size + 4 * std::abs(log_sum)) * u;
+}
+
+void log_moments(const Weights& weights, const double* further, double h, double* log) {
+    // As many steps of Horner's rule as cannot lead from 2^500 beyond doubles.
+    constexpr double kMostLean = 320, kBlock = 64;
+    const std::size_t n = weights.w.size();
+    double ratio[8], sum[8], octaves[8], steepest = 0;
+    for (int i = 0; i < 8; ++i) {
+        const double lean = std::min(std::abs(further[i] * h), kMostLean);
+        steepest = std::max(steepest, lean);
+        ratio[i] = std::exp(lean);
+    }
+    const std::size_t block = steepest * kBlock <= kMostLean ? static_cast<std::size_t>(kBlock) : 1;
+    // From the light end to the heavy one the sum only grows.
+    TIGHTDP_SELECT_SIMD(grid_horner)(weights.w.data(), n, further[0] > 0, block, ratio, sum, octaves);
+    for (int i = 0; i < 8; ++i) {
+        const double lean = further[i] * h;
+        if (!(std::abs(lean) < kMostLean)) {
+            log[i] = log_moment(weights, further[i], h);
+            continue;
+        }
+        log[i] = -HUGE_VAL;
+        if (sum[i] == 0) continue;
+        const double placed = lean < 0 ? lean * static_cast<double>(n - 1) : 0;
+        const double size = static_cast<double>(n) * (8 + 4 * std::abs(lean)) + 1000;
+        log[i] = std::log(sum[i]) + octaves[i] * 0.69314718055994530942 + placed;
+        log[i] += (size + 4 * (std::abs(log[i]) + std::abs(placed) + octaves[i])) * u;
+    }
+}
+
+}  // namespace tightdp::grid

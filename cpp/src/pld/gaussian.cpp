@@ -1,0 +1,186 @@
+// The Gaussian loss law, Y = mu z - mu^2/2 with z ~ N(mu, 1) under P and N(0, 1) under Q (grid.md, section 6.3).
+#include <algorithm>
+#include <cmath>
+
+#include "kernels.hpp"
+#include "law.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kInvSqrt2 = 0.70710678118654752440;
+constexpr double kHalfLog2Pi = 0.91893853320467274178;
+constexpr double kInfinity = HUGE_VAL;
+// Nothing below e^-745 is a double: where sketches end.
+constexpr double kFar = 39;
+// Between the edges of sketches.
+constexpr double kStep = 0.1;
+// Pieces of one cell: some milliseconds.
+constexpr long kMostPieces = 1 << 17;
+// Of work: a piece.
+constexpr std::int64_t kPieceUnits = 20;
+
+// ln of P(Z < z).
+LogMass log_below(double z) {
+    if (z > -30) return {std::log(0.5 * std::erfc(-z * kInvSqrt2)), u * (8 + 2 * z * z)};
+    // phi(z)/|z| (1 - 1/z^2 + 3/z^4 - ...), the error below the first term left out (Abramowitz and Stegun 26.2.12).
+    const double r = 1 / (z * z);
+    const double series = 1 + r * (-1 + r * (3 + r * (-15 + r * 105)));
+    return {-0.5 * z * z - kHalfLog2Pi - std::log(-z) + std::log(series), 945 * r * r * r * r * r + u * (8 + 2 * z * z)};
+}
+
+class Gaussian final : public Density {
+  public:
+    explicit Gaussian(double mu) : mu_(mu) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        alignas(64) double z[CellBlock::kCells + 8], reach[CellBlock::kCells];
+        const double half = 0.5 * mu_, inverse = 1 / mu_;
+        for (std::size_t i = 0; i <= count; ++i) z[i] = edges[i] * inverse + half;
+        const std::size_t padded = (count + 7) / 8 * 8;
+        for (std::size_t i = count + 1; i <= padded; ++i) z[i] = z[count];
+        const double most = TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu_, z, padded, out.s, out.t, out.log_scale,
+                                                                     out.rel, out.bend, reach);
+        if (most > kGaussianReach5)
+            for (std::size_t i = 0; i < count; ++i)
+                if (reach[i] > kGaussianReach5) wide(z[i], z[i + 1], i, out);
+        // edges/mu, mu/2 and mu itself are each rounded; in the loss that is this much (dy = mu dz).
+        const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
+        out.slack = worst(out.slack, 6 * u * (largest + mu_ * mu_));
+    }
+
+    Left left_of(double y) const override {
+        const double z = y / mu_ + 0.5 * mu_;
+        return {log_below(z - mu_), log_below(z)};
+    }
+
+    Right right_of(double y) const override {
+        CellBlock block;
+        wide(y / mu_ + 0.5 * mu_, kInfinity, 0, block);
+        const auto log_of = [&](double x) { return x > 0 ? block.log_scale[0] + std::log(x) : -kInfinity; };
+        return {{log_of(block.s[0]), block.rel[0]}, {log_of(block.t[0]), block.rel[0]}};
+    }
+
+    double top() const override { return kInfinity; }
+
+    std::vector<double> sketch() const override {
+        // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less. From Q's mode on the left
+        // to P's on the right; between two that are far apart there is nothing.
+        std::vector<double> edges;
+        const auto add = [&](double from, double to) {
+            const long n = static_cast<long>((to - from) / kStep);
+            for (long i = 0; i <= n; ++i) {
+                const double share = static_cast<double>(i) / static_cast<double>(n);
+                edges.push_back(mu_ * (from + (to - from) * share) - 0.5 * mu_ * mu_);
+            }
+        };
+        const bool far = mu_ > 2 * kFar;
+        add(-kFar, far ? kFar : kFar + mu_);
+        if (far) add(mu_ - kFar, mu_ + kFar);
+        return edges;
+    }
+
+  private:
+    // An interval [z0, z1] as far as the normal law with this mean has more than e^{-42} of what it has there.
+    struct Reach {
+        double first, last;
+        long pieces = -1;  // that the rule of 5 nodes can reach; negative: too many
+
+        Reach(double z0, double z1, double low_mean, double high_mean, double mu) {
+            const double left = std::min(z1, low_mean) - low_mean, right = std::max(z0, high_mean) - high_mean;
+            first = std::max(z0, low_mean + left - 60 / (6 - left));
+            last = std::min(z1, high_mean + right + 60 / (6 + right));
+            const double finest = std::max(std::abs(first - high_mean), std::abs(last - high_mean)) + mu + 3.7;
+            const double wanted = std::ceil((last - first) * finest / (0.9 * kGaussianReach5));
+            if (wanted <= kMostPieces) pieces = std::max(1L, static_cast<long>(wanted));
+        }
+    };
+
+    // visit(z, s, t, rel, log_scale) for each piece, of the law with loss rate mu and mean `mean`.
+    template <class Visit>
+    static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
+        constexpr long kBlock = 64;
+        const double step = (reach_.last - reach_.first) / static_cast<double>(reach_.pieces);
+        alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock], rel[kBlock], bend[kBlock],
+            reach[kBlock];
+        work::spend(kPieceUnits * reach_.pieces);
+        for (long p = 0; p < reach_.pieces; p += kBlock) {
+            const long here = std::min(kBlock, reach_.pieces - p), padded = (here + 7) / 8 * 8;
+            for (long i = 0; i <= padded; ++i) {
+                z[i] = reach_.first + step * static_cast<double>(std::min(p + i, reach_.pieces));
+                shifted[i] = z[i] - (mean - mu);
+            }
+            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt, pl, rel, bend,
+                                                     reach);
+            for (long i = 0; i < here; ++i) visit(z[i], ps[i], pt[i], rel[i], pl[i]);
+        }
+    }
+
+    // A cell in pieces, added up with positive terms alone (grid.md, section 6.3): up to one unit of loss from its left end
+    // by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from there; beyond, where s is at most
+    // t / (e - 1), both densities on their own, so that no piece need be short beside a unit of loss.
+    void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
+        const double near = std::min(z1, z0 + 1 / mu_);
+        const Reach whole(z0, near, 0, mu_, mu_), p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
+        const bool beyond = near < z1;
+        out.bend[at] = kInfinity;
+        if (whole.pieces < 0 || (beyond && (p_side.pieces < 0 || q_side.pieces < 0))) {
+            // Anything between nothing and all that lies on this side.
+            out.s[at] = out.t[at] = 0.5;
+            out.log_scale[at] = std::min(0.0, std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9);
+            out.rel[at] = 1;
+            return;
+        }
+        const double scale = -0.5 * nearest(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
+        double s = 0, t = 0, s_error = 0, t_error = 0, pieces = static_cast<double>(whole.pieces);
+        each_piece(whole, mu_, mu_, [&](double z, double ps, double pt, double rel, double log) {
+            const double w = mu_ * (z - z0), e = std::exp(-w), weight = std::exp(log - scale);
+            const double more_s = weight * e * ps, more_t = weight * (-std::expm1(-w) * (ps + pt) + e * pt);
+            s += more_s;
+            t += more_t;
+            s_error += more_s * (rel + 3 * u * w);
+            t_error += more_t * (rel + 3 * u * w);
+        });
+        if (beyond) {
+            double p = 0, p_error = 0, q = 0, q_error = 0;
+            each_piece(p_side, 0, mu_, [&](double, double mass, double, double rel, double log) {
+                p += mass * std::exp(log - scale);
+                p_error += mass * std::exp(log - scale) * rel;
+            });
+            // The density of s is that of Q times e^{loss at z0}: phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
+            const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
+            each_piece(q_side, 0, 0, [&](double z, double mass, double, double rel, double) {
+                const double fall = 0.5 * (z - z0) * (z + z0), more = mass * std::exp(at_left - fall);
+                q += more;
+                q_error += more * (rel + 4 * u * (std::abs(at_left) + std::abs(scale) + std::abs(fall)));
+            });
+            s += q;
+            s_error += q_error;
+            t += std::max(0.0, p - q);
+            t_error += p_error + q_error;
+            pieces += static_cast<double>(p_side.pieces + q_side.pieces);
+        }
+        out.work += pieces;
+        out.s[at] = s;
+        out.t[at] = t;
+        out.log_scale[at] = scale;
+        out.rel[at] = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (2 * pieces + 64) * u;
+    }
+
+    // Least square over an interval.
+    static double nearest(double a, double b) { return a <= 0 && b >= 0 ? 0 : std::min(a * a, b * b); }
+
+    double mu_;
+};
+
+}  // namespace
+
+LawPtr gaussian(double mu) {
+    auto law = std::make_shared<Law>();
+    law->density = std::make_shared<Gaussian>(mu);
+    return law;
+}
+
+}  // namespace tightdp::grid

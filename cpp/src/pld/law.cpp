@@ -1,0 +1,213 @@
+// Laws with an exponential density, laws of atoms, and sketches.
+#include "law.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+
+#include "runtime/work.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kInfinity = HUGE_VAL;
+// Lumps lighter than any double are of no use to an estimate.
+constexpr double kLeastLog = -744;
+// Groups of atoms: enough for any estimate, few enough for some hundred cumulants in some milliseconds.
+constexpr std::size_t kMostLumps = 2048;
+
+// dP = kappa e^{y/2} dy on [low, high]: Laplace noise between its atoms, and the exponential mechanism
+// (grid.md, section 6.4). With m = 1 - e^{-w/2} a cell of width w has the masses 2 m (1 - m) and 2 m^2 times
+// kappa e^{right edge / 2}.
+class Exponential final : public Density {
+  public:
+    Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        for (std::size_t i = 0; i < count; ++i) {
+            const Piece p = piece(edges[i], edges[i + 1]);
+            out.s[i] = p.s;
+            out.t[i] = p.t;
+            out.log_scale[i] = p.log_scale;
+            out.rel[i] = p.rel;
+            out.bend[i] = p.bend;
+        }
+        out.slack = worst(out.slack, snap());
+    }
+
+    Left left_of(double y) const override {
+        const double w = std::min(y, high_) - low_;
+        if (!(w > 0)) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        const double m = std::log(-2 * std::expm1(-0.5 * w)) + log_kappa_;
+        const double p = m + 0.5 * (low_ + w), q = m - 0.5 * low_;
+        return {{p, rounding(p)}, {q, rounding(q)}};
+    }
+
+    Right right_of(double y) const override {
+        const Piece p = piece(y, kInfinity);
+        const auto log_of = [&](double x) { return x > 0 ? std::log(x) + p.log_scale : -kInfinity; };
+        const double s = log_of(p.s), t = log_of(p.t);
+        return {{s, p.rel + rounding(s)}, {t, p.rel + rounding(t)}};
+    }
+
+    double top() const override { return high_ + snap(); }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> edges;
+        constexpr int kEven = 256, kTop = 100;
+        for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
+        // Large tilts look at the right end alone.
+        for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
+        edges.push_back(high_);
+        std::sort(edges.begin(), edges.end());
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        return edges;
+    }
+
+  private:
+    struct Piece {
+        double s, t, log_scale, rel, bend;
+    };
+
+    Piece piece(double a, double b) const {
+        // An edge within snap() of an end of the support counts as being on it.
+        const double left = a < low_ + snap() ? low_ : a, right = b > high_ - snap() ? high_ : b;
+        const double w = right - left;
+        if (!(w > 0)) return {0, 0, 0, 0, 0};
+        const bool before = low_ - a > snap(), beyond = b - high_ > snap();
+        const double m = -std::expm1(-0.5 * w);
+        double s = 2 * m * std::exp(-0.5 * w), t = 2 * m * m;
+        if (before) {
+            const double e = std::exp(a - left);
+            t = -std::expm1(a - left) * 2 * m + e * t;
+            s *= e;
+        }
+        // dQ/de^y is proportional to e^{-3y/2} inside.
+        const double bend = before || beyond ? kInfinity : 1.5 * w;
+        return {s, t, 0.5 * right + log_kappa_, rounding(0.5 * right) + rounding(log_kappa_) + 16 * u, bend};
+    }
+
+    double snap() const { return 8 * u * std::max(std::abs(low_), std::abs(high_)); }
+
+    double rounding(double log) const { return std::isfinite(log) ? (8 + 4 * std::abs(log)) * u : 0; }
+
+    double low_, high_, log_kappa_;
+};
+
+Sketch sketch_of(const Law& law) {
+    struct Lump {
+        double loss, log_mass;
+    };
+    std::vector<Lump> lumps;
+    if (law.density) {
+        const std::vector<double> edges = law.density->sketch();
+        CellBlock block;
+        for (std::size_t from = 0; from + 1 < edges.size(); from += CellBlock::kCells) {
+            const std::size_t count = std::min(CellBlock::kCells, edges.size() - 1 - from);
+            law.density->cells(edges.data() + from, count, block);
+            for (std::size_t i = 0; i < count; ++i) {
+                const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
+                if (!(log_mass > kLeastLog)) continue;
+                // Two halves about the mean loss, with the variance of an even density: what a lump is off by adds up
+                // over the steps. The mean follows from that of e^{-y}, by comparison with an even density.
+                const double w = edges[from + i + 1] - edges[from + i];
+                const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);
+                const double mean = std::isfinite(skew) ? std::clamp(0.5 * w + skew, 0.0, w) : 0.5 * w;
+                const double apart = std::min({mean, w - mean, w / std::sqrt(12.0)});
+                for (const double offset : {mean - apart, mean + apart})
+                    lumps.push_back({edges[from + i] + offset, log_mass - std::log(2.0)});
+            }
+        }
+    }
+    // Many atoms are seen in groups, each as its first and its last with the group's mass and mean.
+    const std::size_t group = law.atoms.size() / kMostLumps + 1;
+    for (std::size_t from = 0; from < law.atoms.size(); from += group) {
+        const std::size_t to = std::min(from + group, law.atoms.size());
+        const double left = law.atoms[from].loss, right = law.atoms[to - 1].loss;
+        double top = -kInfinity, mass = 0, sum = 0;
+        for (std::size_t i = from; i < to; ++i) top = std::max(top, law.atoms[i].log_mass);
+        if (!(top > kLeastLog)) continue;
+        for (std::size_t i = from; i < to; ++i) {
+            const double m = std::exp(law.atoms[i].log_mass - top);
+            mass += m;
+            sum += m * (law.atoms[i].loss - left);
+        }
+        const double share = right > left ? std::clamp(sum / (mass * (right - left)), 0.0, 1.0) : 1;
+        if (share < 1) lumps.push_back({left, top + std::log(mass * (1 - share))});
+        if (share > 0) lumps.push_back({right, top + std::log(mass * share)});
+    }
+    std::sort(lumps.begin(), lumps.end(), [](const Lump& a, const Lump& b) { return a.loss < b.loss; });
+    Sketch s;
+    s.size = lumps.size();
+    const std::size_t padded = (s.size + 7) / 8 * 8;
+    s.loss.assign(padded, s.size ? lumps.back().loss : 0);
+    s.log_mass.assign(padded, -HUGE_VAL);
+    s.mass.assign(padded, 0);
+    s.above.assign(padded, 0);
+    double above = 0;
+    for (std::size_t i = s.size; i-- > 0;) {
+        s.loss[i] = lumps[i].loss;
+        s.log_mass[i] = lumps[i].log_mass;
+        s.mass[i] = std::exp(lumps[i].log_mass);
+        s.above[i] = above += s.mass[i];
+    }
+    return s;
+}
+
+}  // namespace
+
+std::uint64_t Law::next_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+}
+
+const Sketch& Law::sketch() const {
+    if (const Sketch* const found = sketch_.load()) return *found;
+    const work::Aside once;
+    auto made = std::make_unique<const Sketch>(sketch_of(*this));
+    const Sketch* found = nullptr;
+    return sketch_.compare_exchange_strong(found, made.get()) ? *made.release() : *found;
+}
+
+double Law::top() const {
+    double top = density ? density->top() : -kInfinity;
+    if (!atoms.empty()) top = std::max(top, atoms.back().loss + loss_slack);
+    return top + 4 * u * std::abs(top);
+}
+
+LawPtr laplace(double mu) {
+    auto law = std::make_shared<Law>();
+    law->density = std::make_shared<Exponential>(-mu, mu, -std::log(4.0) - 0.5 * mu);
+    const double rel = (8 + 2 * mu) * u;
+    law->atoms = {{-mu, -std::log(2.0) - mu, rel}, {mu, -std::log(2.0), rel}};
+    law->loss_slack = 2 * u * mu;
+    law->anchor = mu;
+    law->step = 2 * mu;
+    return law;
+}
+
+LawPtr bounded_range(double eta) {
+    auto law = std::make_shared<Law>();
+    law->density = std::make_shared<Exponential>(-eta, eta, -std::log(2.0) - 0.5 * eta - std::log(-std::expm1(-eta)));
+    law->anchor = eta;
+    law->step = 2 * eta;
+    return law;
+}
+
+LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
+             double anchor, double step, double total_rel) {
+    auto law = std::make_shared<Law>();
+    law->atoms = std::move(atoms);
+    law->infinity = infinity;
+    law->minus_infinity = minus_infinity;
+    law->mass_rel = mass_rel;
+    law->total_rel = total_rel;
+    law->loss_slack = loss_slack;
+    law->anchor = anchor;
+    law->step = step;
+    return law;
+}
+
+}  // namespace tightdp::grid

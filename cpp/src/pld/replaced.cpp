@@ -1,0 +1,125 @@
+// A Poisson-sampled Gaussian under "replace": (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1) (replace.md, section 5).
+//
+// At the output z the loss is y = ln W(w) - ln W(-w), w = z/sigma^2, W(w) = 1 - q + q e^{w - mu^2/2}: increasing and odd.
+// Right of w_0 a cell's masses are those of two Gaussian laws, (N(1), N(0)) at the edges w - mu^2/2 and (N(0), N(-1)) at
+// w + mu^2/2, added with positive factors.
+#include <algorithm>
+#include <cmath>
+
+#include "law.hpp"
+#include "tightdp/special/logaddexp.hpp"
+#include "tightdp/special/sampled_loss.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+// From here asinh(x) = ln(2x) to the last bit.
+constexpr double kLarge = 40;
+
+class Replaced final : public Density {
+  public:
+    Replaced(std::shared_ptr<const Density> gaussian, double mu, double q)
+        : gaussian_(std::move(gaussian)), half_(0.5 * mu * mu), mu_(mu), q_(q), log_q_(std::log(q)),
+          log_odds_(half_ + std::log1p(-q) - log_q_) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        double w[CellBlock::kCells + 1], first[CellBlock::kCells + 1], second[CellBlock::kCells + 1];
+        double off = 0, steepest = 0;
+        for (std::size_t i = 0; i <= count; ++i) {
+            w[i] = output(edges[i]);
+            first[i] = w[i] - half_;
+            second[i] = w[i] + half_;
+            const double slope = bright(w[i]) + bright(-w[i]);
+            steepest = std::max(steepest, slope);
+            off = worst(off, slope * error(edges[i], w[i]));
+        }
+        CellBlock ahead, behind;
+        gaussian_->cells(first, count, ahead);
+        gaussian_->cells(second, count, behind);
+        for (std::size_t i = 0; i < count; ++i) {
+            const double back = bright(-w[i]);
+            const double one = ahead.log_scale[i] + log_q_, two = behind.log_scale[i] + sampled_loss(w[i] - half_, q_);
+            const double unit = ahead.t[i] > 0 ? std::max(one, two) : two;
+            const double scale = std::exp(two - unit);
+            out.s[i] = scale * (behind.s[i] + behind.t[i] * (1 - back));
+            out.t[i] = scale * back * behind.t[i] + (ahead.t[i] > 0 ? std::exp(one - unit) * ahead.t[i] : 0);
+            out.log_scale[i] = unit;
+            out.rel[i] = ahead.rel[i] + behind.rel[i] +
+                         u * (64 + 8 * (std::abs(one) + std::abs(two)) + 16 * (std::abs(w[i]) + half_ + std::abs(log_q_)));
+            // d ln(dQ/de^y)/dz is at most |z|/sigma + 4 mu in units of sigma.
+            const double width = (w[i + 1] - w[i]) / mu_;
+            out.bend[i] = width * (std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_ + 4 * mu_) * (1 + 1e-9);
+        }
+        out.slack = worst(out.slack, 1.5 * steepest * (ahead.slack + behind.slack) + 1.1 * off);
+        out.work += ahead.work + behind.work;
+    }
+
+    Left left_of(double y) const override {
+        const double w = output(y);
+        const Left one = gaussian_->left_of(w - half_), other = gaussian_->left_of(w + half_);
+        const double rest = std::log1p(-q_) + other.p.log;
+        const double p = logaddexp(rest, log_q_ + one.p.log), q = logaddexp(rest, log_q_ + other.q.log);
+        return {{p, std::max(one.p.rel, other.p.rel) + rounding(p)}, {q, std::max(other.p.rel, other.q.rel) + rounding(q)}};
+    }
+
+    Right right_of(double y) const override {
+        const double w = output(y);
+        const Right ahead = gaussian_->right_of(w - half_), behind = gaussian_->right_of(w + half_);
+        const double size = sampled_loss(w - half_, q_), back = bright(-w);
+        const double s = size + logaddexp(behind.s.log, behind.t.log + std::log1p(-back));
+        const double t = logaddexp(log_q_ + ahead.t.log, size + behind.t.log + std::log(back));
+        const double rel = std::max({ahead.t.rel, behind.s.rel, behind.t.rel});
+        return {{s, rel + rounding(s) + rounding(size)}, {t, rel + rounding(t) + rounding(size) + rounding(w)}};
+    }
+
+    double top() const override { return HUGE_VAL; }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> edges = gaussian_->sketch();
+        for (double& y : edges) {
+            const double w = y + half_;
+            y = sampled_loss(w - half_, q_) - sampled_loss(-w - half_, q_);
+        }
+        // The mirror images of what lies right: the left ends of the two laws are half a shift apart.
+        const std::size_t n = edges.size();
+        for (std::size_t i = 0; i < n; ++i)
+            if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
+        std::sort(edges.begin(), edges.end());
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        return edges;
+    }
+
+  private:
+    // w at the loss y: y/2 + asinh(e^{log_odds} sinh(y/2)).
+    double output(double y) const {
+        const double half = 0.5 * std::abs(y), top = log_odds_ + half;
+        const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half)) : std::asinh(std::exp(log_odds_) * std::sinh(half));
+        // Where y is tiny the logarithm may be far below: sinh is linear there.
+        const double v = top > kLarge && rest < kLarge / 2 ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half)))) : rest;
+        return std::copysign(half + (half > 0 ? v : 0), y);
+    }
+
+    // How far that may be off, as a function of y: four ulps of each function, and of the exponent.
+    double error(double y, double w) const {
+        return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
+    }
+
+    // The posterior weight q e^{w - mu^2/2} / W(w).
+    double bright(double w) const { return 1 / (1 + std::exp(log_odds_ - w)); }
+
+    static double rounding(double log) { return std::isfinite(log) ? (24 + 8 * std::abs(log)) * u : 0; }
+
+    std::shared_ptr<const Density> gaussian_;
+    double half_, mu_, q_, log_q_, log_odds_;
+};
+
+}  // namespace
+
+LawPtr gaussian_replaced(double mu, double q) {
+    auto law = std::make_shared<Law>();
+    law->density = std::make_shared<Replaced>(gaussian(mu)->density, mu, q);
+    return law;
+}
+
+}  // namespace tightdp::grid

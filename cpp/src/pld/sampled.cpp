@@ -1,0 +1,379 @@
+// Laws made of other laws: Poisson samples, a replaced record in a sample of fixed size, reversal (grid.md, section 6).
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels.hpp"
+#include "law.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kInfinity = HUGE_VAL;
+
+// Relative error of a mass from the rounding of its logarithm.
+double rounding(double log) { return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0; }
+
+double log_add(double a, double b) {
+    const double top = std::max(a, b);
+    return top == -kInfinity ? top : top + std::log1p(std::exp(std::min(a, b) - top));
+}
+
+// The y of one edge x and e^y (sign = 1) or e^{-y} (sign = -1), to the last bit as cells() has it: what lies between two
+// versions of one edge would be lost.
+struct Edge {
+    double y, ratio;
+};
+
+Edge base_edge(double x, double q, double sign) {
+    alignas(64) double at[8], y[8], ratio[8], slack[8];
+    std::fill_n(at, 8, x);
+    TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q, sign, at, 8, y, ratio, slack);
+    return {y[0], ratio[0]};
+}
+
+// (1-q) Q + q P against Q. A loss y becomes x = log(1 - q + q e^y): dQ and t / q stay what they are.
+class Remove final : public Density {
+  public:
+    Remove(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
+            slack[CellBlock::kCells + 8];
+        const std::size_t padded = (count + 8) / 8 * 8;
+        for (std::size_t i = 0; i < padded; ++i) x[i] = edges[std::min(i, count)];
+        TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q_, 1.0, x, padded, y, ratio, slack);
+        std::size_t below = 0;  // edges at or under log(1 - q), where the new law has nothing
+        while (below <= count && y[below] == -kInfinity) ++below;
+        const std::size_t first = below == 0 ? 0 : below - 1;
+        for (std::size_t i = 0; i < std::min(first, count); ++i) empty(i, out);
+        if (below > count) return;
+        if (below < count) {
+            CellBlock inner;
+            base_->cells(y + below, count - below, inner);
+            for (std::size_t i = below; i < count; ++i) {
+                const std::size_t j = i - below;
+                out.s[i] = inner.s[j] * (q_ + (1 - q_) / ratio[i]);
+                out.t[i] = inner.t[j] * q_;
+                out.log_scale[i] = inner.log_scale[j];
+                out.rel[i] = inner.rel[j] + (6 + 2 * std::abs(y[i])) * u;
+                out.bend[i] = inner.bend[j];
+            }
+            out.slack = worst(out.slack, inner.slack);
+            out.work += inner.work;
+        }
+        if (below > 0) {  // the cell that begins under log(1 - q) and ends at y[below]
+            const Left left = base_->left_of(y[below]);
+            const double scale = std::max({left.p.log, left.q.log, -1e300});
+            const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
+            out.s[first] = std::exp(x[first]) * q;
+            out.t[first] = q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q;
+            out.log_scale[first] = scale;
+            out.rel[first] = std::max(left.p.rel, left.q.rel) + 16 * u;
+            out.bend[first] = kInfinity;
+            // 1 - q - e^x is off by this much of Q, as if the edge were.
+            out.slack = worst(out.slack, 4 * u);
+        }
+        for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, slack[i]);
+    }
+
+    Left left_of(double x) const override {
+        const double y = base_edge(x, q_, 1).y;
+        if (!(y > -kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        const Left left = base_->left_of(y);
+        const double p = log_add(std::log1p(-q_) + left.q.log, std::log(q_) + left.p.log);
+        return {{p, std::max(left.p.rel, left.q.rel) + rounding(p)}, left.q};
+    }
+
+    Right right_of(double x) const override {
+        const auto [y, ratio] = base_edge(x, q_, 1);
+        if (!(y > -kInfinity)) return {{0, 1}, {0, 1}};
+        const Right right = base_->right_of(y);
+        const double s = right.s.log + std::log(q_ + (1 - q_) / ratio), t = right.t.log + std::log(q_);
+        return {{s, right.s.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
+    }
+
+    double top() const override {
+        const double y = base_->top();
+        const double x = y > 700 ? y + std::log(q_) : std::log1p(q_ * std::expm1(y));
+        return x + 8 * u * (std::abs(x) + q_ * std::abs(y) + std::abs(std::log(q_)) * (y > 700));
+    }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> edges = base_->sketch();
+        for (double& y : edges) y = y > 700 ? y + std::log(q_) : std::log1p(q_ * std::expm1(y));
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        return edges;
+    }
+
+  private:
+    static void empty(std::size_t i, CellBlock& out) {
+        out.s[i] = out.t[i] = out.log_scale[i] = out.rel[i] = out.bend[i] = 0;
+    }
+
+    std::shared_ptr<const Density> base_;
+    double q_;
+};
+
+// P against (1-q) P + q Q. A loss y becomes x = -log(1 - q + q e^{-y}): dP stays, t shrinks by
+// q e^{x - y} = 1 - (1-q) e^x.
+class Add final : public Density {
+  public:
+    Add(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
+            slack[CellBlock::kCells + 8];
+        const std::size_t padded = (count + 8) / 8 * 8;
+        for (std::size_t i = 0; i < padded; ++i) x[i] = edges[std::min(i, count)];
+        TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q_, -1.0, x, padded, y, ratio, slack);
+        std::size_t inside = 0;  // edges under -log(1 - q), beyond which the new law has nothing
+        while (inside <= count && y[inside] < kInfinity) ++inside;
+        if (inside > 1) {
+            CellBlock inner;
+            base_->cells(y, inside - 1, inner);
+            for (std::size_t i = 0; i + 1 < inside; ++i) {
+                const double left = (1 - q_) / (1 - q_ + q_ * ratio[i]);
+                out.t[i] = inner.t[i] * kept(ratio[i]);
+                out.s[i] = inner.s[i] + inner.t[i] * left;
+                out.log_scale[i] = inner.log_scale[i];
+                out.rel[i] = inner.rel[i] + (8 + 2 * std::abs(y[i])) * u;
+                out.bend[i] = inner.bend[i] + 3 * (y[i + 1] - y[i]) + 3 * (x[i + 1] - x[i]);
+            }
+            out.slack = worst(out.slack, inner.slack);
+            out.work += inner.work;
+        }
+        if (inside > 0 && inside <= count) {  // the cell that ends beyond -log(1 - q)
+            const std::size_t last = inside - 1;
+            const Right right = base_->right_of(y[last]);
+            const double scale = std::max({right.s.log, right.t.log, -1e300});
+            const double s = std::exp(right.s.log - scale), t = std::exp(right.t.log - scale);
+            out.t[last] = t * kept(ratio[last]);
+            out.s[last] = s + t * ((1 - q_) / (1 - q_ + q_ * ratio[last]));
+            out.log_scale[last] = scale;
+            out.rel[last] = std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u;
+            out.bend[last] = kInfinity;
+        }
+        for (std::size_t i = inside; i < count; ++i)
+            out.s[i] = out.t[i] = out.log_scale[i] = out.rel[i] = out.bend[i] = 0;
+        for (std::size_t i = 0; i < std::min(inside, count + 1); ++i) out.slack = worst(out.slack, slack[i]);
+    }
+
+    Left left_of(double x) const override {
+        const double y = base_edge(x, q_, -1).y;
+        if (!(y < kInfinity)) return {{0, 1}, {0, 1}};  // all there is
+        const Left left = base_->left_of(y);
+        const double q = log_add(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
+        return {left.p, {q, std::max(left.p.rel, left.q.rel) + rounding(q)}};
+    }
+
+    Right right_of(double x) const override {
+        const auto [y, ratio] = base_edge(x, q_, -1);
+        if (!(y < kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        const Right right = base_->right_of(y);
+        const double share = kept(ratio);
+        const double t = right.t.log + std::log(share), s = log_add(right.s.log, right.t.log + std::log1p(-share));
+        return {{s, right.s.rel + right.t.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
+    }
+
+    double top() const override {
+        const double edge = -std::log1p(-q_), y = base_->top();  // no loss is larger than either
+        return std::min(edge + 8 * u * edge, y);
+    }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> edges = base_->sketch();
+        for (double& y : edges) y = y < -700 ? y - std::log(q_) : -std::log1p(q_ * std::expm1(-y));
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        return edges;
+    }
+
+  private:
+    // q ratio / (1 - q + q ratio), for a ratio that may be beyond doubles.
+    double kept(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
+
+    std::shared_ptr<const Density> base_;
+    double q_;
+};
+
+// Right of zero the law `side`; left of it the mirror image dP(-y) = e^{-y} dP(y). Zero is on every lattice.
+class Mirrored final : public Density {
+  public:
+    explicit Mirrored(std::shared_ptr<const Density> side) : side_(std::move(side)) {}
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        std::size_t left = 0;  // cells left of zero
+        while (left < count && edges[left + 1] <= 0) ++left;
+        if (left > 0) {
+            double flipped[CellBlock::kCells + 1];
+            for (std::size_t i = 0; i <= left; ++i) flipped[i] = -edges[left - i];
+            CellBlock inner;
+            side_->cells(flipped, left, inner);
+            for (std::size_t i = 0; i < left; ++i) {
+                const std::size_t j = left - 1 - i;
+                const double w = edges[i + 1] - edges[i], mass = inner.s[j];
+                out.t[i] = std::max(0.0, -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j]);
+                out.s[i] = mass - out.t[i];
+                out.log_scale[i] = inner.log_scale[j] + edges[i + 1];
+                // The difference loses what its terms lose, both below w times the mass.
+                const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
+                out.rel[i] = inner.rel[j] + 4 * u + (out.t[i] > 0 ? lost / out.t[i] : 1) + 2 * u * std::abs(edges[i + 1]);
+                out.bend[i] = inner.bend[j] + 3 * w;
+            }
+            out.slack = worst(out.slack, inner.slack);
+            out.work += inner.work;
+        }
+        if (left == count) return;
+        CellBlock inner;
+        side_->cells(edges + left, count - left, inner);
+        for (std::size_t i = left; i < count; ++i) {
+            out.s[i] = inner.s[i - left];
+            out.t[i] = inner.t[i - left];
+            out.log_scale[i] = inner.log_scale[i - left];
+            out.rel[i] = inner.rel[i - left];
+            out.bend[i] = inner.bend[i - left];
+        }
+        out.slack = worst(out.slack, inner.slack);
+        out.work += inner.work;
+    }
+
+    Left left_of(double y) const override {
+        if (y > 0) return {{0, 1}, {0, 1}};  // at most everything
+        const Right right = side_->right_of(-y);
+        // The Q-mass over [-y, inf) of the side is s e^{y}; its P-mass is s + t.
+        return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
+                {log_add(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
+    }
+
+    Right right_of(double y) const override {
+        if (y < 0) return {{0, 1}, {0, 1}};
+        return side_->right_of(y);
+    }
+
+    double top() const override { return std::max(0.0, side_->top()); }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> side = side_->sketch(), edges;
+        for (auto y = side.rbegin(); y != side.rend() && *y > 0; ++y) edges.push_back(-*y);
+        edges.push_back(0);
+        for (double y : side)
+            if (y > 0) edges.push_back(y);
+        return edges;
+    }
+
+  private:
+    std::shared_ptr<const Density> side_;
+};
+
+// ln(1 - q + q e^y), to 16 u relatively or 4 u q |y|.
+double sampled_loss(double y, double q) {
+    if (q > 0.5 && y < -0.5) return std::log((1 - q) + q * std::exp(y));  // 1 - q is exact
+    return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y));
+}
+
+// One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
+Atom remove_atom(const Atom& a, double q, double slack) {
+    const double log_mass = log_add(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
+    return {sampled_loss(a.loss, q), log_mass,
+            a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + slack * (1 + slack)};
+}
+
+double largest_loss(const std::vector<Atom>& atoms) {
+    return atoms.empty() ? 0 : std::max(std::abs(atoms.front().loss), std::abs(atoms.back().loss));
+}
+
+// The lattice that suits a law with these atoms: through the heaviest, and if there are two, through both.
+void fit_lattice(Law& law) {
+    if (law.atoms.empty()) return;
+    const auto heavier = [](const Atom& a, const Atom& b) { return a.log_mass < b.log_mass; };
+    law.anchor = std::max_element(law.atoms.begin(), law.atoms.end(), heavier)->loss;
+    if (law.atoms.size() == 2) law.step = law.atoms[1].loss - law.atoms[0].loss;
+}
+
+}  // namespace
+
+LawPtr poisson(const LawPtr& base, double q, bool add) {
+    auto law = std::make_shared<Law>();
+    law->total_rel = base->total_rel;
+    law->mass_rel = base->mass_rel + 4 * u;
+    if (base->density) {
+        if (add)
+            law->density = std::make_shared<Add>(base->density, q);
+        else
+            law->density = std::make_shared<Remove>(base->density, q);
+    }
+    const double edge = add ? -std::log1p(-q) : std::log1p(-q);  // where one of the two sides vanishes
+    if (add) {
+        for (const Atom& a : base->atoms) law->atoms.push_back({-sampled_loss(-a.loss, q), a.log_mass, a.rel});
+        if (base->infinity > 0) {
+            const double log_mass = std::log(base->infinity);
+            law->atoms.push_back({edge, log_mass, base->mass_rel + rounding(log_mass)});
+        }
+        law->minus_infinity = q * base->minus_infinity;
+    } else {
+        if (base->minus_infinity > 0) {
+            const double whole = std::log(base->minus_infinity), share = std::log1p(-q);
+            law->atoms.push_back({edge, whole + share, base->mass_rel + rounding(whole) + rounding(share)});
+        }
+        for (const Atom& a : base->atoms) law->atoms.push_back(remove_atom(a, q, base->loss_slack));
+        law->infinity = q * base->infinity;
+    }
+    // The map y -> x has slope at most 1; log1p and expm1 add their own roundings.
+    law->loss_slack = base->loss_slack + 16 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
+    fit_lattice(*law);
+    return law;
+}
+
+LawPtr replace_one(const LawPtr& base, double q) {
+    auto law = std::make_shared<Law>();
+    double distance = base->infinity;  // total variation
+    double even = 0;
+    std::vector<Atom> right;
+    for (const Atom& a : base->atoms) {
+        if (std::abs(a.loss) <= base->loss_slack) {
+            even += std::exp(a.log_mass);
+        } else if (a.loss > 0) {
+            right.push_back(remove_atom(a, q, base->loss_slack));
+            distance -= std::exp(a.log_mass) * std::expm1(-a.loss);
+        }
+    }
+    law->total_rel = base->total_rel;
+    law->mass_rel = base->mass_rel + 4 * u;
+    if (base->density) {
+        const Density::Right half = base->density->right_of(0);
+        distance += std::exp(half.t.log);
+        law->mass_rel += half.t.rel;
+        law->density = std::make_shared<Mirrored>(std::make_shared<Remove>(base->density, q));
+    }
+    for (auto a = right.rbegin(); a != right.rend(); ++a)
+        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
+                              a->rel + 4 * u * (1 + a->loss) + base->loss_slack * (1 + base->loss_slack)});
+    const double middle = even + (1 - q) * distance;
+    const double error = law->mass_rel + (64 + 4.0 * base->atoms.size()) * u + 2 * base->loss_slack;
+    if (middle > 0) law->atoms.push_back({0, std::log(middle), error + 8 * u * std::abs(std::log(middle))});
+    law->atoms.insert(law->atoms.end(), right.begin(), right.end());
+    law->infinity = law->minus_infinity = q * base->infinity;
+    law->loss_slack = base->loss_slack + 16 * u * largest_loss(law->atoms);
+    // Through zero always (Mirrored relies on it) and, if there is one more pair of atoms, through that.
+    if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
+    return law;
+}
+
+LawPtr reversed(const LawPtr& base) {
+    if (base->density) throw std::logic_error("only laws of atoms are reversed");
+    auto law = std::make_shared<Law>();
+    for (auto a = base->atoms.rbegin(); a != base->atoms.rend(); ++a)
+        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
+                              a->rel + 4 * u * (1 + std::abs(a->loss)) + base->loss_slack * (1 + base->loss_slack)});
+    law->infinity = base->minus_infinity;
+    law->minus_infinity = base->infinity;
+    law->total_rel = base->total_rel;
+    law->mass_rel = base->mass_rel;
+    law->loss_slack = base->loss_slack;
+    law->anchor = -base->anchor;
+    law->step = base->step;
+    return law;
+}
+
+}  // namespace tightdp::grid

@@ -1,0 +1,69 @@
+// The probability of one cell of a lattice: what a thread of a device computes, and the host for tests and for the laws
+// that need no speed. docs/theory/prv.md, sections 2 and 4.1; compile without contraction, so that the cells on either
+// side of an edge see the same edge.
+#pragma once
+
+#include "law.hpp"
+#include "tightdp/special/normal.hpp"
+#include "tightdp/special/sampled_loss.hpp"
+
+namespace tightdp::prv {
+
+// Cells ((first + i - 1/2) h, (first + i + 1/2) h], i < count. |first| + count < 2^51, so that edges / h are exact.
+struct Cells {
+    double h;
+    long long first;
+    long count;
+
+    TIGHTDP_HD double left(long i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
+    TIGHTDP_HD double right(long i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
+    // The cell that holds an atom; those beyond the ends belong to the outermost.
+    TIGHTDP_HD long at(double y) const noexcept {
+        const long long i = llround(y / h) - first;
+        return i < 0 ? 0 : i >= count ? count - 1 : static_cast<long>(i);
+    }
+};
+
+// Phi(z) left of 0, -(1 - Phi(z)) from there on: no tail is ever subtracted from 1. 16 u relatively; past 38 it is 0.
+TIGHTDP_HD inline double signed_tail(double z) noexcept {
+    const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
+    return z < 0 ? tail : -tail;
+}
+
+// P(a < Z <= b) of a standard normal Z; within 2 u absolutely where 0 lies between, else within the tails' errors and u.
+TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
+    const double mass = signed_tail(b) - signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
+    return mass > 0 ? mass : 0.0;
+}
+
+// Postcondition of each: P(Y in cell i) as law.hpp promises of `cells`.
+
+TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, long i) noexcept {
+    const double inverse = 1 / law.mu, middle = 0.5 * law.mu;
+    return normal_between(c.left(i) * inverse - middle, c.right(i) * inverse - middle);
+}
+
+TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, long i) noexcept {
+    const double shift = 1 / law.sigma;
+    // Y = -L under "add".
+    const double low = law.add ? -c.right(i) : c.left(i), high = law.add ? -c.left(i) : c.right(i);
+    const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
+    const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;
+    const double base = normal_between(a, b);
+    return law.add ? base : (1 - law.q) * base + law.q * normal_between(a - shift, b - shift);
+}
+
+TIGHTDP_HD inline double cell(const LaplaceLaw& law, const Cells& c, long i) noexcept {
+    const double a = c.left(i) > -law.mu ? c.left(i) : -law.mu, b = c.right(i) < law.mu ? c.right(i) : law.mu;
+    double mass = b > a ? -0.5 * std::exp(0.5 * (b - law.mu)) * std::expm1(0.5 * (a - b)) : 0.0;
+    if (i == c.at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
+    if (i == c.at(law.mu)) mass += 0.5;
+    return mass;
+}
+
+TIGHTDP_HD inline double cell(const PureLaw& law, const Cells& c, long i) noexcept {
+    const double e = std::exp(-law.eps), p = 1 / (1 + e);
+    return (i == c.at(law.eps) ? p : 0.0) + (i == c.at(-law.eps) ? p * e : 0.0);
+}
+
+}  // namespace tightdp::prv

@@ -1,0 +1,29 @@
+// A thread a cell; formulas: prv/cell.hpp.
+#include "cells.cuda.hpp"
+
+#include "cell.hpp"
+#include "runtime/cuda_check.hpp"
+
+namespace tightdp::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+template <class L>
+__global__ void __launch_bounds__(kThreads) cells_kernel(L law, prv::Cells cells, double* out) {
+    const long i = static_cast<long>(blockIdx.x) * kThreads + threadIdx.x;
+    if (i < cells.count) out[i] = prv::cell(law, cells, i);
+}
+
+}  // namespace
+
+void prv_cells(const prv::Law& law, double h, long long first, long count, double* out, cudaStream_t stream) {
+    if (count == 0) return;
+    // Fewer than 2^31 blocks: a circle has at most 2^30 points, a law not many more cells.
+    const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+    std::visit(
+        [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); }, law);
+    check(cudaGetLastError(), "the launch of the cells");
+}
+
+}  // namespace tightdp::cuda

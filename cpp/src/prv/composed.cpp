@@ -1,0 +1,140 @@
+// DiscretizePRV and ComposePRV (Gopi, Lee, Wutschitz, Algorithms 2 and 1). docs/theory/prv.md, sections 3
+// and 4.
+#include "composed.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fft/real_fft.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::prv {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+
+// Neumaier's compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of
+// magnitudes.
+constexpr long kChunk = 32;
+constexpr double kSumError = (kChunk + 4) * u;
+
+class Sum {
+  public:
+    void add(double x) {
+        const double next = total_ + x;
+        lost_ += std::fabs(total_) >= std::fabs(x) ? (total_ - next) + x : (x - next) + total_;
+        total_ = next;
+    }
+    double value() const { return total_ + lost_; }
+
+  private:
+    double total_ = 0, lost_ = 0;
+};
+
+// Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise
+// them.
+constexpr double kMassError = 8 * u + kSumError;
+
+// Cells, their sums, and the normalised cells on the circle.
+CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
+    const auto [first, count] = span;
+    std::vector<double> mass(static_cast<std::size_t>(count));
+    cells(law, circle.h, first, count, mass.data());
+
+    Sum total, moment, magnitude;
+    for (long from = 0; from < count; from += kChunk) {
+        double t = 0, m = 0, a = 0;
+        for (long i = from; i < std::min(count, from + kChunk); ++i) {
+            const double index = static_cast<double>(first + i);
+            t += mass[static_cast<std::size_t>(i)];
+            m += mass[static_cast<std::size_t>(i)] * index;
+            a += mass[static_cast<std::size_t>(i)] * std::fabs(index);
+        }
+        total.add(t);
+        moment.add(m);
+        magnitude.add(a);
+    }
+    const double inverse = 1 / total.value();
+    std::fill_n(out, circle.n, 0.0);
+    for (long i = 0; i < count; ++i)
+        out[static_cast<std::size_t>(first + i) & (circle.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
+    return {total.value(), moment.value(), magnitude.value()};
+}
+
+}  // namespace
+
+Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
+    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // of work: a transform, or a power and a product
+    work::spend(units);
+    const auto fft = RealFft::plan(circle.n);
+    Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};
+    AlignedArray scratch(runs.size() > 1 ? circle.n : 0);
+    double* const values = made.values.data();
+    for (std::size_t j = 0; j < runs.size(); ++j) {
+        double* spectrum = j == 0 ? values : scratch.data();
+        made.sums.push_back(discretise(runs[j].law, circle, circle.spans[j], spectrum));
+        work::spend(units);
+        fft->forward(spectrum, spectrum);
+        work::spend(2 * units);
+        if (runs[j].count > 1) fft->power(spectrum, runs[j].count, spectrum);
+        if (j > 0) fft->multiply(values, spectrum, values);
+    }
+    work::spend(units);
+    fft->inverse(values, values);
+    return made;
+}
+
+Composed::Composed(const std::vector<Part>& parts, const Plan& plan, const Composer& compose) : plan_(plan) {
+    std::vector<Run> runs;
+    Circle circle{plan.step, plan.n, {}};
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const long long first = std::llround(plan.supports[j].low / plan.step),
+                        last = std::llround(plan.supports[j].high / plan.step);
+        circle.spans.push_back({first, static_cast<long>(last - first + 1)});
+        runs.push_back({parts[j].law, parts[j].count});
+    }
+    made_ = compose(runs, circle);
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        correct_mean(parts[j], plan.supports[j], made_.sums[j]);
+        count_ += static_cast<double>(parts[j].count);
+    }
+    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of
+    // theirs.
+    first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
+    first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
+    bound_rounding(parts);
+}
+
+void Composed::correct_mean(const Part& part, const Support& support, const CellSums& sums) {
+    const double h = plan_.step, k = static_cast<double>(part.count), inverse = 1 / sums.total;
+    const Mean exact = mean(part.law);
+    const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
+    const double summation = 3 * made_.mass_error * h * sums.magnitude * inverse;
+    offset_ += k * (exact.value - h * sums.moment * inverse);
+    mean_error_ += k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) +
+                   4 * u * std::fabs(offset_);
+}
+
+// Section 4.3. Frequencies whose transform is below kSmall count with that value.
+void Composed::bound_rounding(const std::vector<Part>& parts) {
+    constexpr double kSmall = 1e-3;
+    const double kappa = made_.kappa * (1 + 1e-6);
+    const double squares = TIGHTDP_SELECT_SIMD(prv_sum_squares)(made_.values.data(), static_cast<long>(plan_.n));
+    double least_count = HUGE_VAL;
+    for (const Part& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
+    const double norm = std::sqrt(1.1 * squares + std::pow(2 * kSmall, 2 * least_count));
+    vector_error_ = (kappa + 4 * u * count_) * norm;  // the inverse transform; powers and products
+    for (const Part& part : parts) {
+        const double k = static_cast<double>(part.count);
+        vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
+    }
+    // Where this fails, the second-order terms may exceed the factors 1.1.
+    if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kSmall)) vector_error_ = HUGE_VAL;
+}
+
+double Composed::rounding(const Curve& curve, double eps, double value) const {
+    return std::sqrt(curve.points_above(eps)) * vector_error_ + curve.rounding_bound() +
+           count_ * (8 * u + 1.1 * made_.mass_error * value);
+}
+
+}  // namespace tightdp::prv

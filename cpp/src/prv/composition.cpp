@@ -1,0 +1,155 @@
+// The queries of prv/composition.hpp: merge, plan, compose, read; the moment bound beside it.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "composed.hpp"
+#include "composition.hpp"
+#include "runtime/work.hpp"
+#include "tightdp/accounting/interval.hpp"
+
+namespace tightdp::prv {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kLeast = 1e-320;
+
+// The runs as parts without failures, and with what merges exactly merged: Gaussians add their mu^2.
+struct Merged {
+    std::vector<Part> parts;
+    Interval failure{0, 0};  // probability that some run fails
+    double largest = 0;      // upper bound on the sum of the losses, +inf if they have none
+};
+
+Merged merge(const std::vector<Run>& runs) {
+    Merged merged;
+    double mu2 = 0, log_kept = 0;
+    const double slack = (8 + 4 * static_cast<double>(runs.size())) * u;
+    for (const Run& run : runs) {
+        const double k = static_cast<double>(run.count);
+        if (run.failure > 0) log_kept += k * std::log1p(-run.failure);
+        if (const auto* gaussian = std::get_if<GaussianLaw>(&run.law)) {
+            mu2 += k * gaussian->mu * gaussian->mu;
+            continue;
+        }
+        double largest = HUGE_VAL;
+        if (const auto* pure = std::get_if<PureLaw>(&run.law)) largest = pure->eps;
+        if (const auto* laplace = std::get_if<LaplaceLaw>(&run.law)) largest = laplace->mu;
+        if (largest == 0) continue;
+        merged.largest += k * largest;
+        merged.parts.push_back({run.law, run.count});
+    }
+    if (mu2 > 0) {
+        merged.parts.push_back({GaussianLaw{std::sqrt(mu2), slack}, 1});
+        merged.largest = HUGE_VAL;
+    }
+    merged.largest *= 1 + slack;
+    if (log_kept < 0) merged.failure = around(-std::expm1(log_kept), slack);
+    merged.failure.upper = std::min(merged.failure.upper, 1.0);
+    return merged;
+}
+
+Moments moments_of(std::vector<Part> parts, bool reverse) {
+    if (reverse)
+        for (Part& part : parts) part.law = reversed(part.law);
+    return Moments(std::move(parts));
+}
+
+// Plans and composes; empty where double precision cannot serve what is asked.
+std::optional<Composed> composed_by(const Composer& compose, const std::vector<Part>& parts, Moments& moments,
+                                    const Request& request, Answer& answer) {
+    Moments reverse = moments_of(parts, true);
+    const Plan found = plan(parts, moments, reverse, request);
+    if (found.n == 0) return std::nullopt;
+    std::optional<Composed> composed;
+    try {
+        composed.emplace(parts, found, compose);
+    } catch (const OutOfWork&) {
+        return std::nullopt;
+    }
+    answer.mesh = composed->mesh();
+    answer.tails = composed->tails();
+    answer.step = found.step;
+    answer.points = static_cast<double>(found.n);
+    // The plan left room for this much.
+    if (!(composed->mesh() <= Plan::kMargin * request.eps_error)) return std::nullopt;
+    return composed;
+}
+
+std::string whole(double x) { return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19))); }
+
+// delta without the failures: (delta - f)/(1 - f), for either end of f.
+double without(double delta, double failure) {
+    return (delta - failure) / (1 - failure);
+}
+
+}  // namespace
+
+TooLarge::TooLarge(double needed, double allowed)
+    : std::runtime_error("the prv engine needs " + whole(needed) + " bytes, max_bytes is " + whole(allowed) +
+                         "; a larger eps_error needs fewer"),
+      bytes(needed) {}
+
+Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
+    const Merged merged = merge(runs);
+    Answer answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
+    if (delta < merged.failure.lower) answer.lower = HUGE_VAL;
+    if (delta <= merged.failure.upper) return answer;
+    const double small = without(delta, merged.failure.upper) * (1 - 8 * u);
+    const double large = std::min(1.0, without(delta, merged.failure.lower) * (1 + 8 * u));
+    if (merged.parts.empty()) {
+        answer.upper = 0;
+        return answer;
+    }
+    Moments moments = moments_of(merged.parts, false);
+    answer.upper = std::clamp(moments.epsilon(-std::log(small) * (1 + 4 * u)), 0.0, merged.largest);
+    const auto composed = composed_by(compose, merged.parts, moments, request, answer);
+    if (!composed) return answer;
+
+    const double floor = -2 * composed->mesh();
+    const Curve curve = composed->curve(floor);
+    answer.rounding = composed->rounding(curve, floor, 1.1 * large);
+    const double error = (answer.tails + answer.rounding) * (1 + 4 * u);
+    // Reading eps off the curve: its logarithm and its grid point are rounded.
+    const auto reading = [&](double eps) { return 16 * u * (std::fabs(eps) + 1); };
+    if (small > error) {
+        const double eps = curve.epsilon(small - error);
+        answer.upper = std::min(answer.upper, std::max(0.0, eps + composed->mesh() + reading(eps)));
+    }
+    if (large + error < 1) {
+        const double eps = curve.epsilon(large + error);
+        answer.lower = std::min(answer.upper, std::max(0.0, eps - composed->mesh() - reading(eps)));
+    }
+    return answer;
+}
+
+Answer delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
+    const Merged merged = merge(runs);
+    // No curve is below 1 - e^eps.
+    const double least = eps < 0 ? -std::expm1(eps) : 0.0;
+    Answer answer{least * (1 - 4 * u), 1, 0, 0, 0, 0, 0};
+    if (merged.parts.empty()) {
+        answer.upper = std::min(1.0, least * (1 + 4 * u));
+    } else {
+        Moments moments = moments_of(merged.parts, false);
+        // What underflows is still positive.
+        const double bound = std::max(std::exp(moments.log_delta(eps)) * (1 + 4 * u), kLeast);
+        answer.upper = eps >= merged.largest ? 0 : std::min(1.0, bound);
+        if (const auto composed = composed_by(compose, merged.parts, moments, request, answer)) {
+            const double mesh = composed->mesh() + 16 * u * (std::fabs(eps) + 1);
+            const Curve curve = composed->curve(eps - mesh);
+            const double high = curve.delta(eps - mesh), low = curve.delta(eps + mesh);
+            answer.rounding = composed->rounding(curve, eps - mesh, std::fabs(high));
+            const double error = (answer.tails + answer.rounding) * (1 + 4 * u);
+            answer.upper = std::min(answer.upper, std::max(0.0, high + error));
+            answer.lower = std::min(std::max(answer.lower, low - error), answer.upper);
+        }
+    }
+    // With probability f the output says it all.
+    const Interval f = merged.failure;
+    answer.lower = std::max(0.0, (f.lower + (1 - f.lower) * answer.lower) * (1 - 8 * u));
+    answer.upper = std::min(1.0, (f.upper + (1 - f.upper) * answer.upper) * (1 + 8 * u));
+    return answer;
+}
+
+}  // namespace tightdp::prv

@@ -1,0 +1,61 @@
+// The hockey-stick divergence of a discrete privacy loss on a circular grid.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/dispatch.hpp"
+
+namespace tightdp {
+
+// sum = sum_j p[j], weighted = sum_j p[j] decay[j]; count a multiple of eight.
+TIGHTDP_DECLARE_SIMD(void, prv_block_sums,
+                     (const double* p, const double* decay, long count, double& sum, double& weighted))
+
+// count a multiple of sixteen.
+TIGHTDP_DECLARE_SIMD(double, prv_sum_squares, (const double* p, long count))
+
+}  // namespace tightdp
+
+namespace tightdp::prv {
+
+// Mass p[i mod n] at y_i = i h + offset for first <= i < first + n. Holds a pointer to p.
+//
+// delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), down to the `floor` that the constructor is
+// given. Suffix sums are kept at the starts of blocks, so that a query touches one block.
+class Curve {
+  public:
+    static constexpr long kBlock = 512;
+
+    // n a multiple of kBlock, first too.
+    Curve(const double* p, std::size_t n, long long first, double h, double offset, double floor);
+
+    // eps >= floor.
+    double delta(double eps) const;
+
+    // The largest eps with delta(eps) >= target > 0; -inf if it lies under the floor.
+    double epsilon(double target) const;
+
+    // Points at or above eps, at most.
+    double points_above(double eps) const;
+
+    // Bound on the error of delta() against exact sums over the same p.
+    double rounding_bound() const;
+
+  private:
+    struct Suffix {
+        double mass, discounted;  // sum of p_i and of p_i e^{start - y_i} over y_i >= start
+    };
+
+    double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }
+    double y(long long i) const { return static_cast<double>(i) * h_ + offset_; }
+    long long block_start(std::size_t b) const { return end_ - static_cast<long long>(b + 1) * kBlock; }
+
+    const double* p_;
+    std::size_t n_;
+    long long end_;
+    double h_, offset_;
+    std::vector<Suffix> suffix_;  // of the blocks, from the top
+};
+
+}  // namespace tightdp::prv

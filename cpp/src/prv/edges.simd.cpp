@@ -1,0 +1,104 @@
+// Distribution functions at the edges of a grid's cells. Error analysis: docs/theory/prv.md, section 4.
+#include <cmath>
+
+#include "kernels.hpp"
+#include "simd/math.hpp"
+#include "tightdp/special/mills.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
+
+// Beyond this loss ln((e^y - 1 + q)/q) = y - ln q to 5e-18, and e^y need not be formed.
+constexpr double kFar = 40;
+
+// sum of kMillsRatio.c[4 i + first] y4^i
+template <int First>
+TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
+    constexpr int n = kMillsRatio.size, top = First + (n - 1 - First) / 4 * 4;
+    Vec sum = splat(kMillsRatio.c[top]);
+#pragma GCC unroll 8
+    for (int i = top - 4; i >= 0; i -= 4) sum = sum * y4 + kMillsRatio.c[i];
+    return sum;
+}
+
+// The polynomial of tightdp/special/mills.hpp at eight points, in four parts: short chains of dependent
+// operations.
+TIGHTDP_VINLINE Vec mills_polynomial(Vec y) {
+    const Vec y2 = y * y, y4 = y2 * y2;
+    return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) +
+           y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
+}
+
+// g(z): Phi(z) left of 0, -(1 - Phi(z)) from there on. R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|),
+// and `inverse` = 1/((|z| + c)(1 + |z|)) serves both quotients.
+TIGHTDP_VINLINE Vec signed_tail(Vec z, Vec magnitude, Vec inverse) {
+    const Vec y = (magnitude - kMillsCenter) * ((1.0 + magnitude) * inverse);
+    const Vec ratio = mills_polynomial(y) * ((magnitude + kMillsCenter) * inverse);
+    const Vec tail = kInvSqrtTwoPi * exp(-0.5 * (z * z)) * ratio;
+    return select(z < 0.0, tail, -tail);
+}
+
+TIGHTDP_VINLINE Vec magnitude_of(Vec z) {
+    return min(abs(z), splat(1e3));
+}
+
+TIGHTDP_VINLINE Vec denominator(Vec magnitude) {
+    return (magnitude + kMillsCenter) * (1.0 + magnitude);
+}
+
+TIGHTDP_VINLINE Vec signed_tail(Vec z) {
+    const Vec magnitude = magnitude_of(z);
+    return signed_tail(z, magnitude, 1.0 / denominator(magnitude));
+}
+
+// w0 g(z0) + w1 g(z1) with one division for both.
+TIGHTDP_VINLINE Vec signed_tails(Vec z0, double w0, Vec z1, double w1) {
+    const Vec m0 = magnitude_of(z0), m1 = magnitude_of(z1), d0 = denominator(m0), d1 = denominator(m1);
+    const Vec inverse = 1.0 / (d0 * d1);
+    return w0 * signed_tail(z0, m0, inverse * d1) + w1 * signed_tail(z1, m1, inverse * d0);
+}
+
+TIGHTDP_VINLINE long count_negative(Vec z, long valid) {
+    long n = 0;
+    for (int l = 0; l < kLanes && l < valid; ++l) n += z[l] < 0;
+    return n;
+}
+
+}  // namespace
+
+EdgesLeft prv_edges_sampled(double sigma, double q, double w0, double w1, double h, double first, long count,
+                            double* out) {
+    const double inverse_q = 1 / q, log_q = std::log(q), half = 0.5 / sigma, shift = 1 / sigma;
+    const bool mostly_sampled = q > 0.5;
+    EdgesLeft left{0, 0};
+    for (long j = 0; j < count; j += kLanes) {
+        const Vec y = ((first + static_cast<double>(j)) + iota()) * h;
+        // e^y - 1 + q from terms that are as small as they can be
+        Vec numerator = expm1(y) + q;
+        if (mostly_sampled) numerator = select(y < -0.5, exp(y) - (1 - q), numerator);
+        const Mask reached = numerator > 1e-300;  // else y <= ln(1 - q)
+        const Vec near = log(select(reached, numerator * inverse_q, splat(1.0)));
+        const Vec t = select(y > kFar, y - log_q, near);
+        const Vec z0 = select(reached, sigma * t + half, splat(-1e3)), z1 = z0 - shift;
+        store(out + j, w1 > 0 ? signed_tails(z0, w0, z1, w1) : w0 * signed_tail(z0));
+        if (z0[0] < 0) left.base += count_negative(z0, count - j);
+        if (z1[0] < 0) left.shifted += count_negative(z1, count - j);
+    }
+    return left;
+}
+
+EdgesLeft prv_edges_gaussian(double mu, double h, double first, long count, double* out) {
+    const double inverse = 1 / mu;
+    EdgesLeft left{0, 0};
+    for (long j = 0; j < count; j += kLanes) {
+        const Vec y = ((first + static_cast<double>(j)) + iota()) * h;
+        const Vec z = y * inverse - 0.5 * mu;
+        store(out + j, signed_tail(z));
+        if (z[0] < 0) left.base += count_negative(z, count - j);
+    }
+    return left;
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,211 @@
+// The laws of prv/law.hpp. Statements and proofs: docs/theory/prv.md, sections 2 and 4.
+#include <algorithm>
+#include <vector>
+
+#include "cell.hpp"
+#include "kernels.hpp"
+#include "tightdp/special/log_ndtri.hpp"
+#include "tightdp/special/normal.hpp"
+#include "tightdp/special/sampled_loss.hpp"
+
+namespace tightdp::prv {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kPi = 3.14159265358979323846;
+constexpr double kMillsAtZero = 1.2533141373155003;  // sqrt(pi/2), where Mills' ratio is largest
+
+template <class... F>
+struct Overload : F... {
+    using F::operator()...;
+};
+
+// z with 1 - Phi(z) <= tail: the quantile, a little further out.
+double deviations(double tail) {
+    return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
+}
+
+// The relative error of a computed tail of z standard deviations: that of -z^2/2 in the exponent, and 16 u
+// besides.
+double tail_error(double z) {
+    return (16 + z * z) * u;
+}
+
+// --- Supports
+
+Support support_of(const GaussianLaw& law, double tail) {
+    const double z = deviations(0.5 * tail), middle = 0.5 * law.mu * law.mu;
+    const double low = middle - law.mu * z, high = middle + law.mu * z;
+    return {low, high, tail, tail * (std::max(-low, high) + law.mu)};
+}
+
+Support support_of(const LaplaceLaw& law, double) {
+    return {-law.mu, law.mu, 0, 0};
+}
+
+Support support_of(const PureLaw& law, double) {
+    return {-law.eps, law.eps, 0, 0};
+}
+
+double loss_at(const SampledLaw& law, double z) {  // z = x/sigma
+    return sampled_loss(z / law.sigma - 0.5 / (law.sigma * law.sigma), law.q);
+}
+
+Support support_of(const SampledLaw& law, double tail) {
+    const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
+    double right = far;  // in units of sigma, from the origin
+    if (!law.add) {
+        // (1-q) tail(z + 1/sigma) + q tail(z) <= half, z counted from the shifted centre: bisection keeps the
+        // side
+        double low = -shift, high = far;
+        for (int i = 0; i < 40; ++i) {
+            const double z = 0.5 * (low + high);
+            const double beyond = (1 - law.q) * ndtr(-z - shift) + law.q * ndtr(-z);
+            (beyond * (1 + 1e-10) <= half ? high : low) = z;
+        }
+        right = shift + high;
+    }
+    const double low = loss_at(law, -far), high = loss_at(law, right);
+    // The loss is 1/sigma^2-Lipschitz, and a normal tail of mass p holds E[x - edge] <= p sigma (2 + what the
+    // edge lies inside its centre).
+    const double inside = std::max(0.0, shift - right);
+    const double moment = tail * (std::max(-low, high) + shift * (2 + inside));
+    return law.add ? Support{-high, -low, tail, moment} : Support{low, high, tail, moment};
+}
+
+// --- Means
+
+Mean mean_of(const GaussianLaw& law) {
+    const double m = 0.5 * law.mu * law.mu;
+    return {m, m * (2 * law.spread + 4 * u)};
+}
+
+Mean mean_of(const LaplaceLaw& law) {
+    const double m = law.mu + std::expm1(-law.mu);
+    return {m, 8 * u * law.mu};
+}
+
+Mean mean_of(const PureLaw& law) {
+    const double m = law.eps * std::tanh(0.5 * law.eps);
+    return {m, 16 * u * m};
+}
+
+// The trapezoid rule over z = x/sigma; prv.md, Lemma 3.
+Mean mean_of(const SampledLaw& law) {
+    const double shift = 1 / law.sigma,
+                 height = -std::log1p(-law.q) + 0.5 * kPi + 0.5 * shift * shift + shift;
+    constexpr double reach = 11;  // density 2e-27 at the ends
+    const double strip = std::min(0.5 * kPi * law.sigma, 9.0);
+    const double step = 2 * kPi * strip / (45 + 0.5 * strip * strip + std::log(height));
+    const double right = reach + (law.add ? 0 : shift);
+    const auto first = static_cast<long>(std::floor(-reach / step)),
+               last = static_cast<long>(std::ceil(right / step));
+    double sum = 0, magnitude = 0;
+    for (long i = first; i <= last; ++i) {
+        const double z = static_cast<double>(i) * step, loss = loss_at(law, z);
+        const double weight = law.add ? -normal_density(z)
+                                      : (1 - law.q) * normal_density(z) + law.q * normal_density(z - shift);
+        sum += weight * loss;
+        magnitude += std::fabs(weight * loss);
+    }
+    const double rule = 2 * height * std::exp(0.5 * strip * strip - 2 * kPi * strip / step) * 1.01;
+    const double range = 8 * normal_density(reach) * (height + shift * (reach + shift) + shift);
+    const double terms = static_cast<double>(last - first + 1);
+    return {sum * step, rule + range + (terms + 128) * u * magnitude * step};
+}
+
+// --- Cells
+
+void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, long count, double* out) {
+    for (long i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
+    // Where a component's centre lies inside a cell, its two tails were both taken from 1.
+    if (left.base > 0 && left.base <= count) out[left.base - 1] += w0;
+    if (w1 > 0 && left.shifted > 0 && left.shifted <= count) out[left.shifted - 1] += w1;
+    for (long i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
+}
+
+template <class L>
+void cell_by_cell(const L& law, double h, long long first, long count, double* out) {
+    const Cells lattice{h, first, count};
+    for (long i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
+}
+
+std::vector<double> edge_buffer(long count) {
+    return std::vector<double>(static_cast<std::size_t>(count + 9));
+}
+
+void cells_of(const GaussianLaw& law, double h, long long first, long count, double* out) {
+    auto edges = edge_buffer(count);
+    const double start = static_cast<double>(first) - 0.5;
+    const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
+    differences(edges, left, 1, 0, count, out);
+}
+
+void cells_of(const SampledLaw& law, double h, long long first, long count, double* out) {
+    auto edges = edge_buffer(count);
+    const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
+    // Y = -L under "add": the same cells, last to first
+    const double start =
+        law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
+    const EdgesLeft left =
+        TIGHTDP_SELECT_SIMD(prv_edges_sampled)(law.sigma, law.q, w0, w1, h, start, count + 1, edges.data());
+    differences(edges, left, w0, w1, count, out);
+    if (law.add) std::reverse(out, out + count);
+}
+
+void cells_of(const LaplaceLaw& law, double h, long long first, long count, double* out) {
+    cell_by_cell(law, h, first, count, out);
+}
+
+void cells_of(const PureLaw& law, double h, long long first, long count, double* out) {
+    const Cells lattice{h, first, count};
+    std::fill_n(out, count, 0.0);
+    for (const double atom : {-law.eps, law.eps}) out[lattice.at(atom)] = cell(law, lattice, lattice.at(atom));
+}
+
+}  // namespace
+
+Support support(const Law& law, double tail) {
+    return std::visit([&](const auto& l) { return support_of(l, tail); }, law);
+}
+
+Mean mean(const Law& law) {
+    return std::visit([](const auto& l) { return mean_of(l); }, law);
+}
+
+double edge_error(const Law& law, const Support& s) {
+    const double reach = std::max(std::fabs(s.low), std::fabs(s.high));
+    return std::visit(Overload{
+                          [&](const GaussianLaw& l) {
+                              const double z = reach / l.mu + l.mu;
+                              return kMillsAtZero * tail_error(z) * l.mu +
+                                     (8 * u + l.spread) * (reach + 2 * l.mu * l.mu);
+                          },
+                          [&](const SampledLaw& l) {
+                              // t and z at the ends of the support, where they are largest; past 40 a tail is
+                              // zero anyway
+                              const double shift = 1 / l.sigma, z = std::min(9 + shift, 40.0);
+                              const double t = std::max(reach - std::log(l.q), shift * (40 + 0.5 * shift));
+                              const double argument = (8 * t + 8 * shift * shift + 16) * u;
+                              return kMillsAtZero * tail_error(z) * shift + argument + 16 * u * reach;
+                          },
+                          [&](const auto&) { return 8 * u * reach; },
+                      },
+                      law);
+}
+
+void cells(const Law& law, double h, long long first, long count, double* out) {
+    std::visit([&](const auto& l) { cells_of(l, h, first, count, out); }, law);
+}
+
+void cells_by_thread(const Law& law, double h, long long first, long count, double* out) {
+    std::visit([&](const auto& l) { cell_by_cell(l, h, first, count, out); }, law);
+}
+
+Law reversed(const Law& law) {
+    if (const auto* sampled = std::get_if<SampledLaw>(&law))
+        return SampledLaw{sampled->sigma, sampled->q, !sampled->add};
+    return law;  // the others are their own reversal
+}
+
+}  // namespace tightdp::prv

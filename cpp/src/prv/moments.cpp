@@ -1,0 +1,129 @@
+#include "moments.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tightdp/contour/aliasing.hpp"
+#include "tightdp/special/logaddexp.hpp"
+
+namespace tightdp::prv {
+namespace {
+
+// Abscissae tried. Below, a moment bound says nothing that epsilon >= 0 and the support do not; above, the
+// law is so narrow that the support bounds it better.
+constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
+
+// Each closed form is right to this many units of roundoff, relatively; cgf() adds them.
+constexpr double kSlack = 1 + 64 * kUnitRoundoff;
+
+double cgf_of(const GaussianLaw& law, double c) {
+    const double mu = law.mu * (1 + law.spread);
+    return 0.5 * mu * mu * c * (c + 1);
+}
+
+// E e^{cY} = e^{c mu}/2 + e^{-(c+1) mu}/2 + (e^{c mu} - e^{-(c+1) mu}) / (2 (2c + 1))
+double cgf_of(const LaplaceLaw& law, double c) {
+    const double w = 0.5 + 0.5 / (2 * c + 1), v = 0.5 - 0.5 / (2 * c + 1);
+    return logaddexp(std::log(w) + c * law.mu, (v > 0 ? std::log(v) : -HUGE_VAL) - (c + 1) * law.mu) +
+           16 * kUnitRoundoff * (1 + c * law.mu);
+}
+
+double cgf_of(const PureLaw& law, double c) {
+    const double odds = std::log1p(std::exp(-law.eps));
+    return logaddexp(c * law.eps - odds, -(c + 1) * law.eps - odds) + 16 * kUnitRoundoff * (1 + c * law.eps);
+}
+
+double cgf_of(const SampledLaw&, double) {
+    return HUGE_VAL;
+}  // served by its nodes
+
+}  // namespace
+
+Moments::Moments(std::vector<Part> parts) : parts_(std::move(parts)) {
+    for (const Part& part : parts_) {
+        auto& nodes = sampled_.emplace_back();
+        if (const auto* law = std::get_if<SampledLaw>(&part.law))
+            nodes.emplace(law->sigma, law->q, static_cast<double>(part.count), law->add);
+    }
+}
+
+bool Moments::place(double c_most) {
+    if (c_most <= c_most_) return true;
+    double count = 1;
+    for (const Part& part : parts_) count += static_cast<double>(part.count);
+    for (auto& nodes : sampled_)
+        if (nodes && !nodes->place(2 * c_most, 0, std::log(1e4 * count), contour::kMaxGuideNodes))
+            return false;
+    c_most_ = 2 * c_most;
+    return true;
+}
+
+double Moments::cgf(double c) {
+    if (!place(c)) return HUGE_VAL;
+    double sum = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+        const double one =
+            sampled_[i] ? sampled_[i]->log_mgf(c).upper()
+                        : static_cast<double>(parts_[i].count) *
+                              std::visit([c](const auto& law) { return cgf_of(law, c); }, parts_[i].law);
+        sum += one * (one > 0 ? kSlack : 1);
+    }
+    return sum;
+}
+
+// Every value of an objective below is a bound, so where the search stops does not matter for soundness. Each
+// objective falls and then rises in c: doubling brackets its minimum, golden sections of ln c narrow it.
+template <class F>
+double Moments::least(F objective) {
+    double c = 1, best = objective(c), factor = 2;
+    double next = objective(c * factor);
+    if (!(next < best)) {
+        factor = 0.5;
+        next = objective(c * factor);
+    }
+    while (next < best && c > kLeastAbscissa && c < kMostAbscissa) {
+        best = next;
+        c *= factor;
+        next = objective(c * factor);
+    }
+    constexpr double golden = 0.6180339887498949;
+    double a = std::log(c) - std::log(2.0), b = std::log(c) + std::log(2.0);
+    double x = b - golden * (b - a), y = a + golden * (b - a), fx = objective(std::exp(x)),
+           fy = objective(std::exp(y));
+    for (int i = 0; i < 9; ++i) {  // leaves 1% of c, hence about 1e-4 of the minimum
+        best = std::min({best, fx, fy});
+        if (fx < fy) {
+            b = y, y = x, fy = fx;
+            fx = objective(std::exp(x = b - golden * (b - a)));
+        } else {
+            a = x, x = y, fx = fy;
+            fy = objective(std::exp(y = a + golden * (b - a)));
+        }
+    }
+    return std::min({best, fx, fy});
+}
+
+double Moments::upper_quantile(double log_inverse) {
+    return least([&](double c) { return (cgf(c) + log_inverse) / c * (1 + 1e-14); });
+}
+
+double Moments::epsilon(double log_inverse) {
+    return least([&](double c) {
+        const double value = (cgf(c) + log_inverse + contour::log_kappa(c) * (1 - 1e-14)) / c;
+        return value + 1e-14 * std::fabs(value);
+    });
+}
+
+double Moments::log_delta(double eps) {
+    return least([&](double c) {
+        const double k = cgf(c), shrink = contour::log_kappa(c) * (1 - 1e-14);
+        return k - c * eps + shrink + 1e-14 * (std::fabs(k) + c * std::fabs(eps));
+    });
+}
+
+double Moments::reversed_quantile(double log_inverse) {
+    return std::min(log_inverse,
+                    least([&](double c) { return (cgf(c) + log_inverse) / (c + 1) * (1 + 1e-14); }));
+}
+
+}  // namespace tightdp::prv

@@ -1,0 +1,89 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "curve.hpp"
+#include "fft/real_fft.hpp"
+
+namespace tightdp::prv {
+namespace {
+
+// Shares of delta_error, in the places where the paper has 1/6, 1/4 and 1/8: cells, the sum's two tails
+// together, and the tails of all single losses together.
+constexpr double kMeshShare = 1.0 / 6, kSumShare = 1.0 / 4, kSingleShare = 1.0 / 8;
+
+double total_count(const std::vector<Part>& parts) {
+    double k = 0;
+    for (const Part& part : parts) k += static_cast<double>(part.count);
+    return k;
+}
+
+// The sum of the losses is in here but for the share of its tails and of the single losses' tails.
+struct Range {
+    double low, high;
+};
+
+// Bounds on the sum of truncated losses that need no moments: all at their ends, or, where no moment is
+// known, Hoeffding's.
+Range narrowed_by_supports(Range range, const std::vector<Part>& parts, const std::vector<Support>& supports,
+                           double log_inverse) {
+    double low = 0, high = 0, squares = 0, mean_sum = 0;
+    const bool hoeffding = !std::isfinite(range.high);
+    for (std::size_t j = 0; j < parts.size(); ++j) {
+        const double k = static_cast<double>(parts[j].count), width = supports[j].high - supports[j].low;
+        low += k * supports[j].low;
+        high += k * supports[j].high;
+        if (!hoeffding) continue;
+        const Mean m = mean(parts[j].law);
+        const double truncation = 1.01 * (supports[j].tail_moment + std::fabs(m.value) * supports[j].tail);
+        mean_sum += k * (m.value + m.error + truncation);
+        squares += k * width * width;
+    }
+    if (hoeffding) range.high = mean_sum + std::sqrt(0.5 * squares * log_inverse);
+    const double slack = 1e-12 * (std::fabs(low) + std::fabs(high));
+    range = {std::max(range.low, low - slack), std::min(range.high, high + slack)};
+    return {range.low, std::max(range.low, range.high)};
+}
+
+}  // namespace
+
+Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments,
+          const Request& request) {
+    const double k = total_count(parts), delta_error = request.delta_error;
+    Plan plan;
+    plan.mesh_failure = kMeshShare * delta_error;
+    plan.outside = (kSumShare + kSingleShare) * delta_error;
+    double displacement = 0, widest = 0;
+    for (const Part& part : parts) {
+        const Support s = support(part.law, kSingleShare * delta_error / k);
+        displacement = std::max(displacement, 2 * edge_error(part.law, s));
+        widest = std::max(widest, s.high - s.low);
+        plan.supports.push_back(s);
+    }
+    const double log_inverse = std::log(2 / (kSumShare * delta_error));
+    const Range moment_range{-reversed_moments.reversed_quantile(log_inverse),
+                             moments.upper_quantile(log_inverse)};
+    const Range range = narrowed_by_supports(moment_range, parts, plan.supports, log_inverse);
+
+    // Theorem 5.5: h = eps_error / sqrt(k/2 ln(12/delta_error)); but k cells never err by more than k h.
+    const double deviations = std::min(std::sqrt(0.5 * k * std::log(2 / plan.mesh_failure)), k);
+    const double coarsest = request.eps_error / deviations, margin = Plan::kMargin * request.eps_error;
+    const double width = range.high - range.low + 2 * margin;
+    // Two blocks more: one to start at a multiple of a block, one for the ends' own cells.
+    constexpr double kSpare = 2 * Curve::kBlock;
+    const double points = std::exp2(std::ceil(std::log2(width / coarsest + kSpare)));
+    plan.step = width / (points - kSpare);
+    // Values and a second spectrum; roots of unity; edges and cells of one law.
+    const double here = points * (parts.size() > 1 ? 16 : 8) + points * 9.5;
+    const double bytes = (request.bytes_a_point > 0 ? points * request.bytes_a_point : here) + 16 * (widest / plan.step);
+    const bool fits = bytes <= request.max_bytes && points <= static_cast<double>(RealFft::kMaxLength);
+    if (!fits) throw TooLarge(bytes, request.max_bytes);
+    plan.start = range.low - margin;
+    plan.mesh = (plan.step + displacement) * deviations * (1 + 1e-12);
+    if (plan.mesh <= margin) plan.n = static_cast<std::size_t>(points);
+    return plan;
+}
+
+}  // namespace tightdp::prv

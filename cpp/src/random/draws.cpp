@@ -1,0 +1,166 @@
+#include "draws.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#if defined(__linux__)
+#include <sys/random.h>
+#endif
+
+#include "kernels.hpp"
+#include "runtime/parallel.hpp"
+
+namespace tightdp {
+
+using namespace random;
+
+namespace {
+
+// Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
+constexpr long kChunk = 8;
+// Values a thread takes at a time, and should have before it is worth waking: about 30 microseconds of work.
+constexpr std::size_t kGrain = 1u << 14;
+
+// Calls tiles(first_tile, count, out) on whole chunks, and on a buffer for the ragged ends.
+template <int kPerTile, class T, class Tiles>
+void by_tiles(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
+    while (n > 0) {
+        const std::uint64_t tile = first / kPerTile;
+        const std::size_t skip = first % kPerTile;
+        std::size_t taken;
+        if (skip == 0 && n >= kPerTile) {
+            const long count = std::min<std::size_t>(kChunk, n / kPerTile);
+            tiles(tile, count, out);
+            taken = static_cast<std::size_t>(count) * kPerTile;
+        } else {
+            alignas(64) T buffer[kPerTile];
+            tiles(tile, 1, buffer);
+            taken = std::min<std::size_t>(n, kPerTile - skip);
+            std::memcpy(out, buffer + skip, taken * sizeof(T));
+        }
+        first += taken;
+        out += taken;
+        n -= taken;
+    }
+}
+
+template <int kPerTile, class T, class Tiles>
+void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
+    parallel_pieces(n, kGrain, kGrain, [&](std::size_t begin, std::size_t end) {
+        by_tiles<kPerTile>(first + begin, end - begin, out + begin, tiles);
+    });
+}
+
+auto word_tiles(const RandomStream& stream) {
+    return [&stream, draw = TIGHTDP_SELECT_SIMD(random_tiles)](
+               std::uint64_t tile, long count, std::uint32_t* out) { draw(stream, tile, count, out); };
+}
+
+// Tiles of values that are a function of each tile's words.
+template <class T, class Transform>
+auto value_tiles(const RandomStream& stream, Transform transform) {
+    return [&stream, transform, draw = TIGHTDP_SELECT_SIMD(random_tiles)](std::uint64_t tile, long count,
+                                                                          T* out) {
+        alignas(64) std::uint32_t words[kChunk * kTileWords];
+        draw(stream, tile, count, words);
+        transform(words, count, out);
+    };
+}
+
+auto normal_tiles(const RandomStream& stream, float*) {
+    return value_tiles<float>(stream, TIGHTDP_SELECT_SIMD(normal_tiles_f32));
+}
+
+auto normal_tiles(const RandomStream& stream, double*) {
+    return value_tiles<double>(stream, TIGHTDP_SELECT_SIMD(normal_tiles_f64));
+}
+
+template <class T, class Function>
+auto integer_tiles(const RandomStream& stream, Function function) {
+    return value_tiles<T>(stream, [function](const std::uint32_t* words, long count, T* out) {
+        for (long row = 0; row < count * kRows / 2; ++row)
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const std::uint64_t high = words[2 * row * kLanes + lane];
+                const std::uint64_t low = words[(2 * row + 1) * kLanes + lane];
+                out[row * kLanes + lane] = function(high << 32 | low);
+            }
+    });
+}
+
+}  // namespace
+
+void operating_system_random(void* out, std::size_t bytes) {
+    auto* to = static_cast<unsigned char*>(out);
+    while (bytes > 0) {
+#if defined(__linux__)
+        const ssize_t got = getrandom(to, bytes, 0);
+#else
+        const std::size_t piece = std::min<std::size_t>(bytes, 256);  // getentropy's limit
+        const ssize_t got = getentropy(to, piece) == 0 ? static_cast<ssize_t>(piece) : -1;
+#endif
+        if (got < 0) {
+            if (errno == EINTR) continue;
+            throw std::system_error(errno, std::generic_category(),
+                                    "the operating system gave no random bytes");
+        }
+        to += got;
+        bytes -= static_cast<std::size_t>(got);
+    }
+}
+
+RandomStream secure_stream() {
+    RandomStream stream{Generator::chacha20, {}, 0};
+    operating_system_random(stream.key, sizeof stream.key);
+    return stream;
+}
+
+RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept {
+    return {Generator::philox,
+            {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+            stream};
+}
+
+void fill_words(const RandomStream& stream, std::uint64_t first, std::size_t n, std::uint32_t* out) {
+    fill<kTileWords>(first, n, out, word_tiles(stream));
+}
+
+void fill_integers(const RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out) {
+    fill<kTileValues>(first, n, out,
+                      integer_tiles<std::uint64_t>(stream, [](std::uint64_t value) { return value; }));
+}
+
+void fill_uniform(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) {
+    fill<kTileValues>(first, n, out, integer_tiles<double>(stream, [](std::uint64_t value) {
+                          return static_cast<double>(value >> 11 | 1) * 0x1p-53;
+                      }));
+}
+
+void normal_range(const RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept {
+    by_tiles<kTileValues>(first, n, out, normal_tiles(stream, out));
+}
+
+void normal_range(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept {
+    by_tiles<kTileValues>(first, n, out, normal_tiles(stream, out));
+}
+
+void fill_normal(const RandomStream& stream, std::uint64_t first, std::size_t n, float* out) {
+    fill<kTileValues>(first, n, out, normal_tiles(stream, out));
+}
+
+void fill_normal(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) {
+    fill<kTileValues>(first, n, out, normal_tiles(stream, out));
+}
+
+void normals_of_words(const std::uint32_t* words, long tiles, float* out) noexcept {
+    TIGHTDP_SELECT_SIMD(normal_tiles_f32)(words, tiles, out);
+}
+
+void normals_of_words(const std::uint32_t* words, long tiles, double* out) noexcept {
+    TIGHTDP_SELECT_SIMD(normal_tiles_f64)(words, tiles, out);
+}
+
+}  // namespace tightdp

@@ -1,0 +1,36 @@
+// Box and Muller over tiles of words.
+#include "tightdp/random/normal.hpp"
+
+#include "kernels.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+using namespace random;
+
+namespace {
+
+template <class Real>
+inline __attribute__((always_inline)) void transform(const std::uint32_t* __restrict words, long count,
+                                                     Real* __restrict out) {
+    for (long group = 0; group < 4 * count; ++group) {
+        const std::uint32_t* const w = words + group * 4 * kLanes;
+        Real* const z = out + group * 2 * kLanes;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const NormalPair<Real> pair =
+                normal_pair<Real>(w[lane], w[kLanes + lane], w[2 * kLanes + lane], w[3 * kLanes + lane]);
+            z[lane] = pair.cosine;
+            z[kLanes + lane] = pair.sine;
+        }
+    }
+}
+
+}  // namespace
+
+void normal_tiles_f32(const std::uint32_t* words, long count, float* out) {
+    transform(words, count, out);
+}
+void normal_tiles_f64(const std::uint32_t* words, long count, double* out) {
+    transform(words, count, out);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

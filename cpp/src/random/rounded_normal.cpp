@@ -1,0 +1,109 @@
+#include "rounded_normal.hpp"
+
+#include <algorithm>
+
+#include "kernels.hpp"
+#include "rounded_kernels.hpp"
+#include "runtime/parallel.hpp"
+#include "tightdp/random/rounded_normal.hpp"
+
+namespace tightdp {
+
+using namespace random;
+
+namespace {
+
+// Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
+constexpr long kChunk = 8;
+// Values a thread takes at a time, and should have before it is worth waking: some 50 microseconds of work.
+constexpr std::size_t kGrain = 1u << 14;
+// Units of work of one settled draw by draw, as are most of a large deviation: a look at whether to stop is cheap beside that.
+constexpr std::int64_t kUnits = kGrain * 64;
+constexpr int kGroups = 4;  // of 32 draws a tile
+constexpr int kGroupDraws = kTileValues / kGroups;
+
+void add_one(std::int64_t drawn, std::int64_t& value) noexcept {
+    value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(drawn));
+}
+
+// A group with a draw in doubt, pair by pair. `pair` is its first.
+void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uint32_t* words, const double* sigma,
+                  bool each, std::int64_t* values) noexcept {
+    for (int lane = 0; lane < kLanes; ++lane) {
+        const std::uint32_t w[4] = {words[lane], words[kLanes + lane], words[2 * kLanes + lane],
+                                    words[3 * kLanes + lane]};
+        const RoundedPair drawn = rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w, sigma[each ? lane : 0],
+                                               sigma[each ? kLanes + lane : 0]);
+        add_one(drawn.cosine, values[lane]);
+        add_one(drawn.sine, values[kLanes + lane]);
+    }
+}
+
+// Whole tiles, at most kChunk of them.
+void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, const double* sigma, bool each,
+               std::int64_t* values) noexcept {
+    alignas(64) std::uint32_t words[kChunk * kTileWords];
+    unsigned char doubt[kChunk * kGroups];
+    TIGHTDP_SELECT_SIMD(random_tiles)(stream, tile, count, words);
+    TIGHTDP_SELECT_SIMD(rounded_groups)(words, count * kGroups, sigma, each, values, doubt);
+    for (long g = 0; g < count * kGroups; ++g)
+        if (doubt[g])
+            add_doubtful(stream, pair_of(tile, 0, static_cast<int>(g)), words + g * 4 * kLanes,
+                         sigma + (each ? g * kGroupDraws : 0), each, values + g * kGroupDraws);
+}
+
+void add_range(const RandomStream& stream, const double* sigma, bool each, std::uint64_t first, std::size_t n,
+               std::int64_t* values) noexcept {
+    while (n > 0) {
+        const std::uint64_t tile = first / kTileValues;
+        const std::size_t skip = first % kTileValues;
+        std::size_t taken;
+        if (skip == 0 && n >= kTileValues) {
+            const long count = static_cast<long>(std::min<std::size_t>(kChunk, n / kTileValues));
+            add_tiles(stream, tile, count, sigma, each, values);
+            taken = static_cast<std::size_t>(count) * kTileValues;
+        } else {
+            taken = std::min<std::size_t>(n, kTileValues - skip);
+            std::int64_t drawn[kTileValues] = {};
+            double sigmas[kTileValues] = {};
+            std::copy_n(sigma, each ? taken : 1, sigmas + (each ? skip : 0));
+            add_tiles(stream, tile, 1, sigmas, each, drawn);
+            for (std::size_t i = 0; i < taken; ++i) add_one(drawn[skip + i], values[i]);
+        }
+        first += taken;
+        values += taken;
+        if (each) sigma += taken;
+        n -= taken;
+    }
+}
+
+void add(const RandomStream& stream, const double* sigma, bool each, std::size_t n, std::int64_t* values,
+         std::uint64_t first) {
+    parallel_pieces(n, kGrain, kUnits, [&](std::size_t begin, std::size_t end) {
+        add_range(stream, sigma + (each ? begin : 0), each, first + begin, end - begin, values + begin);
+    });
+}
+
+}  // namespace
+
+void add_rounded_normals_range(const RandomStream& stream, double sigma, std::uint64_t first, std::size_t n,
+                               std::int64_t* values) noexcept {
+    add_range(stream, &sigma, false, first, n, values);
+}
+
+void add_rounded_normals_range(const RandomStream& stream, const double* sigma, std::uint64_t first, std::size_t n,
+                               std::int64_t* values) noexcept {
+    add_range(stream, sigma, true, first, n, values);
+}
+
+void add_rounded_normals(const RandomStream& stream, double sigma, std::size_t n, std::int64_t* values,
+                         std::uint64_t first) {
+    add(stream, &sigma, false, n, values, first);
+}
+
+void add_rounded_normals(const RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values,
+                         std::uint64_t first) {
+    add(stream, sigma, true, n, values, first);
+}
+
+}  // namespace tightdp

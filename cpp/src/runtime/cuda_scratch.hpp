@@ -1,0 +1,56 @@
+// Device memory that lives as long as the work queued on a stream, without a wait by the host.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "cuda_check.hpp"
+
+namespace tightdp::cuda {
+
+// The library's own pool of a device's memory. Unlike the default one, which users may have set up for themselves, it keeps
+// what was freed: else each wait of the host would return it to the driver, and the next call would map it anew.
+inline cudaMemPool_t pool_here() {
+    static std::mutex mutex;
+    static std::map<int, cudaMemPool_t> pools;
+    // Enough for the sums of a call; what is beyond goes back when the host waits.
+    constexpr std::uint64_t kept = 256u << 20;
+    int device = 0;
+    check(cudaGetDevice(&device), "the current device");
+    const std::lock_guard lock(mutex);
+    cudaMemPool_t& pool = pools[device];
+    if (!pool) {
+        cudaMemPoolProps props{};
+        props.allocType = cudaMemAllocationTypePinned;
+        props.location.type = cudaMemLocationTypeDevice;
+        props.location.id = device;
+        check(cudaMemPoolCreate(&pool, &props), "a pool of memory");
+        std::uint64_t threshold = kept;
+        check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "a pool of memory");
+    }
+    return pool;
+}
+
+class Scratch {
+  public:
+    Scratch(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
+        if (bytes > 0) check(cudaMallocFromPoolAsync(&data_, bytes, pool_here(), stream), "memory on the device");
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    // Freed in the order of the stream: kernels launched before are not disturbed.
+    ~Scratch() {
+        if (data_) cudaFreeAsync(data_, stream_);
+    }
+    template <class T>
+    T* as() const noexcept {
+        return static_cast<T*>(data_);
+    }
+
+  private:
+    void* data_ = nullptr;
+    cudaStream_t stream_;
+};
+
+}  // namespace tightdp::cuda

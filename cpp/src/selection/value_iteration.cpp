@@ -1,0 +1,69 @@
+#include "value_iteration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernel.hpp"
+#include "tightdp/accounting/gaussian.hpp"
+
+namespace tightdp {
+namespace {
+
+// A round is some twenty roundings of positive numbers (2.3e-15), and the place of the maximum.
+constexpr double kRound = 1 + 1e-14;
+
+std::vector<SelectionCell> cells_of(double eta, std::size_t cells) {
+    const double h = eta / static_cast<double>(cells);
+    std::vector<SelectionCell> found(cells);
+    for (std::size_t i = 0; i < cells; ++i) {
+        const double near = static_cast<double>(i) * h, above = static_cast<double>(cells - 1 - i) * h;
+        SelectionCell& c = found[i];
+        c.end = std::exp(-eta);
+        c.least = -std::expm1(-eta);
+        c.y_far = std::exp(-(near + h));
+        c.width = c.y_far * std::expm1(h);
+        c.loss_far = c.end * std::expm1(above);
+        c.rest_near = -std::expm1(-near);
+    }
+    return found;
+}
+
+}  // namespace
+
+void worst_selections(double eta, std::size_t count, std::size_t cells, double* curve) {
+    const auto steps = cells_of(eta, cells);
+    const double h = eta / static_cast<double>(cells);
+    const std::size_t most = 2 * count * cells + 1;
+    // value[j] is V at (j - half) h, with what lies beyond its support: 1 - e^eps below, 0 above.
+    std::vector<double> padded(most + 2 * cells + 1), best(most);
+    std::size_t half = 0;
+    best[0] = 0;
+    for (std::size_t round = 1; round <= count; ++round) {
+        const std::size_t grown = half + cells, n = 2 * grown + 1;
+        // padded[j] = V((j - grown - cells) h): one step reaches eta further down and up.
+        for (std::size_t j = 0; j < 2 * cells; ++j)
+            padded[j] = -std::expm1(-h * static_cast<double>(grown + cells - j));
+        std::copy_n(best.begin(), 2 * half + 1, padded.begin() + static_cast<std::ptrdiff_t>(2 * cells));
+        std::fill(padded.begin() + static_cast<std::ptrdiff_t>(2 * cells + 2 * half + 1),
+                  padded.begin() + static_cast<std::ptrdiff_t>(2 * grown + 2 * cells + 1), 0.0);
+        std::fill_n(best.begin(), n, 0.0);
+        for (std::size_t i = 0; i < cells; ++i) {
+            const double* low = padded.data() + (cells - 1 - i);  // eps_k - (i+1)h is node k + cells - (i+1)
+            TIGHTDP_SELECT_SIMD(selection_cell)(steps[i], low, low + cells, best.data(), n);
+        }
+        for (std::size_t k = 0; k < n; ++k) best[k] = std::min(best[k] * kRound, 1.0);
+        half = grown;
+    }
+    std::copy_n(best.begin(), most, curve);
+}
+
+double gaussian_mixture(double mu, const double* losses, const double* weights, std::size_t n,
+                        double eps) noexcept {
+    double sum = 0;
+    for (std::size_t j = 0; j < n; ++j)
+        if (weights[j] > 0) sum += weights[j] * gaussian_bounds(mu, eps - losses[j]).delta.upper;
+    return sum * (1 + static_cast<double>(n + 8) * 0x1p-52);
+}
+
+}  // namespace tightdp

@@ -1,0 +1,12 @@
+// The device's batched contour engine run by the host, so that its formulas are tested where there is no device.
+#pragma once
+
+namespace tightdp::contour {
+
+// As epsilon_batch (contour/batch.hpp), with settings shared by `lanes` threads in step: 1 (no threads), 2, 4 .. 32.
+// nodes, abscissae: of each setting.
+void emulate_epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
+                           double tolerance, int lanes, double* lower, double* upper, unsigned char* status,
+                           long* nodes, long* abscissae);
+
+}  // namespace tightdp::contour

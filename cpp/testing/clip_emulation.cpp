@@ -1,0 +1,50 @@
+#include "clip_emulation.hpp"
+
+#include "clipping/device_request.hpp"
+#include "tightdp/contour/batch_team.hpp"
+
+namespace tightdp {
+namespace {
+
+using namespace clipping;
+
+template <class T>
+void emulate(const ClipRequest& r) {
+    std::vector<DeviceSegment> table;
+    const DeviceClip clip = device_clip(r, table, 1);
+    std::vector<double> sums(static_cast<std::size_t>(clip.columns));
+    for (long row = 0; row < clip.rows; ++row) {
+        double square = 0;
+        for (long c = 0; c < clip.columns; c += kDevicePiece)
+            square += piece_squares<T>(clip, contour::SoloTeam{}, row, c);
+        const double factor = row_factor<T>(clip, row, square);
+        if (!(factor > 0)) continue;
+        for (long c = 0; c < clip.columns; ++c) {
+            const DeviceSegment& segment = segment_of(clip, c);
+            const double x = transformed(clip, wide(row_of<T>(segment, row)[c - segment.first]), c);
+            sums[static_cast<std::size_t>(c)] += product(clip, x, factor);
+        }
+    }
+    DeviceFinish f{sums.data(), clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    for (long tile = 0; tile * random::kTileValues < clip.columns; ++tile)
+        for (int lane = 0; lane < random::kLanes; ++lane)
+            r.out_double ? finish_lane<double>(clip, f, tile, lane) : finish_lane<float>(clip, f, tile, lane);
+}
+
+}  // namespace
+
+void emulate_clipped_sum(const ClipRequest& request) {
+    switch (request.dtype) {
+        case Dtype::float16:
+            return emulate<Float16>(request);
+        case Dtype::bfloat16:
+            return emulate<BFloat16>(request);
+        case Dtype::float32:
+            return emulate<float>(request);
+        default:
+            return emulate<double>(request);
+    }
+}
+
+}  // namespace tightdp

@@ -1,0 +1,124 @@
+#include "kernel_emulation.hpp"
+
+#include <stdexcept>
+
+// Fibers are the GNU C library's here; a build for another lacks this one test.
+#if defined(__GLIBC__)
+
+#include "clipping/device_request.hpp"
+#include "on_host.hpp"
+// After the host's answers to the names of a device.
+#include "clipping/kernels.cuh"
+#include "clipping/exact_kernels.cuh"
+
+namespace tightdp {
+namespace {
+
+using namespace clipping;
+using namespace cuda;
+
+template <class T>
+std::string emulate(const ClipRequest& r, const SmallDevice& device) {
+    std::vector<DeviceSegment> table;
+    const DeviceClip clip = device_clip(r, table, kWarp);
+    const bool dense = table.size() == 1 && table[0].stride == clip.columns * static_cast<long>(sizeof(T));
+    const Machine machine{device.processors, device.shared / 2 - 2048, device.shared - 1024, true, 0};
+    const Shape shape = choose_shape(clip, dense, sizeof(T), machine, [&](const HeldShape&) { return device.resident; },
+                                     device.slice_threads);
+    constexpr double kPoison = __builtin_nan("");
+    std::vector<double> partial;
+    std::string chosen;
+    if (shape.way == Way::held) {
+        const HeldShape& s = shape.held;
+        partial.assign(static_cast<std::size_t>(s.blocks * clip.columns), kPoison);
+        on_host::Launch(static_cast<unsigned>(s.blocks), HeldShape::kThreads, s.bytes(),
+                        [&] { held_kernel<T>(clip, s, partial.data()); }).run();
+        chosen = "held: " + std::to_string(s.blocks) + " blocks of " + std::to_string(s.rows) + " rows, " +
+                 std::to_string(s.groups) + " groups, " + std::to_string(s.pieces) + " pieces" + (s.dense ? ", dense" : "");
+    } else if (shape.way == Way::sliced) {
+        const SliceShape& s = shape.sliced;
+        partial.assign(static_cast<std::size_t>(s.teams * clip.columns), kPoison);
+        // No NaN: of one the norm would be taken again.
+        std::vector<double> exchange(static_cast<std::size_t>(s.exchange()), 1e-20);
+        std::vector<unsigned long long> arrived(static_cast<std::size_t>(s.counters()), 0);
+        on_host::Launch(static_cast<unsigned>(s.teams * s.blocks), static_cast<unsigned>(s.threads), s.bytes(), [&] {
+            sliced_kernel<T>(clip, s, exchange.data(), arrived.data(), partial.data());
+        }).run();
+        chosen = "sliced: " + std::to_string(s.teams) + " teams of " + std::to_string(s.blocks) + " blocks, " +
+                 std::to_string(s.rows) + " rows of " + std::to_string(s.slice) + " columns, " + std::to_string(s.pieces) +
+                 " pieces";
+    } else {
+        throw std::invalid_argument("a device of this size takes the plain way");
+    }
+    std::vector<double> sums(static_cast<std::size_t>(clip.columns), 0.0);
+    for (std::size_t i = 0; i < partial.size(); ++i) sums[i % sums.size()] += partial[i];
+    DeviceFinish f{sums.data(), clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    for (long tile = 0; tile * random::kTileValues < clip.columns; ++tile)
+        for (int lane = 0; lane < random::kLanes; ++lane)
+            r.out_double ? finish_lane<double>(clip, f, tile, lane) : finish_lane<float>(clip, f, tile, lane);
+    return chosen;
+}
+
+// As clipping/exact_sum.cu, on a device of `blocks` blocks, in groups of `group` rows.
+template <class T>
+void emulate_exact(const ClipRequest& r, long blocks, long group) {
+    std::vector<DeviceSegment> table;
+    DeviceClip clip = device_clip(r, table, kSquareLanes);
+    const DeviceExact exact = device_exact(r, clip);
+    std::vector<double> squares(static_cast<std::size_t>(group * exact.tiles)), factors(static_cast<std::size_t>(group));
+    std::vector<unsigned long long> sums(static_cast<std::size_t>(clip.columns));
+    const auto launch = [](long count, const std::function<void()>& kernel) {
+        on_host::Launch(static_cast<unsigned>(count), kExactThreads, 0, kernel).run();
+    };
+    for (long begin = 0; begin < clip.rows; begin += group) {
+        const long count = std::min(group, clip.rows - begin);
+        launch(blocks, [&] { exact_squares_kernel<T>(clip, exact.tiles, begin, count, squares.data()); });
+        launch(ceiling(count, kExactThreads),
+               [&] { exact_factors_kernel<T>(clip, exact, begin, count, squares.data(), factors.data()); });
+        const ExactShare share(clip.columns, count, blocks);
+        launch(share.blocks(count),
+               [&] { exact_sums_kernel<T>(clip, share, begin, count, factors.data(), sums.data()); });
+    }
+    ExactFinish f{sums.data(), r.grid, r.deviation, r.stream != nullptr, r.out_integers, r.out_double, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
+}
+
+}  // namespace
+
+void emulate_exact_kernels(const ClipRequest& request, long blocks, long group) {
+    switch (request.dtype) {
+        case Dtype::float16: return emulate_exact<Float16>(request, blocks, group);
+        case Dtype::bfloat16: return emulate_exact<BFloat16>(request, blocks, group);
+        case Dtype::float32: return emulate_exact<float>(request, blocks, group);
+        default: return emulate_exact<double>(request, blocks, group);
+    }
+}
+
+std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device) {
+    switch (request.dtype) {
+        case Dtype::float16: return emulate<Float16>(request, device);
+        case Dtype::bfloat16: return emulate<BFloat16>(request, device);
+        case Dtype::float32: return emulate<float>(request, device);
+        default: return emulate<double>(request, device);
+    }
+}
+
+}  // namespace tightdp
+
+#else
+
+namespace tightdp {
+
+std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+void emulate_exact_kernels(const ClipRequest&, long, long) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+}  // namespace tightdp
+
+#endif

@@ -1,0 +1,24 @@
+// The kernels of clipping/kernels.cuh and exact_kernels.cuh run by the host, block by block and thread by thread.
+#pragma once
+
+#include <string>
+
+#include "clipping/clipped_sum.hpp"
+
+namespace tightdp {
+
+// A device as small as a test wants it: multiprocessors, bytes of shared memory of each, blocks that one takes at once.
+struct SmallDevice {
+    long processors, shared, resident;
+    int slice_threads;
+};
+
+// As tightdp::clipped_sum, the way that a device of this size would choose; returns the way and what it chose. Throws
+// std::logic_error where threads race past shared memory or wait for ever; std::invalid_argument where the plain way
+// (emulate_clipped_sum) would be taken.
+std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
+
+// The exact form of the same, in groups of `group` rows, by `blocks` blocks at a time or more.
+void emulate_exact_kernels(const ClipRequest& request, long blocks, long group);
+
+}  // namespace tightdp
