@@ -87,7 +87,7 @@ def test_bad_arguments_are_refused_by_name(blobs):
     for bad_X in (X[:, 0], X.astype(int), X.astype(complex)):
         with pytest.raises(ValueError, match="X must be a 2-D array"):
             fit(model, bad_X, y, NoisyGD(), **settings)
-    with pytest.raises(ValueError, match="one target a record"):
+    with pytest.raises(ValueError, match="one target for each record"):
         fit(model, X, y[:-1], NoisyGD(), **settings)
     with pytest.raises(ValueError, match="smooth loss"):
         fit(CallableModel(5, gradients), X, y, ObjectivePerturbation(), regularization=0.1, **settings)

@@ -150,7 +150,7 @@ def test_bad_data_is_refused_by_name(blobs):
     clf = LogisticRegression(epsilon=1.0, delta=1e-5)
     with pytest.raises(ValueError, match="one class only"):
         clf.fit(X, np.zeros(len(X)))
-    with pytest.raises(ValueError, match="one label a record"):
+    with pytest.raises(ValueError, match="one label for each record"):
         clf.fit(X, y[:-1])
     with pytest.raises(ValueError, match="NaN"):
         clf.fit(X, np.full(len(X), np.nan))

@@ -1,4 +1,4 @@
-// tightdp._cuda: the kernels for a device. Device memory comes and goes as addresses; python/tightdp/cuda.py checks.
+// tightdp._cuda: the kernels for a device. Device memory is passed as addresses, which python/tightdp/cuda/ checks.
 #include <vector>
 
 #include "../bind.hpp"

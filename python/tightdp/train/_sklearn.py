@@ -1,5 +1,4 @@
-"""scikit-learn's estimator interface where scikit-learn is installed, and the part of it that is needed where it is
-not."""
+"""scikit-learn's estimator interface where it is installed, and otherwise the part of it that is needed here."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def as_numbers(X: Any) -> NDArray[Any]:
-    """X as float32 where it is that, else as float64. Errors do not quote a cell."""
+    """X as float32 if it has that dtype, else as float64. Errors do not quote a cell."""
     try:
         array = np.asarray(X)
         if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":
@@ -59,7 +58,7 @@ else:
                     estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
                 )
             except (TypeError, ValueError, OverflowError) as error:
-                if not hasattr(X, "tocsr"):  # a sparse matrix, of which scikit-learn says enough
+                if not hasattr(X, "tocsr"):  # scikit-learn's own message about a sparse matrix is clear
                     shape = as_numbers(X).shape
                     if len(shape) != 2:
                         raise ValueError(f"X must be a 2-D array, got shape {shape}. Reshape your data") from None
@@ -76,7 +75,7 @@ else:
     except ImportError:
 
         class NotFittedError(ValueError, AttributeError):
-            """Raised where something is asked that fit provides."""
+            """Raised by what needs ``fit`` to have been called."""
 
         class BaseEstimator:
             """get_params and set_params over the arguments of __init__."""

@@ -1,9 +1,9 @@
 """AdaCliP: gradients centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
 
 Departures from the paper, each with its reason in docs/theory/adaclip.md: noise is added once, to the sum, so that an
-empty batch carries it too; the divisor is public; the noise's own variance is taken out of the variance estimate at the
-scale it has there, (b sigma / B)^2; what remains is the variance of a batch mean and is brought back to that of one
-example; estimates are averaged before they are confined to [h1, h2]; deviations start at (h1 h2)^(1/4).
+empty batch carries it too; the divisor is public; the noise's own variance is subtracted from the variance estimate at
+the scale it has there, (b sigma / B)^2; the rest is the variance of a batch mean, and is scaled to that of one example;
+estimates are averaged before they are confined to [h1, h2]; deviations start at (h1 h2)^(1/4).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class AdaCliP:
     batch_size : expected batch size B; less than the number of records. None for a fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
-        max_norm = sqrt(h2 parameters / gamma), plus the centre. Where the noise is much larger than the deviation
-        that is to be estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half
-        and twice the variance that ``max_norm`` stands for
+        max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
+        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half and twice the
+        variance that ``max_norm`` stands for
     beta1, beta2 : weights of the past in the running mean and variance
     gamma : mean squared norm of the scaled gradients; smaller clips less and adds more noise
-    noise_multiplier : of the sum of scaled gradients; None to have it follow from the estimator's epsilon and delta
+    noise_multiplier : of the sum of scaled gradients; None computes it from the estimator's epsilon and delta
     optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
         ``spread`` and ``max_norm``, as for ``DPSGD``
     average : the share of last iterates whose mean is returned; 0 returns the last one
@@ -83,7 +83,7 @@ class AdaCliP:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether what is released costs the same for every number of records."""
+        """Whether the releases cost the same for every number of records."""
         return self.batch_size is None
 
     def variances(self, size: int) -> tuple[float, float]:
@@ -98,7 +98,7 @@ class AdaCliP:
         if not q < 1:
             raise ValueError(
                 f"batch_size must be less than the public number of records, {public.records}: "
-                f"the mean of all records tells nothing of their variance; got {self.batch_size!r}"
+                f"the mean of all records says nothing about their variance; got {self.batch_size!r}"
             )
         batch = q * public.records
         steps = math.ceil(self.epochs / q)

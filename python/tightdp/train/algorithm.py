@@ -26,9 +26,9 @@ class Plan(NamedTuple):
 class Algorithm(Protocol):
     """A frozen dataclass of settings; see ``tightdp.train`` for how to write one.
 
-    ``cost_is_public`` may say, as an attribute, that what a plan's releases cost does not depend on the number of
-    records: a count of them is then cheap where it is not public, and the plan is held to what was said
-    (docs/theory/exact.md, section 5).
+    The attribute ``cost_is_public`` may say that the cost of a plan's releases does not depend on the number of
+    records. A private count of them is then cheap, and the plan must keep to that cost (docs/theory/exact.md, section
+    5).
     """
 
     def plan(self, public: Public, target: Target) -> Plan:

@@ -1,4 +1,4 @@
-"""Averages of iterates: post-processing that takes noise out at no cost."""
+"""Averages of iterates: post-processing that reduces noise at no cost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a run may release and what it is charged.
 
-A fixed plan lists every release in advance; a cap lets the algorithm choose adaptively below sure totals. Both are
-asked before each release. The charge is that of the plan or the cap, never of "what happened to be released": when
-the choice of releases depends on past outputs, only the sure cap bounds the privacy loss (docs/theory/caps.md).
+A fixed plan lists every release in advance. A cap lets the algorithm choose adaptively below fixed totals. Both are
+asked before each release. The charge is that of the plan or the cap, and never that of the releases that happened to
+run: when their choice depends on past outputs, only the cap bounds the privacy loss (docs/theory/caps.md).
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from ..accounting.outward import Range
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
 
 ROUNDING = 1e-12
-"""Relative excess charged for a cap, half of which may be spent: so a cap can be met, up to the rounding of the sum."""
+"""Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
+the sum (docs/theory/caps.md, Rounding)."""
 
 
 class Target(NamedTuple):
-    """The guarantee asked for: an (epsilon, delta), the latter alone when the algorithm brings its own noise."""
+    """The guarantee asked for: (epsilon, delta), or delta alone when the algorithm has its own noise."""
 
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """What is released before the plan is made and counts towards the guarantee; None: nothing."""
+    """Releases before the plan is made that count towards the guarantee; None if there are none."""
 
 
 class Budget(Protocol):
     """Asked before every release."""
 
     def spend(self, mechanism: Mechanism) -> None:
-        """Pays for one release or raises ``BudgetExceeded`` and pays nothing: one step, whatever other threads do."""
+        """Pays for one release, or raises ``BudgetExceeded`` and pays nothing; atomic among threads."""
 
     def charge(self) -> Composition:
-        """What the whole run costs at most, fixed before it starts."""
+        """The most that the whole run can cost, fixed before it starts."""
 
 
 class FixedPlan:
@@ -60,7 +61,7 @@ class FixedPlan:
 
 
 class Caps:
-    """Adaptively chosen Gaussians up to a total, and of every other mechanism up to a count.
+    """Adaptively chosen Gaussians up to a total, and every other mechanism up to a count.
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
     dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md).
@@ -100,7 +101,7 @@ class Caps:
 
 
 class Within:
-    """A plan's own budget, and the caps that it must not leave: both are asked. The charge is that of the caps."""
+    """A plan's own budget and the caps that it must not exceed: both are asked. The charge is that of the caps."""
 
     def __init__(self, plan: Budget, caps: Budget) -> None:
         self._plan, self._caps = plan, caps
@@ -117,7 +118,7 @@ class Within:
 class Filtered:
     """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter of one order.
 
-    ``expected`` steers the choice of order, never the guarantee.
+    ``expected`` steers the choice of the order, and does not change the guarantee.
     """
 
     def __init__(self, epsilon: float, delta: float, expected: Composition) -> None:
@@ -140,9 +141,9 @@ class Filtered:
 
 
 def check_noise(noise_multiplier: float | None, target: Target) -> None:
-    """ValueError where both the noise and what it is to meet are given."""
+    """ValueError if both the noise and its target are given."""
     if noise_multiplier is not None and target.epsilon is not None:
-        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: one gives the other")
+        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: each determines the other")
 
 
 def noise_for(

@@ -22,13 +22,14 @@ Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 DIGITS = 37
-"""Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each."""
+"""Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each
+(docs/theory/exact-products.md, section 3)."""
 MANY = 2.0**24
-"""Records whose integers cannot reach 2^63 in all. Where the public number is larger the grid is coarser."""
+"""So many records cannot make a sum reach 2^63. If the public number is larger, the grid is coarser."""
 CENTER_UNIT = 2.0**22
 """A centre is multiplied by round(F 2^22), F the record's clip factor (kCenterUnit of the kernel)."""
 PAD = 16
-"""Columns that the kernel takes at once under a centre and a scale."""
+"""Columns that the kernel takes at once under a centre and a scale: its 16 lanes."""
 
 
 class Units(NamedTuple):

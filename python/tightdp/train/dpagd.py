@@ -1,12 +1,11 @@
 """DP-AGD: gradient descent whose noise and step sizes adapt to what it has seen (Lee and Kifer 2018, Algorithm 2).
 
-Each iteration measures a noisy gradient, privately chooses among ``candidates`` step sizes, and when "no step" wins
-measures the same gradient again with more budget and averages. Departures from the paper, each needed or better
-(docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of
-records; the raw running average of a gradient is kept and a normalised copy is stepped along; all measurements are
-averaged; the regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than
-Laplace at equal scale; the budget is asked before every release; and the run is charged for its caps exactly, not
-through zCDP alone."""
+Each iteration measures a noisy gradient and privately chooses among ``candidates`` step sizes. When "no step" wins, it
+measures the same gradient again with more budget, and averages. Departures from the paper (reasons:
+docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of records; the
+raw running average of a gradient is kept, and a normalised copy gives the direction; all measurements are averaged; the
+regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than Laplace at equal scale;
+the budget is asked before every release; and the run is charged for its caps exactly, not through zCDP alone."""
 
 from __future__ import annotations
 
@@ -38,18 +37,18 @@ class DPAGD:
     selections : how many private selections the run may make, inner retries included
     share : the part of the privacy budget (as zCDP) that selections get
     max_norm : L2 bound on one record's gradient
-    max_loss : one record's loss is clipped to [0, max_loss] in selections. Too low a clip makes it cheap to give up on
-        the smaller class: keep it well above the loss of a wrong but unsure prediction
+    max_loss : one record's loss is clipped to [0, max_loss] in selections. If the clip is too low, giving up the
+        smaller class costs little: keep it well above the loss of a wrong but unsure prediction
     candidates, max_step : step sizes are ``candidates`` equal parts of [0, max_step], 0 included
     every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
     growth : by what part the budget of a gradient grows when no step wins
     momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
     center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
-    noise : "gumbel": selections follow the exponential mechanism, the law of Gumbel noise. "exponential": permute-and-
-        flip, the law of exponential noise, in place of the Laplace noise that is printed: the same epsilon
+    noise : "gumbel": selections follow the exponential mechanism, which has the distribution of Gumbel noise.
+        "exponential": permute-and-flip, which has that of exponential noise, at the epsilon of Laplace noise
     batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
         is the unamplified one, which stays valid
-    noise_multiplier : noise of the first gradients over max_norm; None to have it follow from epsilon and delta
+    noise_multiplier : noise of the first gradients over max_norm; None computes it from epsilon and delta
 
     Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
     BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts
@@ -80,7 +79,7 @@ class DPAGD:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether what is released costs the same for every number of records."""
+        """Whether the releases cost the same for every number of records."""
         return True
 
     def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
@@ -128,13 +127,13 @@ class _Descent:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
         self._w, self._selection = w, selection
         self._price = noise_multiplier**-2
-        """1 / noise_multiplier^2 of the next gradient: what it takes from the cap, and the weight of what it brings."""
+        """1 / noise_multiplier^2 of the next gradient: what it takes from the cap, and its weight in the average."""
         self._max_step = settings.max_step
         self._taken: list[float] = []
         self._last: Vector = np.zeros_like(w)
 
     def run(self) -> Vector:
-        """Iterates until a release is refused; the parameters before that release are the answer."""
+        """Iterates until a release is refused, and returns the parameters before it."""
         try:
             while True:
                 self._iterate()

@@ -1,4 +1,4 @@
-"""DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), made right.
+"""DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), corrected.
 
 Departures from the paper, each with its reason in docs/theory/dpis.md: a record's contribution is the unit vector of
 its gradient times a weight that is fixed before the draw, never one over the realised probability; the sum of norms is
@@ -32,7 +32,8 @@ from .sampling import Source
 from .settings import checked, optional
 
 COIN = 2.0**-50
-"""Taken off every probability: more than the resolution of the uniforms that are compared with it."""
+"""Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it
+(docs/theory/dpis.md, section 3)."""
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 Choice = Callable[[int, Vector, float], tuple[float, float]]
@@ -54,17 +55,17 @@ class DPIS:
         ``norm_share`` of .5 the sampling probability is that of ``DPSGD``
     epochs : each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
-    norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. A public number: then every release
-        is known in advance and charged exactly. None, as in the paper: released in each epoch; q and the noise then
-        depend on releases, a filter of one Renyi order covers them, and epsilon must be given
-    noise_multiplier : over C; with ``norm_share``. None to have it follow from the estimator's epsilon and delta
+    norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. With a public number every release is
+        known in advance and charged exactly. With None, as in the paper, the ratio is released in each epoch; q and the
+        noise then depend on releases, a filter of one Renyi order covers them, and epsilon must be given
+    noise_multiplier : over C; with ``norm_share``. None computes it from the estimator's epsilon and delta
     norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N
     reach : k >= 1. A record is a candidate with at most k times the probability that it had when last looked at, so a
-        step computes about k batch_size gradients; where a norm grew by more than k, it is clipped to k times the old
+        step computes about k batch_size gradients; a norm that grew by more than k is clipped to k times the old one
     floor : smallest norm, over C, that a record is taken to have had
     adapt : lambda > 0, to set C to lambda times the mean norm at the start of each later epoch, out of a released sum
         of norms clipped at 4 max_norm, within [max_norm / 100, 4 max_norm]; None keeps C
-    reserve : with ``norm_share=None``, the share of epochs in which later ones are reckoned at their largest cost
+    reserve : with ``norm_share=None``, the share of epochs in which later epochs are assumed to cost the most possible
     optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
         ``spread``, as for ``DPSGD``
     average : the share of last iterates whose mean is returned; 0 returns the last one
@@ -73,8 +74,8 @@ class DPIS:
     Guarantee, add/remove one record: with ``norm_share`` that of Poisson-subsampled Gaussians (q, noise_multiplier),
     and of one Gaussian(norm_noise) for each released sum of norms; without it, (epsilon, delta).
 
-    What it buys is computation alone: DPSGD with batch_size / norm_share has the same guarantee at the same noise and a
-    smaller variance of the sample (docs/theory/dpis.md, section 5).
+    It saves only computation: DPSGD with batch_size / norm_share has the same guarantee at the same noise and a smaller
+    variance of the sample (docs/theory/dpis.md, section 5).
     """
 
     batch_size: float | None = None
@@ -105,7 +106,7 @@ class DPIS:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether what is released costs the same for every number of records."""
+        """Whether the releases cost the same for every number of records."""
         return (
             self.norm_share is not None
             and self.batch_size is None
@@ -145,11 +146,11 @@ class _Run:
         self.part = FRACTION / 2 if settings.batch_size is None else settings.batch_size / public.records
         """The batch size over the public number of records."""
         self.steps = math.ceil(max(1.0, 1 / self.part))
-        """Of an epoch."""
+        """The number of steps in an epoch."""
         self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
 
     def check_norms(self, sums: int, target: Target) -> None:
-        """ValueError where so many released sums of norms leave nothing of the target for gradients."""
+        """ValueError if so many released sums of norms leave nothing of the target for gradients."""
         if target.epsilon is None or not sums:
             return
         norms = Gaussian(self.norm_noise) * sums + (target.beside or Composition())
@@ -170,7 +171,7 @@ class _Run:
         return run
 
     def adaptive(self, budget: Filtered, q: float, noise: float) -> Run:
-        """``q`` and ``noise`` at the largest cost: their ratio is about what other norms will have too."""
+        """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:

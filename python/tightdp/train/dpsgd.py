@@ -36,7 +36,7 @@ class DPSGD:
         fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
-    noise_multiplier : noise over ``max_norm``; None to have it follow from the estimator's epsilon and delta
+    noise_multiplier : noise over ``max_norm``; None computes it from the estimator's epsilon and delta
     optimizer : applied to the released sum / batch_size, plus regularization * w; None for plain steps whose length
         follows from ``spread``
     spread : standard deviation that noise alone would give each weight by the last step (``reach.py``); None for a
@@ -65,7 +65,7 @@ class DPSGD:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether what is released costs the same for every number of records."""
+        """Whether the releases cost the same for every number of records."""
         return self.batch_size is None
 
     def plan(self, public: Public, target: Target) -> Plan:

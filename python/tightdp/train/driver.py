@@ -32,11 +32,11 @@ class Fit(NamedTuple):
     privacy: Bound
     """Bound on epsilon at the delta asked for, of ``charged``."""
     charged: Composition
-    """All that was planned, or the caps of an adaptive run."""
+    """All planned releases, or the caps of an adaptive run."""
     history: tuple[Mechanism, ...]
-    """What was released, in order; first the number of records where it was not public."""
+    """What was released, in order; the number of records comes first if it was not public."""
     size: int
-    """The number of records that the run went by: public, or released."""
+    """The number of records that the run used: public, or released."""
 
 
 def fit(
@@ -52,7 +52,7 @@ def fit(
     random_state: int | None = None,
     callback: Callback | None = None,
 ) -> Fit:
-    """Trains any model privately; the classifiers call this, and ``CallableModel`` is for models of your own.
+    """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _records(X: Any, y: Any) -> Records:
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
-        raise ValueError(f"y must have one target a record: got {len(targets)} for {len(features)} records")
+        raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     return Records(features, targets)
 
 

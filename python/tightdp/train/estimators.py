@@ -23,7 +23,7 @@ from .records import Array
 
 
 def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels and which there are, in order. Errors do not quote a label, which may be one record's alone."""
+    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone."""
     try:
         labels = validate_labels(given)
         return labels, np.unique(labels)
@@ -31,7 +31,7 @@ def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         raise TypeError(
             f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
         ) from None
-    except ValueError as error:  # its first line: in the next one scikit-learn may quote what it was given
+    except ValueError as error:  # only its first line: in the second scikit-learn may quote its input
         why = str(error).partition("\n")[0]
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
@@ -45,12 +45,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     epsilon, delta : the guarantee to meet, add/remove one record; the noise follows. With ``epsilon=None`` the
         algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is no default: a
         privacy parameter is a decision.
-    classes : the label set, public by assumption. None takes it from ``y`` and thereby declares the labels that
-        occur public.
+    classes : the label set, which is taken to be public. None takes it from ``y``, and thereby declares the labels that
+        occur to be public.
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
-        private: a noisy count is released first, at a hundredth of the budget, and is what the run goes by.
-    bounds : public (low, high), scalars or one a feature: features are clipped to them and mapped to [0, 1]. They
-        must not be computed from the data. None leaves features as they are; no scaling is ever fitted.
+        private: a noisy count is released first, at a hundredth of the budget, and the run uses that.
+    bounds : public (low, high), scalars or one number for each feature: features are clipped to them and mapped to
+        [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted.
     regularization : lambda of lambda/2 |w|^2 beside the mean loss (the intercept included)
     fit_intercept : whether a constant feature 1 is added
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible
@@ -60,14 +60,14 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
-    charged_ : ``Composition`` that the run was charged: all that was planned, or the caps of an adaptive run
+    charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
     history_ : the mechanisms that were released, in order; the count comes first
-    public_size_ : the number of records that the run went by, given or released
+    public_size_ : the number of records that the run used, given or released
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
-    What is protected: the fitted parameters, and nothing but them and the public facts above, may be published.
-    Errors are for whoever holds the data. Records with NaN or infinite features contribute nothing. What is released
-    is what is charged, to the last bit: integer sums and exactly sampled noise (docs/theory/exact.md).
+    What may be published: the fitted parameters and the public facts above, and nothing else. Errors are meant for
+    whoever holds the data. Records with NaN or infinite features contribute nothing. What is released is what is
+    charged, to the last bit: integer sums and exactly sampled noise (docs/theory/exact.md).
     """
 
     _default: type[Any] = NoisyGD
@@ -132,7 +132,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         features = self._bounded(validate_data(self, X, reset=True))
         labels, present = _labels("y", y)
         if len(labels) != len(features):
-            raise ValueError(f"y must have one label a record: got {len(labels)} for {len(features)} records")
+            raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         name, self.classes_ = (
             ("y", present) if self.classes is None else ("classes", _labels("classes", self.classes)[1])
         )
@@ -140,7 +140,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{name} must have at least two classes, got one class only")
         try:
             known = bool(np.isin(present, self.classes_).all())
-        except TypeError:  # text and numbers, which are not compared
+        except TypeError:  # text and numbers cannot be compared
             known = False
         if not known:
             raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
@@ -154,7 +154,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
                 low, high = (_check.reals("bounds", b).astype(features.dtype) for b in self.bounds)
                 width = np.broadcast_to(high - low, features.shape[1:])
         except (TypeError, ValueError):
-            raise ValueError("bounds must be (low, high), each a number or one number a feature") from None
+            raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
         if not (np.isfinite(width).all() and (width > 0).all()):
             raise ValueError(
                 f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
@@ -168,7 +168,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():
-            raise ValueError("X must be finite where predictions are asked for: it holds NaN or infinity")
+            raise ValueError("X must be finite for predictions: it holds NaN or infinity")
         return self._bounded(features)
 
     def predict(self, X: Any) -> NDArray[Any]:

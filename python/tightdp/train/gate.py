@@ -1,7 +1,7 @@
 """The noise gate: the one place where something private becomes something released.
 
-Before a release the budget is asked, then the query is evaluated, then noise is added: a refused release has
-looked at nothing. What was released is a frozen ``Mechanism``, and the account is made of those alone.
+For each release the gate asks the budget, evaluates the query and adds noise, in this order: a refused release has
+looked at nothing. Each release leaves a frozen ``Mechanism``, and the account is made of those alone.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Gate:
     def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
         """The index of (about) the smallest of score + ``offset``, the latter public and rounded to the grid.
 
-        ``BoundedRange(eta)`` is the exponential mechanism, the law of scores with Gumbel noise of scale
-        sensitivity / eta; ``PureDP(epsilon)`` is permute-and-flip, that of scores with exponential noise of scale
-        sensitivity / epsilon. Both are enough because one record moves all scores the same way, and both are drawn
-        exactly (docs/theory/selection.md).
+        ``BoundedRange(eta)`` is the exponential mechanism: scores with Gumbel noise of scale sensitivity / eta.
+        ``PureDP(epsilon)`` is permute-and-flip: scores with exponential noise of scale sensitivity / epsilon. These
+        scales are enough because one record moves all scores in the same direction. Both choices are drawn exactly
+        (docs/theory/selection.md).
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
@@ -94,8 +94,8 @@ class Gate:
         self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
         """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a grid, plus noise
-        of ``cover`` times what the computed minimum may be off. What it costs is the caller's claim, ``charge``, with
-        its proof in docs/theory/perturbation.md."""
+        of ``cover`` times the largest error of the computed minimum. The caller states the cost, ``charge``; the proof
+        is in docs/theory/perturbation.md."""
         inside = _units(noise_multiplier, query.sensitivity, query.noise_grid)
         outside = _units(cover, query.cover, query.grid)
         spent = self._spend(charge)
@@ -123,7 +123,7 @@ class Gate:
 
 
 def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
-    """By how many binary digits the sum is rounded down, and the noise's deviation in units of what is left.
+    """By how many binary digits the sum is rounded down, and the noise's deviation in units of the rounded sum.
 
     Normals are sampled fast where their deviation is at most ``FAST``, so a sum on a finer grid is rounded down to
     multiples of 2^shift first. One record then moves each coordinate by less than 1 more (docs/theory/exact.md, section
@@ -151,5 +151,6 @@ def _units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
     """noise_multiplier * sensitivity / grid, never rounded down."""
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:
-        raise ValueError(f"epsilon must be larger: noise of {noise_multiplier:g} times one record's weight is too much")
+        weight = f"{noise_multiplier:g} times one record's weight"
+        raise ValueError(f"epsilon must be larger: noise of {weight} is too much")
     return deviation

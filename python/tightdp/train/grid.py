@@ -1,7 +1,7 @@
 """The public grid of a release: every record's contribution is a vector of multiples of one power of two.
 
-Multiples add exactly in any order, so that one record moves a sum by what it contributes and by nothing else
-(docs/theory/exact.md). A grid is a function of bounds that are public or released, never of the records.
+Multiples add up exactly in any order, so one record moves a sum by what it contributes and by nothing else
+(docs/theory/exact.md). A grid is a function of bounds that are public or released, and does not depend on the records.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ FINE = 20
 """Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:
 over a million records of 20 features .03 to .18 of one record's weight in all, where 16 digits lose up to 4."""
 COARSE = 12
-"""Digits of sums of norms, which steer settings: a part in 4,096 is no matter there, and the noise may be larger."""
+"""Digits of sums of norms, which steer settings: an error of 1 in 4,096 does not matter there, and the noise may be
+larger."""
 MOST = 2.0**39
-"""Largest deviation of the noise in units of the grid."""
+"""Largest deviation of the noise in units of the grid: the range of the proof (docs/theory/noise.md, section 5.2)."""
 FAST = 2.0**32
-"""Largest deviation of the noise in units of the grid: beyond it more and more normals take the sampler's slow way."""
+"""Deviation, in units of the grid, up to which the sampler is fast: beyond it more and more normals take its slow path
+(docs/theory/exact.md, section 2)."""
 
 
 def norm_bound(name: str, value: object) -> float:
@@ -36,7 +38,7 @@ def grid_below(bound: float, bits: int = FINE) -> float:
 
 
 def truncated(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.int64]:
-    """Multiples of ``grid``, toward zero: nothing gets longer."""
+    """Multiples of ``grid``, toward zero, so that no vector gets longer."""
     with np.errstate(invalid="ignore"):
         return np.trunc(values / grid).astype(np.int64)
 

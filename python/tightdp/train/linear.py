@@ -1,5 +1,5 @@
-"""Linear models. The gradient of one record is an outer product r x^T of a residual and the features: no per-example
-gradient is ever formed, and what a record adds to a sum is computed from it alone, in integers (``dense.py``)."""
+"""Linear models. The gradient of one record is an outer product r x^T of a residual and the features. No per-example
+gradient is formed, and what a record adds to a sum is computed from that record alone, in integers (``dense.py``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Targets = NDArray[np.intp]
 class Loss(Protocol):
     """A loss of scores z of shape (n, outputs) and targets, class indices of shape (n,).
 
-    Each record's value and residual are functions of its own scores, the same bits wherever it stands; NaN where a
+    Each record's value and residual are functions of its own scores, to the last bit and whatever its row; NaN where a
     score is not finite.
     """
 

@@ -1,0 +1,129 @@
+"""What prose and comments cite of this repository is there: files by path, C++ and Python names."""
+
+import ast
+import fnmatch
+import functools
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pages
+import pytest
+
+ROOT = pages.ROOT
+PAGES = [*pages.PAGES, ROOT / "CHANGELOG.md"]
+FOLDERS = "bench", "cmake", "cpp", "docs", "examples", "python", "tests", "tools"
+SUFFIXES = "cmake", "cpp", "cu", "cuh", "hpp", "json", "kat", "md", "py", "pyi", "sha256", "svg", "toml", "yaml"
+FILES = {
+    str(path.relative_to(ROOT)): path
+    for top in [*(ROOT / folder for folder in FOLDERS), ROOT]
+    for path in (top.rglob("*") if top != ROOT else top.glob("*"))
+    if path.is_file() and "__pycache__" not in path.parts
+}
+WORD = r"[\w.*{},-]+"
+PATH = re.compile(rf"(?:{WORD}/)*{WORD}\.(?:{'|'.join(SUFFIXES)})|(?:{'|'.join(FOLDERS)})/(?:{WORD}/)*(?:{WORD})?")
+PLACEHOLDERS = {"tests/test_x.py"}
+PRODUCTS = "bench/results/", "build/"
+"""What benchmarks and builds write."""
+ELSEWHERE = {"std::vector", "tightdp._cuda"}
+"""Names that the C++ library defines, or a build for a device."""
+
+
+def spans(page: Path) -> list[str]:
+    """The code spans of a page, each on one line."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
+
+
+def found(path: str) -> list[Path]:
+    """The files that a path names: from the root, or by their last parts; with * and {a,b} as in a shell."""
+    braces = re.search(r"\{([^}]*)\}", path)
+    if braces:
+        options = [found(path.replace(braces[0], option)) for option in braces[1].split(",")]
+        return [] if [] in options else [file for option in options for file in option]
+    path = ("*" if path.startswith(".") else "") + path.rstrip("/")
+    rooted = path.split("/")[0] in FOLDERS
+    patterns = [path, path + "/*"] if rooted else [path, "*/" + path]
+    return [file for name, file in FILES.items() if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+@functools.cache
+def source(kind: str) -> str:
+    """All of our C++, or of our Python."""
+    suffixes = {"cpp": (".hpp", ".cpp", ".cuh", ".cu"), "python": (".py", ".pyi")}[kind]
+    return "\n".join(path.read_text() for path in FILES.values() if path.suffix in suffixes)
+
+
+def set_by(source: str) -> list[str]:
+    """The attributes that a class sets on itself."""
+    return re.findall(r"\bself\.(\w+)(?:: [^=]+)? =", source)
+
+
+@functools.cache
+def classes() -> dict[str, set[str]]:
+    """The members of every class of the package, by its name."""
+    members: dict[str, set[str]] = {}
+    package = ROOT / "python"
+    for path in (package / "tightdp").rglob("*.py"):
+        names = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        if names:
+            module = importlib.import_module(".".join(path.relative_to(package).with_suffix("").parts))
+        for name in names:
+            of = getattr(module, name)
+            fields = {field for base in of.__mro__ for field in vars(base).get("__annotations__", {})}
+            members.setdefault(name, set()).update(dir(of), fields, set_by(inspect.getsource(of)))
+    return members
+
+
+@pytest.mark.parametrize("page", PAGES, ids=pages.name_of)
+def test_cited_files_exist(page):
+    for span in spans(page):
+        file, _, names = span.partition(": ")
+        if PATH.fullmatch(file) and names:  # `file: what, of, it`
+            texts = [path.read_text() for path in found(file)]
+            for name in names.split(", "):
+                assert any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts), f"{file} has no {name}"
+        for word in span.split() if not names else ():
+            if PATH.fullmatch(word) and word not in PLACEHOLDERS:
+                assert found(word) or found(f"cpp/include/{word}"), f"{word} is not there"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=pages.name_of)
+def test_cited_names_exist(page):
+    for span in set(spans(page)) - ELSEWHERE:
+        owner, _, member = span.partition("::")
+        if re.fullmatch(r"\w+::\w+", span):
+            defined = re.search(rf"\b(?:struct|class|namespace) {owner}\b", source("cpp"))
+            assert defined and re.search(rf"\b{member}\b", source("cpp")), f"C++ has no {span}"
+        name = span.split("(")[0]
+        if re.fullmatch(r"(?:tightdp|dp)(?:\.\w+)+", name):
+            resolve(re.sub(r"^dp\.", "tightdp.", name))
+        elif re.fullmatch(r"[A-Z]\w+\.[a-z_]\w*", name):
+            owner, member = name.split(".")
+            assert member in classes().get(owner, ()), f"Python has no {name}"
+
+
+def resolve(name: str) -> object:
+    """What a dotted name stands for: a module, or a member of one."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        owner, _, member = name.rpartition(".")
+        return getattr(resolve(owner), member)
+
+
+SOURCES = sorted(name for name, path in FILES.items() if path.suffix in (".py", ".pyi", ".hpp", ".cpp", ".cuh", ".cu"))
+
+
+def test_files_cited_in_sources_exist():
+    """Paths from the root, in comments, docstrings and commands."""
+    missing = [
+        f"{name} cites {cited}"
+        for name in SOURCES
+        for cited in re.findall(
+            rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*-]*\w\.(?:{'|'.join(SUFFIXES)})\b", FILES[name].read_text()
+        )
+        if cited not in PLACEHOLDERS and not cited.startswith(PRODUCTS) and not found(cited)
+    ]
+    assert not missing
