@@ -1,7 +1,8 @@
-"""Another C++ project can build on the headers, as the tutorial says."""
+"""Another C++ project can build on the headers and the library, as the tutorial says."""
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pages
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import tightdp as dp
 
 PAGE = pages.DOCS / "tutorials" / "cpp.md"
+INCLUDE = pages.DOCS.parent / "cpp" / "include"
+HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.hpp"))
 
 
 def test_the_tutorials_program_builds_and_prints_what_the_page_says(tmp_path):
@@ -29,6 +32,15 @@ def test_the_tutorials_program_builds_and_prints_what_the_page_says(tmp_path):
 
 
 def test_the_include_directory_holds_the_headers():
-    from pathlib import Path
+    installed = Path(dp.get_include())
+    assert {str(path.relative_to(installed)) for path in installed.rglob("*.hpp")} == set(HEADERS)
 
-    assert (Path(dp.get_include()) / "tightdp" / "contour" / "aliasing.hpp").is_file()
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_every_installed_header_compiles_alone(header):
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs a C++ compiler on the path")
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", "-x", "c++", "-"]
+    done = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

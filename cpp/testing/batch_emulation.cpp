@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "tightdp/contour/batch_epsilon.hpp"
+#include "contour/batch_epsilon.hpp"
 
 namespace tightdp::contour {
 namespace {

@@ -1,7 +1,7 @@
 #include "clip_emulation.hpp"
 
 #include "clipping/device_request.hpp"
-#include "tightdp/contour/batch_team.hpp"
+#include "contour/batch_team.hpp"
 
 namespace tightdp {
 namespace {

@@ -1,8 +1,8 @@
-// tightdp/contour/truncation.hpp against the functions it bounds.
+// contour/truncation.hpp against the functions it bounds.
 #include <cmath>
 
 #include "check.hpp"
-#include "tightdp/contour/truncation.hpp"
+#include "contour/truncation.hpp"
 
 using tightdp::contour::sinc_supremum;
 

@@ -1,10 +1,10 @@
-// A warp a setting, warps taking settings in turn; formulas: tightdp/contour/batch_epsilon.hpp.
+// A warp a setting, warps taking settings in turn; formulas: contour/batch_epsilon.hpp.
 #include "batch.cuda.hpp"
 
 #include <algorithm>
 
 #include "runtime/cuda_scratch.hpp"
-#include "tightdp/contour/batch_epsilon.hpp"
+#include "batch_epsilon.hpp"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp::cuda {

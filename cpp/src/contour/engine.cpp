@@ -7,7 +7,7 @@
 
 #include "runtime/work.hpp"
 #include "sum.hpp"
-#include "tightdp/contour/trivial.hpp"
+#include "trivial.hpp"
 
 namespace tightdp::contour {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "tightdp/contour/quadrature.hpp"
+#include "quadrature.hpp"
 
 namespace tightdp::contour {
 

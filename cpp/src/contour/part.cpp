@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/work.hpp"
-#include "tightdp/contour/quadrature.hpp"
+#include "quadrature.hpp"
 
 namespace tightdp::contour {
 namespace {

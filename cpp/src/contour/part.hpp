@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels.hpp"
-#include "tightdp/contour/quadrature.hpp"
-#include "tightdp/contour/saddle.hpp"
-#include "tightdp/contour/truncation.hpp"
+#include "quadrature.hpp"
+#include "saddle.hpp"
+#include "truncation.hpp"
 
 namespace tightdp::contour {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <tuple>
 
-#include "tightdp/contour/aliasing.hpp"
-#include "tightdp/contour/quadrature.hpp"
+#include "aliasing.hpp"
+#include "quadrature.hpp"
 
 namespace tightdp::contour {
 namespace {

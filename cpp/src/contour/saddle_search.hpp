@@ -1,4 +1,4 @@
-// The search for the saddle point (tightdp/contour/saddle.hpp). Nothing here is certified: it guides the choices of
+// The search for the saddle point (contour/saddle.hpp). Nothing here is certified: it guides the choices of
 // plan.cpp.
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tightdp/contour/aliasing.hpp"
+#include "contour/aliasing.hpp"
 #include "tightdp/special/logaddexp.hpp"
 
 namespace tightdp::prv {

@@ -2,7 +2,7 @@
 // The twin of Decay and Part::build_decay in contour/part.cpp; docs/theory/contour.md, section 3.
 #pragma once
 
-#include "tightdp/contour/batch_part.hpp"
+#include "batch_part.hpp"
 
 namespace tightdp::contour {
 

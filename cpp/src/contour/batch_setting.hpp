@@ -5,8 +5,8 @@
 // Postcondition: lower <= epsilon(delta) <= upper where certified; else the setting is declined.
 #pragma once
 
-#include "tightdp/contour/aliasing.hpp"
-#include "tightdp/contour/batch_decay.hpp"
+#include "aliasing.hpp"
+#include "batch_decay.hpp"
 
 namespace tightdp::contour {
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "tightdp/contour/batch_team.hpp"
-#include "tightdp/contour/quadrature.hpp"
-#include "tightdp/contour/saddle.hpp"
+#include "batch_team.hpp"
+#include "quadrature.hpp"
+#include "saddle.hpp"
 #include "tightdp/special/sampled_loss.hpp"
 
 namespace tightdp::contour {

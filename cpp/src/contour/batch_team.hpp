@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "tightdp/config.hpp"
-#include "tightdp/contour/truncation.hpp"
+#include "truncation.hpp"
 
 namespace tightdp::contour {
 

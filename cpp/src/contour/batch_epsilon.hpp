@@ -3,8 +3,8 @@
 // Precondition and postcondition: batch_setting.hpp.
 #pragma once
 
-#include "tightdp/contour/batch_setting.hpp"
-#include "tightdp/contour/trivial.hpp"
+#include "batch_setting.hpp"
+#include "trivial.hpp"
 
 namespace tightdp::contour {
 

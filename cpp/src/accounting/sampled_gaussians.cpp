@@ -1,0 +1,94 @@
+#include "tightdp/accounting/sampled_gaussians.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "contour/engine.hpp"
+#include "grid/engine.hpp"
+#include "runtime/arithmetic.hpp"
+
+namespace tightdp {
+namespace {
+
+// As in Python: relative errors aimed at, and points of the largest grid (accounting/engines/contour.py, grid.py).
+constexpr double kTolerance = 1e-11, kWidth = 1e-6;
+constexpr std::size_t kMostPoints = std::size_t{1} << 20;
+
+void check(std::span<const SampledGaussians> run) {
+    if (const char* fault = arithmetic_fault()) throw std::runtime_error(fault);
+    if (run.empty()) throw std::invalid_argument("run: expected at least one entry");
+    for (const SampledGaussians& part : run) {
+        if (!(part.noise_multiplier >= 1e-6 && part.noise_multiplier <= 1e12))
+            throw std::invalid_argument("noise_multiplier: expected a number in [1e-6, 1e12]");
+        if (!(part.sampling_probability > 0 && part.sampling_probability <= 1))
+            throw std::invalid_argument("sampling_probability: expected a number in (0, 1]");
+        if (!(part.steps >= 1 && part.steps < 0x1p53 && part.steps == std::floor(part.steps)))
+            throw std::invalid_argument("steps: expected an integer in [1, 2^53)");
+    }
+}
+
+// Plain Gaussians add up to one, whose mu^2 is within 4u (contour.md 5.3): a compensated sum.
+struct Parts {
+    std::vector<contour::Sampled> sampled;
+    double mu2 = 0;
+
+    explicit Parts(std::span<const SampledGaussians> run) {
+        double lost = 0;
+        for (const SampledGaussians& part : run) {
+            if (part.sampling_probability < 1) {
+                sampled.push_back({part.noise_multiplier, part.sampling_probability, part.steps});
+                continue;
+            }
+            const double term = part.steps / (part.noise_multiplier * part.noise_multiplier), sum = mu2 + term;
+            lost += mu2 >= term ? (mu2 - sum) + term : (term - sum) + mu2;
+            mu2 = sum;
+        }
+        mu2 += lost;
+    }
+};
+
+std::vector<grid::Part> on_grid(std::span<const SampledGaussians> run, bool add) {
+    std::vector<grid::Part> parts;
+    for (const SampledGaussians& part : run) {
+        const grid::LawPtr base = grid::gaussian(1 / part.noise_multiplier);
+        const double q = part.sampling_probability;
+        parts.push_back({q < 1 ? grid::poisson(base, q, add) : base, part.steps});
+    }
+    return parts;
+}
+
+// The larger of both directions, each by the contour or else by the grid.
+template <class Contour, class Grid>
+Interval worse(std::span<const SampledGaussians> run, double at, Contour by_contour, Grid by_grid) {
+    const Parts parts(run);
+    Interval both{0, 0};
+    for (const bool add : {false, true}) {
+        const contour::Result found = by_contour(contour::Composition{parts.sampled, parts.mu2, add}, at, kTolerance);
+        Interval one{found.lower, found.upper};
+        if (found.status != contour::Status::certified) {
+            const grid::Answer answer = by_grid(on_grid(run, add), at, kWidth, kMostPoints);
+            one = {answer.lower, answer.upper};
+        }
+        both = {std::max(both.lower, one.lower), std::max(both.upper, one.upper)};
+        if (parts.sampled.empty()) break;  // plain Gaussians: the directions are one
+    }
+    return both;
+}
+
+}  // namespace
+
+Interval sampled_gaussians_epsilon(std::span<const SampledGaussians> run, double delta) {
+    check(run);
+    if (!(delta > 0 && delta < 1)) throw std::invalid_argument("delta: expected a number in (0, 1)");
+    return worse(run, delta, contour::epsilon, grid::epsilon);
+}
+
+Interval sampled_gaussians_delta(std::span<const SampledGaussians> run, double epsilon) {
+    check(run);
+    if (!std::isfinite(epsilon)) throw std::invalid_argument("epsilon: expected a finite number");
+    return worse(run, epsilon, contour::delta, grid::delta);
+}
+
+}  // namespace tightdp
