@@ -56,10 +56,12 @@ def hunt(*options: str) -> None:
 
 
 def lint() -> None:
-    """Style and types."""
-    pip("install", "ruff", "mypy", "numpy")
+    """Style, types, and which module may import which."""
+    pip("install", "ruff", "mypy", "import-linter>=2.7", "numpy")
     run(BIN / "ruff", "check", ".")
+    run(BIN / "ruff", "format", "--check", ".")
     run(BIN / "mypy")
+    run(BIN / "lint-imports", "--no-cache", PYTHONPATH="python")
 
 
 def docs() -> None:

@@ -16,7 +16,8 @@ import warnings
 import PLD_accounting as peer
 
 import tightdp as dp
-from tightdp.accounting.engines import allocation_laws, allocation_sums
+from tightdp.accounting.engines.allocation import laws as allocation_laws
+from tightdp.accounting.engines.allocation import sums as allocation_sums
 
 # (noise multiplier, steps, selected, delta)
 QUICK = [(1.0, 10, 1, 1e-5), (0.5, 100, 1, 1e-5), (0.8, 50, 1, 1e-6)]

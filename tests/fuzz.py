@@ -17,7 +17,6 @@ from fractions import Fraction
 import numpy as np
 
 import tightdp as dp
-from tightdp.accounting import menu
 from tightdp.audit import one_run, paired
 from tightdp.train import DPSGD, AdaCliP, LinearSVC, LogisticRegression, MLPClassifier, NoisyGD
 
@@ -67,7 +66,6 @@ def good(draw):
     yield "noise_multiplier", dp.noise_multiplier, {"epsilon": epsilon, "delta": delta, "sampling_probability": 0.01,
                                                     "steps": 100}  # fmt: skip
     yield "calibrate", dp.calibrate, {"factory": dp.Gaussian, "epsilon": epsilon, "delta": delta}
-    yield "worst_case", menu.worst_case, {"levels": [dp.Gaussian(3.0), m], "rounds": 2, "epsilon": 1.0, "points": 64}
     account, odometer = dp.Accountant(), dp.Odometer(1e-5, [1.0, 2.0])
     yield "compose", account.compose, {"mechanism": m, "count": 3}
     yield "from_json", dp.Accountant.from_json, {"text": account.to_json()}

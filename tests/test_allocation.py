@@ -12,7 +12,10 @@ from reference import allocation as reference
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines import allocation, allocation_laws, allocation_sums, grid_laws
+from tightdp.accounting.engines.allocation import engine as allocation
+from tightdp.accounting.engines.allocation import laws as allocation_laws
+from tightdp.accounting.engines.allocation import sums as allocation_sums
+from tightdp.accounting.engines.grid import laws as grid_laws
 from tightdp.losses import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.bound import shares
+from tightdp.accounting.questions import shares
 
 STEP = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
 GRID = {"lattice", "rounding", "wrapping", "truncation"}

@@ -4,7 +4,7 @@ import math
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.root import boundary
+from tightdp.accounting.numerics.root import boundary
 
 
 def training(sigma, q=0.01, steps=1000):
@@ -29,11 +29,11 @@ def test_noise_multiplier_meets_the_target_and_no_more(epsilon, delta, q, steps)
 
 
 def test_noise_multiplier_takes_a_handful_of_bounds(monkeypatch):
-    from tightdp.accounting import queries
+    from tightdp.accounting.questions import Question
 
     asked = []
-    answer = queries.epsilon
-    monkeypatch.setattr(queries, "epsilon", lambda *a: asked.append(a) or answer(*a))
+    answer = Question.epsilon
+    monkeypatch.setattr(Question, "epsilon", lambda *a: asked.append(a) or answer(*a))
     dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)
     assert len(asked) <= 10
 

@@ -8,9 +8,9 @@ import mpmath as mp
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.laws.binomial import PureFold
-from tightdp.accounting.laws.gaussian import Gaussian
-from tightdp.accounting.outward import Range
+from tightdp.accounting.engines.closed_form.binomial import PureFold
+from tightdp.accounting.engines.closed_form.gaussian import Gaussian
+from tightdp.accounting.numerics.outward import Range
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.accounting.engines import choice
-from tightdp.accounting.engines.base import Interval
+from tightdp.bound import Bound
 
 G, H, S = dp.Gaussian(3.0), dp.Laplace(2.0), dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
 
@@ -172,14 +172,15 @@ def test_engines_that_contradict_each_other_are_an_error(monkeypatch):
     """Also under python -O: no assert."""
 
     def wrong(parts, direction, delta, request=None):
-        return Interval(3.0, 3.1, {})
+        return Bound(3.0, 3.1, "wrong")
 
     monkeypatch.setattr(choice.renyi.ENGINE, "epsilon", wrong)
     run = dp.PoissonSampled(dp.Laplace(1.0), 0.1) * 3
     with pytest.raises(dp.ContradictionError, match=r"epsilon\(1e-05\) of PoissonSampled.*'remove'.*renyi"):
         run.epsilon(1e-5, width=1e-300)
     with pytest.raises(dp.ContradictionError, match="a member of the class"):
-        choice._raised(Interval(0.0, 1.0, {}), 1.5, choice._Question((), "add", "", Interval(0.0, 1.0, {}), 1.0))
+        known = Bound(0.0, 1.0, "none")
+        choice._raised(known, 1.5, choice._Question((), "add", "", known, 1.0))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from reference.privacy_loss import Laplace, Sampled
 
 import tightdp as dp
 from tightdp import _core, cuda
-from tightdp.accounting import queries
-from tightdp.cuda import composition, spectral
+from tightdp.accounting.engines.prv import engine, spectral
 
 UNIT = 2.0**-53
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
@@ -38,8 +37,10 @@ class Host:
         return spectral.compose(self, *arguments)
 
 
-def asked(where=None, neighbors="add_or_remove", eps_error=0.01, delta_error=1e-10, max_bytes=1 << 32):
-    return composition._options(neighbors, eps_error, delta_error, max_bytes, where or Host())
+def asked(run, where=None, neighbors="add_or_remove", eps_error=0.01, delta_error=1e-10, max_bytes=1 << 32):
+    where = where or Host()
+    prv = engine.Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
+    return cuda._question(run, neighbors, eps_error, delta_error, max_bytes, prv)
 
 
 LAWS = [
@@ -114,7 +115,7 @@ def named(v):
 def test_reference_values_are_inside(v):
     run = dp.PoissonSampled(dp.Gaussian(v["noise_multiplier"]), v["sampling_probability"]) * v["steps"]
     eps_error, delta = (0.2 if float(v["epsilon"]) > 50 else 0.02), float(v["delta"])
-    bound = queries.epsilon(run, delta, asked(neighbors=v["direction"], eps_error=eps_error))
+    bound = asked(run, neighbors=v["direction"], eps_error=eps_error).epsilon(delta)
     assert bound.lower <= float(v["epsilon"]) <= bound.upper
     here = run.epsilon(delta, neighbors=v["direction"], engine="prv", eps_error=eps_error)
     assert max(bound.lower, here.lower) <= min(bound.upper, here.upper)
@@ -136,13 +137,13 @@ RUNS = {
 def test_the_same_bounds_as_on_the_cpu(name):
     run = RUNS[name]
     for delta in (0.3, 1e-5):
-        bound, here = queries.epsilon(run, delta, asked()), run.epsilon(delta, engine="prv")
+        bound, here = asked(run).epsilon(delta), run.epsilon(delta, engine="prv")
         assert bound.engine == "prv on the host"
         assert abs(bound.lower - here.lower) <= 1e-6 and abs(bound.upper - here.upper) <= 1e-6
     # Below the rounding the moment bound answers, which is the host's own.
-    assert queries.epsilon(run, 1e-30, asked()).upper == run.epsilon(1e-30, engine="prv").upper
+    assert asked(run).epsilon(1e-30).upper == run.epsilon(1e-30, engine="prv").upper
     for epsilon in (-1.0, 0.0, 0.7, 2.5):
-        bound, here = queries.delta(run, epsilon, asked()), run.delta(epsilon, engine="prv")
+        bound, here = asked(run).delta(epsilon), run.delta(epsilon, engine="prv")
         assert abs(bound.lower - here.lower) <= 1e-10 and abs(bound.upper - here.upper) <= 1e-10
 
 
@@ -208,9 +209,9 @@ def test_a_transform_that_is_not_what_is_assumed_is_refused(direction):
     where = Host()
     where.name, where.xp = f"broken {direction}", broken(1e-13, direction)
     with pytest.raises(RuntimeError, match="cannot be certified"):
-        queries.epsilon(RUNS["one sampled"], 1e-5, asked(where))
+        asked(RUNS["one sampled"], where).epsilon(1e-5)
     where.name, where.xp = f"sound {direction}", broken(0.0, direction)
-    assert queries.epsilon(RUNS["one sampled"], 1e-5, asked(where)).upper < 2
+    assert asked(RUNS["one sampled"], where).epsilon(1e-5).upper < 2
 
 
 def test_what_the_core_is_handed_is_checked():
@@ -228,8 +229,8 @@ def test_what_the_core_is_handed_is_checked():
 
 def test_memory_is_refused_before_it_is_taken():
     with pytest.raises(ValueError, match="max_bytes"):
-        queries.epsilon(RUNS["one sampled"], 1e-5, asked(max_bytes=10_000))
-    assert queries.epsilon(RUNS["one sampled"], 1e-5, asked(max_bytes=1 << 25)).upper < 2
+        asked(RUNS["one sampled"], max_bytes=10_000).epsilon(1e-5)
+    assert asked(RUNS["one sampled"], max_bytes=1 << 25).epsilon(1e-5).upper < 2
 
 
 def test_without_a_device_the_reason_is_said_before_any_work():
@@ -247,6 +248,6 @@ def test_arguments_are_checked():
         ({"delta_error": 1}, "delta_error"),
     ]:
         with pytest.raises(ValueError, match=name):
-            asked(**wrong)
+            asked(dp.Gaussian(1.0), **wrong)
     with pytest.raises(ValueError, match="cannot serve"):
-        queries.epsilon(dp.ZCDP(0.1) * 3, 1e-5, asked())
+        asked(dp.ZCDP(0.1) * 3).epsilon(1e-5)

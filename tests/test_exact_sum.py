@@ -17,7 +17,7 @@ from together import every_instruction_set
 
 import tightdp as dp
 from tightdp import _core
-from tightdp._clipping import grid_of
+from tightdp.release.clipping import grid_of
 
 DTYPES = [np.float16, np.float32, np.float64]
 WIDTHS = {np.float16: 16, np.float32: 32, np.float64: 64}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tightdp as dp
-from tightdp.accounting.engines import grid
+from tightdp.accounting.engines.grid import engine as grid
 
 
 def delta(run, at, width=1e-6):

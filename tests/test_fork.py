@@ -80,7 +80,7 @@ def test_a_child_reads_the_accounts_of_its_parent_and_adds_to_its_own():
 
 LOCKED = """
 import tightdp as dp
-from tightdp import noise
+from tightdp.release import noise
 from tightdp.accounting.ledger import Ledger
 
 held, ledger, source = threading.Event(), Ledger(0, "advice"), dp.Philox(1)

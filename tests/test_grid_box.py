@@ -13,10 +13,10 @@ import pytest
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.attained import members
 from tightdp.accounting.engines import closed_form, contour, renyi
 from tightdp.accounting.engines.base import Request
 from tightdp.accounting.engines.grid import ENGINE
+from tightdp.accounting.pairs.members import members
 
 MOST_SECONDS = 5
 """Of one answer; on an idle machine less than one and a half."""
@@ -147,7 +147,7 @@ def check(parts, direction, target, epsilons, request):
         assert not (epsilon >= max(inverse.upper, 0) and found.lower > target), (here, inverse, found)
         assert not (0 <= epsilon < inverse.lower and found.upper < target), (here, inverse, found)
     for found in (inverse, *curve.values()):
-        assert all(term >= 0 for term in found.budget.values()), (here, found)
+        assert all(term >= 0 for term in found.error_budget.values()), (here, found)
     for first, second in itertools.pairwise(curve.values()):
         assert second.lower <= first.upper, (here, first, second)
     loose = members(parts, direction) != (parts,)

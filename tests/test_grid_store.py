@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.composition import FEW
 from tightdp.accounting.engines.base import Request
 from tightdp.accounting.engines.grid import ENGINE
+from tightdp.composition import FEW
 
 WIDTH = 1e-3
 

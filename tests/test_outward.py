@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tightdp.accounting import outward
-from tightdp.accounting.outward import INF, Range
+from tightdp.accounting.numerics import outward
+from tightdp.accounting.numerics.outward import INF, Range
 
 many = settings(max_examples=300, deadline=None)
 numbers = st.one_of(

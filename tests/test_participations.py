@@ -130,7 +130,7 @@ def test_what_it_refuses():
 
 
 def test_masses_far_out():
-    from tightdp.accounting.laws.participations import Participations
+    from tightdp.accounting.engines.participations.curves import Participations
 
     n, q = 10**6, 1e-5
     k = Participations(n, q)

@@ -34,5 +34,5 @@ def test_each_hook_is_local_and_names_its_programs_version():
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     assert re.findall(r"- repo: (\S+)", hooks) == ["local"] and "http" not in hooks
     programs = re.findall(r"additional_dependencies: \[([\w-]+)==[\d.]+[\],]", hooks)
-    assert programs == ["ruff", "ruff", "clang-format", "mypy", "codespell"]
+    assert programs == ["ruff", "ruff", "clang-format", "mypy", "import-linter", "codespell"]
     assert hooks.count("- id:") == len(programs)

@@ -13,7 +13,7 @@ from reference.privacy_loss import Gaussian, Laplace, Sampled, randomized_respon
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines import prv
+from tightdp.accounting.engines.prv import engine as prv
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
 SAMPLED = [v for v in VECTORS if v["mechanism"] == "PoissonSampled(Gaussian)"]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.renyi import quadrature, sampled
-from tightdp.accounting.renyi.moments import log_moment
+from tightdp.accounting.engines.renyi import quadrature, sampled
+from tightdp.accounting.engines.renyi.moments import log_moment
 
 ORDERS = [0.01, 0.5, 1.0, 3.7, 30.0]
 

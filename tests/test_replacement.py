@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines import closed_form, contour, grid
-from tightdp.accounting.pairs import ReplacedGaussian
-from tightdp.accounting.renyi.quadrature import log_moment_replaced
+from tightdp.accounting.engines.renyi.quadrature import log_moment_replaced
+from tightdp.accounting.pairs.replaced import ReplacedGaussian
 
 
 def loss_and_masses(sigma, q, points, reach):

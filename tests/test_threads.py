@@ -12,7 +12,7 @@ from together import THREADS, together
 
 import tightdp as dp
 from tightdp.accounting.ledger import Ledger
-from tightdp.noise import Philox
+from tightdp.release.noise import Philox
 
 STEP = dp.Gaussian(100.0)
 OTHER = dp.Laplace(100.0)

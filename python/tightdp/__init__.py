@@ -1,16 +1,13 @@
 """Certified two-sided bounds for differential privacy, and private training charged for what it releases."""
 
+from . import cuda as cuda
 from ._core import __version__
 from .accounting.accountant import Accountant
+from .accounting.adaptive.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .accounting.batch import epsilon_batch
-from .accounting.bound import Bound, ContradictionError
 from .accounting.calibrate import calibrate, noise_multiplier
-from .accounting.composition import Composition
-from .accounting.curves import Curve
-from .accounting.filters import BudgetExceeded, Odometer, PrivacyFilter
-from .exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
-from .ghost import ghost_clipped_sum, ghost_norms
-from .gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
+from .bound import Bound, ContradictionError, Curve
+from .composition import Composition
 from .headers import get_cmake_dir, get_include
 from .losses import PrivacyLoss
 from .mechanisms import (
@@ -28,7 +25,10 @@ from .mechanisms import (
     RandomAllocation,
     RandomizedResponse,
 )
-from .noise import Philox, RandomSource, SecureRandom
+from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
+from .release.ghost import ghost_clipped_sum, ghost_norms
+from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
+from .release.noise import Philox, RandomSource, SecureRandom
 
 __all__ = [
     "ZCDP",

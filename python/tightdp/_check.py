@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+LARGEST = float(np.finfo(np.float64).max)
 MAX_COUNT = 2**53
 """Largest count: the last up to which every integer is a double, so no engine rounds it."""
 
@@ -47,6 +48,25 @@ def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray
         pass
     shown = repr(values)
     raise TypeError(f"{name} must be {accepted}, got {shown if len(shown) <= 100 else shown[:97] + '...'}")
+
+
+def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARGEST) -> npt.NDArray[np.float64]:
+    """``values`` of any shape as finite doubles within [least, most]."""
+    array = reals(name, values, f"real numbers in [{least:g}, {most:g}]")
+    if not np.all(np.isfinite(array) & (array >= least) & (array <= most)):
+        raise ValueError(f"{name} must be finite real numbers in [{least:g}, {most:g}]")
+    return array
+
+
+def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """``values`` of any shape as whole doubles in [1, 2^53], none of them rounded."""
+    accepted = f"whole numbers in [1, {MAX_COUNT}]"
+    array = reals(name, values, accepted)
+    given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)  # NumPy rounds what lists mix
+    exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
+    if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
+        raise ValueError(f"{name} must be {accepted}")
+    return array
 
 
 def positive(name: str, value: Any) -> float:

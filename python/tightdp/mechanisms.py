@@ -2,7 +2,7 @@
 
 Each stands for a pair of distributions, P with the record and Q without it, that dominates every pair of
 neighbouring data sets. Sensitivities are those of one record's contribution, so under "replace" two contributions may
-differ by twice as much (``accounting/neighbors.py``). Bad parameters raise ValueError or TypeError naming the
+differ by twice as much (``accounting/pairs/neighbors.py``). Bad parameters raise ValueError or TypeError naming the
 parameter and its range.
 """
 
@@ -10,36 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from . import _check, _core
-from .accounting.composable import Composable
-from .accounting.composition import Composition
-
-
-class Mechanism(Composable):
-    """One release. Multiply by a count and add to compose: ``Gaussian(2.0) * 10 + Laplace(1.0)``."""
-
-    __slots__ = ()
-    symmetric: ClassVar[bool] = True
-    """Whether (P, Q) and (Q, P) have one and the same privacy curve, so that "add" and "remove" agree."""
-
-    def _composition(self) -> Composition:
-        return Composition(((self, 1),))
-
-    def _canonical(self) -> tuple[Mechanism, int]:
-        """The simplest mechanism, and how many of it, with exactly this privacy curve."""
-        return self, 1
-
-    def _parameters(self) -> Mapping[str, Any]:
-        """The arguments that build this value again."""
-        names: tuple[str, ...] = getattr(self, "__match_args__", ())
-        return {name: getattr(self, name) for name in names}
-
-    def _key(self) -> tuple[Any, ...]:
-        """What the parts of a composition are sorted by."""
-        values = self._parameters().values()
-        return (type(self).__name__, *(v._key() if isinstance(v, Mechanism) else v for v in values))
+from .composition import Mechanism as Mechanism
 
 
 def _set(mechanism: Mechanism, **checked: object) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _check
-from .accounting.composable import Composable
-from .accounting.curves import Array, Curve
+from .bound import Curve
+from .composition import Composable
 
 try:
     from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ try:
 except ImportError:  # pragma: no cover - the test suite has it
     raise ImportError("tightdp.plots needs matplotlib: pip install tightdp[plot]") from None
 
+Array = NDArray[np.float64]
 _COLOUR, _RANDOM = "#1f5a9e", "#9a9a9a"
 _THIN = 0.01
 """A band of this width is as thin as its line."""

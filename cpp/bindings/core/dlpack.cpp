@@ -1,5 +1,5 @@
 // tightdp._core.dlpack_array: a DLPack capsule of any device, consumed and described. What may be done with it:
-// python/tightdp/cuda/arrays.py.
+// python/tightdp/release/cuda/arrays.py.
 #include "dlpack.hpp"
 
 namespace {

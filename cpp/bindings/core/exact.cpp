@@ -1,4 +1,4 @@
-// tightdp._core: exact integer noise. Checked by python/tightdp/exact.py.
+// tightdp._core: exact integer noise. Checked by python/tightdp/release/exact.py.
 #include "../bind.hpp"
 #include "../sealed_stream.hpp"
 #include "random/exact_noise.hpp"

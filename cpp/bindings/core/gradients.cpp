@@ -1,5 +1,5 @@
 // tightdp._core: per-example clipping. What the arguments mean and how they are checked:
-// python/tightdp/gradients.py.
+// python/tightdp/release/gradients.py.
 #include "../../testing/clip_emulation.hpp"
 #include "../../testing/kernel_emulation.hpp"
 #include "../bind.hpp"

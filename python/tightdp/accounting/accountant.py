@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _check
+from ..bound import Bound
+from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
-from .bound import Bound
-from .composable import Composable
-from .composition import Composition
+from ..options import NEIGHBORS, Accuracy, Neighbors, asks
 from .ledger import Entries, Ledger, in_order
-from .options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Neighbors
 from .serial import from_plain, to_plain
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
@@ -79,45 +81,15 @@ class Accountant:
         """All of it as one value."""
         return self._ledger.state[1]
 
-    def epsilon(
-        self,
-        delta: float,
-        *,
-        neighbors: Neighbors | None = None,
-        engine: str = "auto",
-        width: float = WIDTH,
-        eps_error: float = EPS_ERROR,
-        delta_error: float = DELTA_ERROR,
-    ) -> Bound:
+    @asks
+    def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
-        return self.composition.epsilon(
-            delta,
-            neighbors=neighbors or self.neighbors,
-            engine=engine,
-            width=width,
-            eps_error=eps_error,
-            delta_error=delta_error,
-        )
+        return self.composition.epsilon(delta, neighbors=neighbors or self.neighbors, **options)
 
-    def delta(
-        self,
-        epsilon: float,
-        *,
-        neighbors: Neighbors | None = None,
-        engine: str = "auto",
-        width: float = WIDTH,
-        eps_error: float = EPS_ERROR,
-        delta_error: float = DELTA_ERROR,
-    ) -> Bound:
+    @asks
+    def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on delta at ``epsilon`` of everything released so far."""
-        return self.composition.delta(
-            epsilon,
-            neighbors=neighbors or self.neighbors,
-            engine=engine,
-            width=width,
-            eps_error=eps_error,
-            delta_error=delta_error,
-        )
+        return self.composition.delta(epsilon, neighbors=neighbors or self.neighbors, **options)
 
     def __len__(self) -> int:
         """How many releases there were."""

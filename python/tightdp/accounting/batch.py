@@ -8,17 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _check, _core, cuda
+from .. import _check, _core, _device
+from ..bound import Bound, Curve
+from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
-from . import queries
-from .bound import Bound
-from .curves import Curve, real_array, whole_array
-from .options import options
+from .engines.contour import LEAST, MOST, TOLERANCE
+from .questions import Question
 
-_TOLERANCE = 1e-11
-"""Of delta, relatively, as for single queries of the contour engine."""
-_LEAST, _MOST = 1e-6, 1e12
-"""Noise multipliers that go to the contour engine."""
 WIDTH = 1e-4
 """Of the few settings that the contour engine declines: a tenth of the lattice points that 1e-6 takes."""
 
@@ -49,18 +45,15 @@ def epsilon_batch(
     """
     _core.check_arithmetic()
     tiny = float(np.nextafter(0, 1))
-    sigma = real_array("noise_multiplier", noise_multiplier, tiny, np.finfo(float).max)
-    q = real_array("sampling_probability", sampling_probability, tiny, 1.0)
-    count = whole_array("steps", steps)
-    target = real_array("delta", delta, tiny, float(np.nextafter(1, 0)))
+    sigma = _check.reals_in("noise_multiplier", noise_multiplier, tiny)
+    q = _check.reals_in("sampling_probability", sampling_probability, tiny, 1.0)
+    count = _check.counts("steps", steps)
+    target = _check.reals_in("delta", delta, tiny, float(np.nextafter(1, 0)))
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
-    asked = options(width=width)
-    kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if not (device == "cpu" or (kind == "cuda" and (number.isdigit() or device == "cuda"))):
-        raise ValueError(f'device must be "cpu", "cuda" or "cuda:N", got {device!r}')
-    index = int(number or 0)
+    asked = Question.of(Composition(), width=width)
+    number = _device.number(device)
     try:
         columns = np.broadcast_arrays(sigma, q, count, target)
     except ValueError:
@@ -68,20 +61,20 @@ def epsilon_batch(
         raise ValueError(f"steps and the other arguments must broadcast together, got shapes {shapes}") from None
     shape = columns[0].shape
     sigma, q, count, target = (np.ascontiguousarray(column).ravel() for column in columns)
-    safe = (sigma >= _LEAST) & (sigma <= _MOST) & (q < 1)
+    safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
-    if device != "cpu":
-        found = cuda.required().epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], _TOLERANCE, index)
+    if number is not None:
+        found = _device.required().epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number)
         lower[safe], upper[safe] = found[0], found[1]
         safe &= ~np.isfinite(upper)
-    found = _core.contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], _TOLERANCE, threads)
+    found = _core.contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)
     lower[safe], upper[safe] = found[0], found[1]
     narrow = np.isfinite(upper)
     narrow[narrow] = (upper[narrow] - lower[narrow]) <= asked.request.width * upper[narrow]
 
     def single(i: int) -> Bound:
         run = PoissonSampled(Gaussian(float(sigma[i])), float(q[i])) * int(count[i])
-        return queries.epsilon(run, float(target[i]), asked)
+        return asked.about(run).epsilon(float(target[i]))
 
     rest = np.flatnonzero(~narrow)
     stop = _core.Stop()

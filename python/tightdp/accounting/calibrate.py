@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _check
+from ..composition import Composable, Composition
 from ..mechanisms import Gaussian, PoissonSampled
-from . import queries
-from .composable import Composable
-from .laws.gaussian import Gaussian as GaussianCurve
-from .options import DELTA_ERROR, EPS_ERROR, WIDTH, Neighbors, Options, options
-from .root import boundary
+from ..options import Options, asks
+from .engines.closed_form.gaussian import Gaussian as GaussianCurve
+from .numerics.root import boundary
+from .questions import Question
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
@@ -23,6 +26,7 @@ _FLOOR = 1e-300
 """Stands for smaller targets on the logarithmic scale."""
 
 
+@asks
 def calibrate(
     factory: Callable[[Any], Composable],
     *,
@@ -31,11 +35,7 @@ def calibrate(
     low: float = LEAST,
     high: float = MOST,
     integer: bool = False,
-    neighbors: Neighbors = "add_or_remove",
-    engine: str = "auto",
-    width: float = WIDTH,
-    eps_error: float = EPS_ERROR,
-    delta_error: float = DELTA_ERROR,
+    **options: Unpack[Options],
 ) -> float:
     """The parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
 
@@ -60,7 +60,7 @@ def calibrate(
     low, high = _check.positive("low", low), _check.positive("high", high)
     if not low < high:
         raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
-    asked = options(neighbors, engine, width, eps_error, delta_error)
+    asked = Question.of(Composition(), **options)
     if integer:
         low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
 
@@ -71,7 +71,7 @@ def calibrate(
             return math.inf
         if not isinstance(built, Composable):
             raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
-        return _gap(queries.epsilon(built._composition(), delta, asked).upper, target)
+        return _gap(asked.about(built._composition()).epsilon(delta).upper, target)
 
     start = min(max(1.0, low), high)
     slope = _slope(gap, start, low, high, integer)
@@ -143,17 +143,13 @@ def _integer_boundary(gap: Callable[[float], float], falling: bool, low: int, hi
     return outside if falling else inside
 
 
+@asks
 def noise_multiplier(
     epsilon: float,
     delta: float,
     sampling_probability: float = 1.0,
     steps: int = 1,
-    *,
-    neighbors: Neighbors = "add_or_remove",
-    engine: str = "auto",
-    width: float = WIDTH,
-    eps_error: float = EPS_ERROR,
-    delta_error: float = DELTA_ERROR,
+    **options: Unpack[Options],
 ) -> float:
     """The smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
@@ -170,9 +166,9 @@ def noise_multiplier(
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.count("steps", steps)
-    asked = options(neighbors, engine, width, eps_error, delta_error)
+    asked = Question.of(Composition(), **options)
     gap = partial(_training_gap, q=q, steps=steps, target=target, delta=delta, asked=asked)
-    start = _limit(target, delta, q, steps) * (2 if neighbors == "replace" else 1)
+    start = _limit(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
     found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
         raise ValueError(
@@ -184,9 +180,9 @@ def noise_multiplier(
 _SIGMAS = 1e-4, 1e12
 
 
-def _training_gap(sigma: float, q: float, steps: int, target: float, delta: float, asked: Options) -> float:
+def _training_gap(sigma: float, q: float, steps: int, target: float, delta: float, asked: Question) -> float:
     run = PoissonSampled(Gaussian(sigma), q) * steps
-    return _gap(queries.epsilon(run, delta, asked).upper, target)
+    return _gap(asked.about(run).epsilon(delta).upper, target)
 
 
 def _limit(epsilon: float, delta: float, q: float, steps: int) -> float:

@@ -8,21 +8,21 @@ Nodes are added where the supremum is, and each halving of their distance divide
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import _core
-from . import queries
-from .composition import Composition
-from .curves import Curve, real_array
+from ..bound import Curve
+from ..composition import Parts
+from ..options import Direction
 from .engines import choice
-from .engines.base import Direction, Interval, Parts
-from .options import Options
+from .engines.base import Engine, Request
 
 Array = NDArray[np.float64]
+Ends = tuple[float, float]
 _LEAST = 1e-14
 """Where x stops: below, g(x) <= x (1 - alpha)."""
 _MOST = 700.0
@@ -41,34 +41,34 @@ _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x, where all three are at most 1."""
 
 
-def tradeoff(composition: Composition, alphas: ArrayLike, options: Options, tolerance: float) -> Curve:
-    """The worst pair's beta at each alpha: the smallest over both directions, each composed on its own."""
-    at = real_array("alphas", alphas, 0.0, 1.0)
+def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request) -> Curve:
+    """The worst pair's beta at each alpha: the smallest over all pairs, each composed on its own. The width that is
+    aimed at is an absolute one."""
     curves = []
-    for parts, direction in queries.pairs(composition, options):
+    for parts, direction in pairs:
 
-        def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Interval:
-            return _absolute(options, parts, direction, eps, tolerance / 4)
+        def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
+            return _absolute(engine, request, parts, direction, eps)
 
         with _core.Budget(_UNITS):
-            curves.append(_one_pair(delta, at.ravel(), tolerance))
+            curves.append(_one_pair(delta, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)
-    return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+    return Curve(lower.reshape(alphas.shape), upper.reshape(alphas.shape))
 
 
-def _absolute(options: Options, parts: Parts, direction: Direction, eps: float, width: float) -> Interval:
-    """Bounds of delta as near to each other as ``width`` asks: small ones need few digits, or none."""
-    rough = replace(options.request, width=max(options.request.width, _ROUGH))
-    found = choice.delta(options.engine, parts, direction, eps, rough).interval
+def _absolute(engine: str | Engine, request: Request, parts: Parts, direction: Direction, eps: float) -> Ends:
+    """Bounds of delta a quarter of the width apart: small ones need few digits, or none."""
+    width, rough = request.width / 4, replace(request, width=max(request.width, _ROUGH))
+    found = choice.delta(engine, parts, direction, eps, rough)
     if found.upper - found.lower <= width:
-        return found
-    fine = replace(options.request, width=min(width / found.upper, rough.width))
-    again = choice.delta(options.engine, parts, direction, eps, fine).interval
-    return Interval(max(found.lower, again.lower), min(found.upper, again.upper), again.budget)
+        return found.lower, found.upper
+    fine = replace(request, width=min(width / found.upper, rough.width))
+    again = choice.delta(engine, parts, direction, eps, fine)
+    return max(found.lower, again.lower), min(found.upper, again.upper)
 
 
-def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: float) -> Curve:
+def _one_pair(delta: Callable[[float], Ends], alphas: Array, tolerance: float) -> Curve:
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
@@ -93,17 +93,16 @@ def _one_pair(delta: Callable[[float], Interval], alphas: Array, tolerance: floa
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
         known = np.concatenate((known, _bounds(delta, middles)))[order]
         nodes = np.concatenate((nodes, middles))[order]
-    never = delta(1e6)  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
-    lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never.upper - _SLACK)
+    never = delta(1e6)[1]  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
+    lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
     lower = np.clip(lower, 0.0, 1 - alphas)
     return Curve(lower, np.clip(upper, lower, 1 - alphas))
 
 
-def _bounds(delta: Callable[[float], Interval], nodes: Array) -> Array:
-    found = [delta(float(eps)) for eps in nodes]
-    return np.array([(interval.lower, interval.upper) for interval in found])
+def _bounds(delta: Callable[[float], Ends], nodes: Array) -> Array:
+    return np.array([delta(float(eps)) for eps in nodes])
 
 
 def _envelope(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check, _core
-from ..accounting.composition import Composition
 from ..accounting.engines.base import Direction
+from ..composition import Composition
 from ..mechanisms import Mechanism
 
 SLOPES = 24

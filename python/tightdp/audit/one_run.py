@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _check
-from ..noise import SecureRandom
+from ..release.noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail
 from .paired import numbers
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import _check
-from ..accounting.bound import Bound
-from ..accounting.composition import Composition
 from ..accounting.engines.choice import NAMES
-from ..accounting.options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
+from ..bound import Bound
+from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
+from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
 from .expression import parse
 
 DIGITS = 12

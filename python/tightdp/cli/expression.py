@@ -6,8 +6,7 @@ import ast
 from typing import Any
 
 from .. import mechanisms
-from ..accounting.composable import Composable
-from ..accounting.composition import Composition
+from ..composition import Composable, Composition
 
 _CONSTRUCTORS = {
     cls.__name__: cls for cls in mechanisms.Mechanism.__subclasses__() if cls.__module__ == mechanisms.__name__

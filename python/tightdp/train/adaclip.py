@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check
-from ..accounting.composition import Composition
+from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from .algorithm import Plan
 from .averaging import TailMean

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter
 from ..accounting.calibrate import calibrate
-from ..accounting.composition import Composition
-from ..accounting.filters import BudgetExceeded, PrivacyFilter
-from ..accounting.outward import Range
+from ..accounting.numerics.outward import Range
+from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
 
 ROUNDING = 1e-12

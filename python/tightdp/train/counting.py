@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..accounting.calibrate import calibrate
-from ..accounting.composition import Composition
+from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from .algorithm import Algorithm, Plan
 from .budget import Budget, Caps, FixedPlan, Target, Within, check_noise

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check
-from ..accounting.composition import Composition
-from ..accounting.filters import BudgetExceeded
+from ..accounting.adaptive.filters import BudgetExceeded
+from ..composition import Composition
 from ..mechanisms import BoundedRange, PureDP
 from .algorithm import Plan
 from .budget import Caps, Target, noise_for

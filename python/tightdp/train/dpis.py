@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..accounting.composition import Composition
+from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from .algorithm import Plan
 from .averaging import TailMean

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from .. import _check
-from ..accounting.composition import Composition
+from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for

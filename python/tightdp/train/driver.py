@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _check
-from ..accounting.bound import Bound
-from ..accounting.composition import Composition
+from ..bound import Bound
+from ..composition import Composition
 from ..mechanisms import Mechanism
-from ..noise import Philox, SecureRandom
+from ..release.noise import Philox, SecureRandom
 from .algorithm import Algorithm
 from .budget import Target
 from .counting import counted

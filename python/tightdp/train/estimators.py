@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..accounting.bound import Bound
-from ..accounting.composition import Composition
+from ..bound import Bound
+from ..composition import Composition
 from ..mechanisms import Mechanism
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithm import Algorithm

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _clipping
+from .. import _check
+from ..release import clipping
 
 FINE = 20
 """Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:
@@ -29,7 +30,7 @@ FAST = 2.0**32
 
 def norm_bound(name: str, value: object) -> float:
     """A float in [1e-30, 1e30], as for ``clip_and_noise``."""
-    return _clipping.exact_bound(name, _check.positive(name, value))
+    return clipping.exact_bound(name, _check.positive(name, value))
 
 
 def grid_below(bound: float, bits: int = FINE) -> float:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..noise import Philox
+from ..release.noise import Philox
 from .dense import affine
 from .grid import grid_below, norms_above, truncated
 from .linear import Hinge, Logistic, Loss

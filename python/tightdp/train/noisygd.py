@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check
-from ..accounting.composition import Composition
+from ..composition import Composition
 from ..mechanisms import Gaussian
 from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..accounting.bound import Bound
-from ..accounting.composition import Composition
+from ..bound import Bound
+from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .budget import FixedPlan, Target, noise_for

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..attained import members
-from ..bound import ContradictionError
-from ..composition import FEW, canonical
-from ..outward import INF, expm1
+from ...bound import Bound, ContradictionError
+from ...composition import FEW, Parts, canonical
+from ...options import Direction
+from ..numerics.outward import INF, expm1
+from ..pairs.members import members
 from . import allocation, closed_form, contour, fallback, gdp, grid, participations, prv, renyi
-from .base import Direction, Engine, Interval, Parts, Request
+from .base import Engine, Request
 
 ENGINES: dict[str, Engine] = {
     engine.name: engine
@@ -43,30 +44,23 @@ _AUTO: tuple[Engine, ...] = (
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 
 
-class Answer(NamedTuple):
-    """An interval and who vouches for it."""
-
-    interval: Interval
-    engine: str
-
-
-def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Answer:
+def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds on epsilon(delta) for one direction."""
 
-    def ask(candidate: Engine, parts: Parts) -> Interval:
+    def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
-    question = _Question(parts, direction, f"epsilon({delta!r})", Interval(0.0, INF, {}), request.width)
-    return _answer(engine, question, ask)
+    trivial = Bound(0.0, INF, "trivial", {})
+    return _answer(engine, _Question(parts, direction, f"epsilon({delta!r})", trivial, request.width), ask)
 
 
-def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Answer:
+def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Bounds on delta(epsilon) for one direction."""
 
-    def ask(candidate: Engine, parts: Parts) -> Interval:
+    def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
-    trivial = Interval(max((-expm1(epsilon)).lo, 0.0), 1.0, {})
+    trivial = Bound(max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
     return _answer(engine, _Question(parts, direction, f"delta({epsilon!r})", trivial, request.width), ask)
 
 
@@ -79,11 +73,11 @@ class _Question(NamedTuple):
     parts: Parts
     direction: Direction
     asked: str
-    trivial: Interval
+    trivial: Bound
     width: float
 
 
-def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Interval]) -> Answer:
+def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
     parts, direction = question.parts, question.direction
     known = members(parts, direction)
     loose = known != (parts,)
@@ -91,25 +85,25 @@ def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Pa
         found = _auto(question, ask, loose)
         if not loose:
             return found
-        each = [_auto(question._replace(parts=member), ask, loose=False).interval.lower for member in known]
-        return Answer(_raised(found.interval, max(each), question), found.engine)
+        each = [_auto(question._replace(parts=member), ask, loose=False).lower for member in known]
+        return _raised(found, max(each), question)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.refuse(parts, direction)
     if reason:
         raise ValueError(f"engine {chosen.name!r} cannot serve: {reason}")
-    interval = ask(chosen, parts)
+    found = ask(chosen, parts)
     if loose:
         served = [member for member in known if chosen.refuse(member, direction) is None]
         lower = max((ask(chosen, member).lower for member in served), default=question.trivial.lower)
-        interval = _raised(interval, lower, question)
-    return Answer(interval, chosen.name)
+        found = _raised(found, lower, question)
+    return found
 
 
-def _raised(interval: Interval, lower: float, question: _Question) -> Interval:
+def _raised(bound: Bound, lower: float, question: _Question) -> Bound:
     """The bound of a class with the lower end that a member attains."""
-    if not lower <= interval.upper:
-        raise ContradictionError(f"{_named(question)}: a member of the class has {lower!r}, above {interval.upper!r}")
-    return interval._replace(lower=lower)
+    if not lower <= bound.upper:
+        raise ContradictionError(f"{_named(question)}: a member of the class has {lower!r}, above {bound.upper!r}")
+    return Bound(lower, bound.upper, bound.engine, bound.error_budget)
 
 
 def _named(question: _Question) -> str:
@@ -117,30 +111,30 @@ def _named(question: _Question) -> str:
     return f"{question.asked} of {run or 'nothing'}, direction {question.direction!r}"
 
 
-def _auto(question: _Question, ask: Callable[[Engine, Parts], Interval], loose: bool) -> Answer:
+def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
     names: list[str] = []
     best = question.trivial
     for engine in _AUTO:
         if engine.refuse(question.parts, question.direction) is not None:
             continue
         found = ask(engine, question.parts)
-        if loose:  # a lower bound of the pair is none of the class
-            found = found._replace(lower=best.lower)
-        if found.lower > best.lower or found.upper < best.upper:
-            tighter = found.upper < best.upper
-            lower, upper = max(found.lower, best.lower), min(found.upper, best.upper)
+        below = best.lower if loose else found.lower  # a lower bound of the pair is none of the class
+        if below > best.lower or found.upper < best.upper:
+            lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:
                 raise ContradictionError(
-                    f"{_named(question)}: engine {engine.name} has {tuple(found)} where {names} have {tuple(best)}"
+                    f"{_named(question)}: engine {engine.name} has {(below, found.upper)} where {names} have "
+                    f"{(best.lower, best.upper)}"
                 )
-            best = Interval(lower, upper, found.budget if tighter or not best.budget else best.budget)
             names.append(engine.name)
+            tighter = found.upper < best.upper or not best.error_budget
+            best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
         if engine is closed_form.ENGINE or (not loose and _narrow(best, question.width)):
             break
-    return Answer(best, "+".join(names) or "trivial")
+    return best
 
 
-def _narrow(interval: Interval, width: float) -> bool:
-    if interval.lower == interval.upper:
+def _narrow(bound: Bound, width: float) -> bool:
+    if bound.lower == bound.upper:
         return True
-    return math.isfinite(interval.upper) and interval.upper - interval.lower <= width * interval.upper
+    return math.isfinite(bound.upper) and bound.upper - bound.lower <= width * bound.upper

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 
 from ... import _core
 from ...mechanisms import Gaussian, PoissonSampled
-from ..pairs import ReplacedGaussian
-from .base import DEFAULT, Direction, Interval, Parts, Request
+from ..pairs.replaced import ReplacedGaussian
+from .base import DEFAULT, Bound, Direction, Parts, Request
 
 _TERMS = ("aliasing", "truncation", "quadrature", "rounding")
-_TOLERANCE = 1e-11
+TOLERANCE = 1e-11
 """Relative error of delta aimed at: rounding alone costs about this at a million steps, and less buys no speed."""
 
 
-_LEAST, _MOST = 1e-6, 1e12
+LEAST, MOST = 1e-6, 1e12
 """Noise multipliers far beyond use, where squares of them or of their inverses still do not over- or underflow."""
 
 
@@ -40,21 +40,21 @@ class Contour:
             base = mechanism.mechanism if isinstance(mechanism, PoissonSampled) else mechanism
             if not isinstance(base, Gaussian):
                 return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
-            if not _LEAST <= base.noise_multiplier <= _MOST:
-                return f"it serves noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
+            if not LEAST <= base.noise_multiplier <= MOST:
+                return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
         return None if parts else "nothing was composed"
 
-    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
-        status, lower, upper, terms, _, _ = _core.contour_epsilon(*_losses(parts, direction), delta, _TOLERANCE)
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        status, lower, upper, terms, _, _ = _core.contour_epsilon(*_losses(parts, direction), delta, TOLERANCE)
         if status != "certified":
-            return Interval(0.0, math.inf, {})
-        return Interval(lower, upper, _both_sides(terms))
+            return Bound(0.0, math.inf, self.name)
+        return Bound(lower, upper, self.name, _both_sides(terms))
 
-    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
-        status, lower, upper, terms, _, _ = _core.contour_delta(*_losses(parts, direction), epsilon, _TOLERANCE)
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        status, lower, upper, terms, _, _ = _core.contour_delta(*_losses(parts, direction), epsilon, TOLERANCE)
         if status != "certified":
-            return Interval(0.0, 1.0, {})
-        return Interval(lower, upper, _both_sides(terms))
+            return Bound(0.0, 1.0, self.name)
+        return Bound(lower, upper, self.name, _both_sides(terms))
 
 
 ENGINE = Contour()

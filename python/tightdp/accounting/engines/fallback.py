@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...mechanisms import Gaussian
-from . import closed_form
-from .base import DEFAULT, Direction, Interval, Parts, Request
+from .base import DEFAULT, Bound, Direction, Parts, Request
+from .closed_form import engine as closed_form
 
 
 class Fallback:
@@ -13,13 +13,13 @@ class Fallback:
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         return None
 
-    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         lowers = [closed_form.ENGINE.epsilon(part, direction, delta).lower for part in _served(parts, direction)]
-        return Interval(max(lowers, default=0.0), float("inf"), {})
+        return Bound(max(lowers, default=0.0), float("inf"), self.name)
 
-    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         lowers = [closed_form.ENGINE.delta(part, direction, epsilon).lower for part in _served(parts, direction)]
-        return Interval(max(lowers, default=0.0), 1.0, {})
+        return Bound(max(lowers, default=0.0), 1.0, self.name)
 
 
 ENGINE = Fallback()

@@ -8,9 +8,9 @@ and the budget says so. It is here because papers quote it.
 from __future__ import annotations
 
 from ... import mechanisms as m
-from ..laws.gaussian import Gaussian
-from ..outward import INF, Range, expm1
-from .base import DEFAULT, Direction, Interval, Parts, Request
+from ..numerics.outward import INF, Range, expm1
+from .base import DEFAULT, Bound, Direction, Parts, Request
+from .closed_form.gaussian import Gaussian
 
 _BUDGET = {"central limit theorem (no bound)": INF}
 
@@ -23,10 +23,10 @@ class GaussianApproximation:
             return "the central limit theorem is stated for Gaussians and Poisson-subsampled Gaussians alone"
         return None
 
-    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Interval:
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         return _estimate(_limit(parts).epsilon(delta))
 
-    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Interval:
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         return _estimate(_limit(parts).delta(epsilon))
 
 
@@ -51,5 +51,5 @@ def _limit(parts: Parts) -> Gaussian:
     return Gaussian(total)
 
 
-def _estimate(found: Range) -> Interval:
-    return Interval(found.hi, found.hi, _BUDGET)
+def _estimate(found: Range) -> Bound:
+    return Bound(found.hi, found.hi, ENGINE.name, _BUDGET)

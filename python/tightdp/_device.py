@@ -1,0 +1,56 @@
+"""The compiled module and the devices it finds."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+
+def _module() -> ModuleType | None:
+    try:
+        from . import _cuda  # type: ignore[attr-defined, unused-ignore]
+    except ImportError:  # not built, or for another machine
+        return None
+    return _cuda  # type: ignore[no-any-return, unused-ignore]
+
+
+@cache
+def _found() -> tuple[str, ...]:
+    """Asked once: a driver's description of a device takes a millisecond."""
+    module = _module()
+    if module is None:
+        return ()
+    return tuple("{} (compute capability {}.{})".format(*module.describe(i)[:3]) for i in range(module.device_count()))
+
+
+def devices() -> list[str]:
+    """Names and compute capabilities of the devices that this build can use; empty where there is none."""
+    return list(_found())
+
+
+def status() -> str:
+    """One line: the devices found, or why there is none."""
+    if _module() is None:
+        return "not built (docs/cuda.md)"
+    return ", ".join(devices()) or "built, no device found"
+
+
+def number(device: str) -> int | None:
+    """The number that "cuda:N" names, 0 for "cuda", None for "cpu"."""
+    if device == "cpu":
+        return None
+    kind, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if kind != "cuda" or not (index.isdigit() or not colon):
+        raise ValueError(f'device must be "cpu", "cuda" or "cuda:N", got {device!r}')
+    return int(index or 0)
+
+
+def required(device: int = 0) -> Any:
+    """The compiled module, for a caller that asked for a device. RuntimeError where there is none of that number."""
+    found = _found()
+    if not found:
+        raise RuntimeError(f"CUDA: {status()}")
+    if not 0 <= device < len(found):
+        raise RuntimeError(f"CUDA: device {device} was asked for, found {len(found)}: {status()}")
+    return _module()

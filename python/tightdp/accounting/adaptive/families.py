@@ -1,0 +1,158 @@
+"""Costs that add up under adaptive composition, and the sure caps that give a target (docs/theory/filters.md).
+
+A family assigns each mechanism a cost such that whatever is chosen adaptively, as long as the costs surely add up to no
+more than the cap, is (epsilon, delta)-DP. Costs are rounded up and caps down.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ... import mechanisms as m
+from ...composition import Composable, Composition
+from ...options import Neighbors
+from ..calibrate import calibrate
+from ..engines.renyi import engine as renyi
+from ..engines.renyi.conversion import log_kappa, minimum
+from ..numerics.outward import INF, Range, log
+from ..pairs.neighbors import replaced
+from ..pairs.replaced import ReplacedClass, ReplacedGaussian
+
+
+class Family(ABC):
+    """One unit of cost with its cap."""
+
+    unit: str
+    cap: float
+
+    @abstractmethod
+    def cost(self, mechanism: m.Mechanism) -> float:
+        """An upper bound of the cost of one release; infinite where the family cannot charge it."""
+
+
+class RenyiOrder(Family):
+    """K(c) = c D_{c+1} at one order, fixed in advance (filters.md section 2)."""
+
+    def __init__(self, epsilon: float, delta: float, order: float | None, expected: Composable | None) -> None:
+        if order is None:
+            order = 1 + best_order(epsilon, delta, expected)
+        self.c = order - 1
+        self.unit = f"Renyi divergence of order {order:g}, times {self.c:g}"
+        self.cap = _allowance(self.c, epsilon, delta).lo
+
+    def cost(self, mechanism: m.Mechanism) -> float:
+        return renyi.total(((mechanism, 1),), self.c)
+
+
+class ZeroConcentrated(Family):
+    """rho of zero-concentrated differential privacy (filters.md section 3)."""
+
+    unit = "rho of zCDP"
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        c = best_order(epsilon, delta, None)
+        self.cap = (_allowance(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
+
+    def cost(self, mechanism: m.Mechanism) -> float:
+        match mechanism:
+            case m.PoissonSampled(inner, _):  # joint convexity: a sample reveals no more
+                return self.cost(inner)
+            case ReplacedGaussian(sigma, _):
+                return self.cost(m.Gaussian(sigma / 2))
+            case ReplacedClass(e, 0.0, _):
+                return _pure(2 * Range(e))
+            case m.Gaussian(sigma):
+                return (1 / (2 * (Range(sigma) * sigma))).hi
+            case m.ZCDP(rho):
+                return rho
+            case m.BoundedRange(eta):
+                return (Range(eta) * eta / 8).hi
+            case m.PureDP():
+                return _pure(Range(mechanism.nominal_epsilon))
+            case m.Laplace(scale):
+                return _pure(1 / Range(scale))
+            case m.DiscreteLaplace(scale, sensitivity):
+                return _pure(sensitivity / Range(scale))
+            case m.DiscreteGaussian(sigma, sensitivity):
+                ratio = sensitivity / Range(sigma)
+                return (ratio * ratio / 2).hi
+            case m.RandomizedResponse(p, buckets):
+                return _pure(log((1 - Range(p)) * buckets / p + 1))
+        return INF
+
+
+class GaussianCaps(Family):
+    """mu^2 = 1/sigma^2 of Gaussians, beside a fixed number of releases of others (filters.md sections 4 and 5)."""
+
+    unit = "1/noise_multiplier^2 of Gaussians"
+
+    def __init__(self, epsilon: float, delta: float, others: Composition) -> None:
+        self.left = dict(others.parts)
+
+        def run(mu_squared: float) -> Composition:
+            return m.Gaussian(mu_squared**-0.5) + others
+
+        if others.delta(epsilon).upper > delta:
+            raise ValueError(f"others must be ({epsilon!r}, {delta!r})-DP by themselves, got {others!r}")
+        self.cap = calibrate(run, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15)
+
+    def cost(self, mechanism: m.Mechanism) -> float:
+        match mechanism:
+            case m.PoissonSampled(inner, _):
+                return self.cost(inner)
+            case ReplacedGaussian(sigma, _):
+                return self.cost(m.Gaussian(sigma / 2))
+            case m.Gaussian(sigma):
+                return (1 / (Range(sigma) * sigma)).hi
+        return INF
+
+
+def best_order(epsilon: float, delta: float, expected: Composable | None) -> float:
+    """The c whose cap pays for most of ``expected``, by default of Gaussians (or anything else that is zCDP)."""
+    parts = None if expected is None else expected._composition().parts
+
+    def price(c: float) -> float:
+        """Minus the number of times that the cap pays; positive where it pays for nothing."""
+        allowed = _allowance(c, epsilon, delta).lo
+        cost = c * (c + 1) if parts is None else renyi.total(parts, c)
+        if not 0 < cost < INF:
+            return INF
+        return -allowed / cost if allowed > 0 else 1 + 1 / c
+
+    best, at = INF, 0.0
+
+    def remembered(log_c_price: float) -> float:
+        nonlocal best, at
+        found = price(log_c_price)
+        if found < best:
+            best, at = found, log_c_price
+        return found
+
+    minimum(remembered)
+    if not best < 0:
+        raise ValueError(f"epsilon={epsilon!r} and delta={delta!r} leave no budget at any Renyi order")
+    return at
+
+
+def _allowance(c: float, epsilon: float, delta: float) -> Range:
+    """The K(c) at which the conversion gives just ``delta`` at ``epsilon``: c eps + log delta - log kappa(c)."""
+    return Range(c) * epsilon + log(delta) - log_kappa(c)
+
+
+def _pure(e: Range) -> float:
+    """eps-DP is eps^2/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
+    return (e * e / 2).hi
+
+
+def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
+    """The mechanism whose add-or-remove pairs are charged under the relation."""
+    if neighbors != "replace":
+        if isinstance(mechanism, m.FixedSizeSampled):
+            raise ValueError(f"neighbors must be 'replace' for {mechanism!r}")
+        return mechanism
+    if isinstance(mechanism, m.FixedSizeSampled):
+        return mechanism  # its moments are those of "replace"
+    found = replaced(mechanism)
+    if found is None:
+        raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
+    return found

@@ -1,0 +1,260 @@
+"""Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
+
+The filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
+under adaptive choice, and is not offered: an adversary with two levels of noise reaches more than twice the target
+(filters.md section 7, tests/test_filters.py). What is offered has costs that add and a sure cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NoReturn
+
+import numpy as np
+
+from ... import _check, _core
+from ...composition import Composable, Composition
+from ...mechanisms import Mechanism
+from ...options import NEIGHBORS, Neighbors
+from ..engines.renyi.engine import without_failure
+from ..ledger import Entries, Ledger, in_order
+from ..numerics.outward import INF, Range, down, log1p
+from .families import Family, GaussianCaps, RenyiOrder, ZeroConcentrated, charged
+
+FAMILIES = ("renyi", "zcdp", "gaussian")
+_ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
+_ADVICE = "parent and child would each spend the same budget; give the child a filter of its own, with its share of it"
+
+
+class BudgetExceeded(RuntimeError):
+    """A release was refused because it would not be covered by the guarantee; nothing was spent."""
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """What went through a filter so far."""
+
+    total: Range
+    failed: Range
+    others_left: Mapping[Mechanism, int]
+    entries: Entries = None
+
+
+@dataclass(frozen=True)
+class _Price:
+    """What ``count`` releases cost, but for what was spent before."""
+
+    mechanism: Mechanism
+    count: int
+    paid: Mechanism
+    cost: float
+    failure: float
+
+
+class PrivacyFilter:
+    """Holds any adaptive sequence of releases to (``epsilon``, ``delta``)-DP, however each depends on the ones before.
+
+    Ask ``can_spend``, or ``spend`` and catch ``BudgetExceeded``, BEFORE running a mechanism.
+
+    Parameters
+    ----------
+    epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
+    family : what is added up, fixed in advance.
+        "renyi" (default): the Renyi divergence of one order. Charges every mechanism.
+        "zcdp": rho. Charges mechanisms that are zCDP; one on a Poisson sample as if on all records.
+        "gaussian": 1/noise_multiplier^2 of Gaussians, the tightest for those, sampled ones as if on all records; and
+        beside them the releases listed in ``others``, each up to its count.
+    order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
+    expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee.
+    others : of family "gaussian", releases of other mechanisms to keep room for
+    failure : part of ``delta`` set aside for mechanisms that are only approximately private ("renyi" alone)
+
+    Guarantee: the outputs up to any time chosen in the light of them are (``epsilon``, ``delta``)-DP.
+
+    Any number of threads may spend at once: each release is checked and recorded in one step, and an interrupt leaves
+    it recorded or refused. (``can_spend`` speaks of the moment; where threads share a filter only ``spend`` decides.) A
+    budget is one: a forked child can read a filter of its parent and not spend from it (RuntimeError), and copying or
+    pickling a filter raises TypeError. To go on in another process, make the filter there and spend its ``history``
+    first, and from then on nothing here.
+
+    >>> import tightdp as dp
+    >>> f = dp.PrivacyFilter(1.0, 1e-6)
+    >>> f.can_spend(dp.Gaussian(1.0))
+    False
+    >>> f.spend(dp.Gaussian(10.0))
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        family: Literal["renyi", "zcdp", "gaussian"] = "renyi",
+        order: float | None = None,
+        expected: Composable | None = None,
+        others: Composable | None = None,
+        failure: float = 0.0,
+        neighbors: Neighbors = "add_or_remove",
+    ) -> None:
+        _core.check_arithmetic()  # before anything is compared
+        self.epsilon = _check.positive("epsilon", epsilon)
+        self.delta = _check.open_unit("delta", delta)
+        _check.choice("family", family, FAMILIES)
+        _check.choice("neighbors", neighbors, NEIGHBORS)
+        if family != "renyi" and (order is not None or expected is not None or failure):
+            raise ValueError(f"order, expected and failure must be left out for family {family!r}")
+        if family != "gaussian" and others is not None:
+            raise ValueError(f"others must be left out for family {family!r}")
+        for name, given in (("expected", expected), ("others", others)):
+            if given is not None and not isinstance(given, Composable):
+                raise TypeError(f"{name} must be a Mechanism, a Composition or None, got {given!r}")
+        self.neighbors: Neighbors = neighbors
+        self._failure_cap = _check.nonnegative("failure", failure)
+        if not self._failure_cap < self.delta:
+            raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
+        self._family = self._build(family, (Range(self.delta) - self._failure_cap).lo, order, expected, others)
+        others_left = self._family.left if isinstance(self._family, GaussianCaps) else {}
+        self._ledger = Ledger(_Spent(Range(0.0), Range(0.0), others_left), _ADVICE)
+
+    def _build(
+        self, family: str, delta: float, order: float | None, expected: Composable | None, others: Composable | None
+    ) -> Family:
+        if family == "zcdp":
+            return ZeroConcentrated(self.epsilon, delta)
+        if family == "gaussian":
+            parts = () if others is None else others._composition().parts
+            return GaussianCaps(
+                self.epsilon, delta, Composition((charged(mechanism, self.neighbors), n) for mechanism, n in parts)
+            )
+        if order is not None:
+            order = _check.real("order", order, "a number in (1, inf)")
+            if not order > 1:
+                raise ValueError(f"order must be a number in (1, inf), got {order!r}")
+        if expected is not None:
+            expected = Composition(
+                (charged(without_failure(mechanism)[0], self.neighbors), n) for mechanism, n in expected._composition()
+            )
+        return RenyiOrder(self.epsilon, delta, order, expected)
+
+    @property
+    def cap(self) -> float:
+        """How much may be spent, in ``unit``."""
+        return self._family.cap
+
+    @property
+    def unit(self) -> str:
+        """What is added up."""
+        return self._family.unit
+
+    @property
+    def spent(self) -> float:
+        """How much was spent, rounded up."""
+        return self._ledger.state.total.hi
+
+    @property
+    def history(self) -> tuple[tuple[Mechanism, int], ...]:
+        """What was spent, in order."""
+        return in_order(self._ledger.state.entries)
+
+    def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
+        """Whether ``count`` more releases of ``mechanism`` are covered."""
+        self._ledger.check()
+        return self._after(self._ledger.state, self._price(mechanism, count)) is not None
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
+        price = self._price(mechanism, count)
+
+        def record(before: _Spent) -> _Spent:
+            after = self._after(before, price)
+            if after is None:
+                raise BudgetExceeded(
+                    f"{count} x {mechanism!r} would exceed the filter: {before.total.hi:.6g} of {self.cap:.6g} "
+                    f"({self.unit}) are spent, and this costs {price.cost * count:.6g}"
+                )
+            return after
+
+        self._ledger.change(record)
+
+    def cost(self, mechanism: Mechanism) -> float:
+        """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
+        _core.check_arithmetic()
+        return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
+
+    def _price(self, mechanism: Mechanism, count: int) -> _Price:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+        _core.check_arithmetic()
+        count = _check.count("count", count)
+        paid = charged(mechanism, self.neighbors)
+        kept, failure = without_failure(paid)
+        return _Price(mechanism, count, paid, self._family.cost(kept), failure)
+
+    def _after(self, before: _Spent, price: _Price) -> _Spent | None:
+        """The account after the releases; None where they are not covered."""
+        entries = (before.entries, price.mechanism, price.count)
+        left = before.others_left.get(price.paid, 0) - price.count
+        if left >= 0:  # room was kept for them
+            return replace(before, others_left={**before.others_left, price.paid: left}, entries=entries)
+        if price.cost == INF:
+            return None
+        total = before.total + price.count * Range(price.cost)
+        failure = -log1p(-Range(price.failure)) if price.failure < 1 else Range(INF)
+        failed = before.failed + price.count * failure
+        allowed = (-log1p(-Range(self._failure_cap))).lo
+        if total.hi > self.cap or (price.failure and failed.hi > allowed):
+            return None
+        return replace(before, total=total, failed=failed, entries=entries)
+
+    def __repr__(self) -> str:
+        return (
+            f"<PrivacyFilter of ({self.epsilon!r}, {self.delta!r}), neighbors={self.neighbors!r}: "
+            f"{self.spent:.6g} of {self.cap:.6g} spent ({self.unit})>"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
+
+
+class Odometer:
+    """The epsilon that holds for what was released so far, out of ``levels`` fixed in advance.
+
+    Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest level that is not
+    exceeded: releases are never refused. Guarantee (filters.md section 6): with P and Q the laws of all outputs,
+    ended at any time chosen in the light of them, and e(x) the answer then, P(S) <= sum over S of e^{e(x)} Q(x) +
+    delta.
+
+    Threads, forks and copies as with ``PrivacyFilter``: a reading must know of all that was released.
+    """
+
+    def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
+        _core.check_arithmetic()
+        self.delta = _check.open_unit("delta", delta)
+        given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
+        if not given.size or not (given[0] > 0 and given[-1] < INF):
+            raise ValueError(f"levels must be one or more epsilons in (0, inf), got {levels!r}")
+        self.levels: tuple[float, ...] = tuple(given.tolist())
+        each = down(self.delta / len(self.levels), 2.0**-52)
+        self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
+        start = tuple(level._ledger.state for level in self._filters)
+        self._ledger: Ledger[tuple[_Spent | None, ...]] = Ledger(start, _ODOMETER_ADVICE)
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Records ``count`` releases, before they are run."""
+        prices = [level._price(mechanism, count) for level in self._filters]
+
+        def record(before: tuple[_Spent | None, ...]) -> tuple[_Spent | None, ...]:
+            """None stands for a level that was exceeded."""
+            levels = zip(self._filters, before, prices, strict=True)
+            return tuple(None if spent is None else level._after(spent, price) for level, spent, price in levels)
+
+        self._ledger.change(record)
+
+    @property
+    def epsilon(self) -> float:
+        """The smallest level that covers everything recorded; infinite beyond the last."""
+        return next((level for level, spent in zip(self.levels, self._ledger.state, strict=True) if spent), INF)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Odometer cannot be copied or pickled: a reading must know of all that was released")

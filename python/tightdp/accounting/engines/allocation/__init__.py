@@ -1,0 +1,3 @@
+"""Random allocation (docs/theory/allocation.md)."""
+
+from .engine import ENGINE as ENGINE

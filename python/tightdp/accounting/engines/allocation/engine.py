@@ -1,0 +1,307 @@
+"""Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
+
+One allocation with one step selected is answered from its own law, put on a lattice from above and from below. Several
+of them, or one beside other mechanisms, are composed by the grid engine's transforms. Where more than one step is
+selected the upper bound is that of as many independent allocations of fewer steps, and the lower one that of a test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from .... import _core
+from .... import mechanisms as m
+from ....bound import ContradictionError
+from ....composition import Composition
+from ...numerics.outward import INF, Range, expm1, log
+from ...pairs.members import reveals_nothing
+from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ..closed_form import engine as closed_form
+from ..grid import laws as grid_laws
+from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
+from . import laws as allocation_laws
+from . import sums as allocation_sums
+from .laws import COARSEST, FINEST, Allocation, Atoms
+
+_Laws = list[tuple[_core.GridLaw, float]]
+_Found = tuple[float, float, dict[str, float], int, int]
+COMPOSED_LEVEL = 9
+COMPOSED_WIDTH = 1e-4
+"""Composed laws are no better than this."""
+
+
+class RandomAllocations:
+    name = "allocation"
+
+    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+        if not any(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts):
+            return "it serves compositions with RandomAllocation"
+        if direction == "replace":
+            return 'its pairs are those of neighbors "add" and "remove"'
+        for mechanism, count in parts:
+            if isinstance(mechanism, m.RandomAllocation):
+                reason = allocation_laws.refuse(mechanism.mechanism)
+                if reason is None and mechanism.steps >= MOST_STEPS:
+                    reason = f"it allocates to fewer than 2^53 steps, not {mechanism.steps}"
+            else:
+                reason = grid_laws.refuse(mechanism, direction)
+            if reason is None and count * getattr(mechanism, "selected", 1) >= MOST_STEPS:
+                reason = f"it composes fewer than 2^53 steps, not {count}"
+            if reason:
+                return reason
+        return None
+
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        floor = allocation_laws.floor_for(delta)
+        known = [closed_form.ENGINE.epsilon(one, direction, delta) for one in _above(parts, direction)]
+        upper = min((one.upper for one in known), default=INF)
+        known = [closed_form.ENGINE.epsilon(one, direction, delta) for one in _below(parts, direction)]
+        lower = max((one.lower for one in known), default=0.0)
+        for one, steps in _largest(parts, direction):
+            alone = closed_form.ENGINE.epsilon(one, direction, delta).lower
+            lower = max(lower, (Range(alone) - log(steps)).lo if alone < INF else INF)
+        for sums in _sums(parts, direction):
+            lower = max(lower, sums.epsilon(delta))
+        single = _single(parts)
+        if single is None:
+
+            def ask(laws: _Laws, width: float, points: int) -> _Found:
+                return _core.grid_epsilon(laws, delta, width, points)
+
+            found = _composed(parts, direction, floor, request, ask)
+        else:
+            found = _refined(
+                single, floor, request.width, lambda one: _epsilons(one.lower, one.upper, direction, delta)
+            )
+        return _combined(found, lower, max(upper, lower))
+
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        known = [closed_form.ENGINE.delta(one, direction, epsilon) for one in _above(parts, direction)]
+        upper = min((one.upper for one in known), default=1.0)
+        known = [closed_form.ENGINE.delta(one, direction, epsilon) for one in _below(parts, direction)]
+        lower = max((one.lower for one in known), default=0.0)
+        lower = max(lower, (-expm1(epsilon)).lo)
+        upper = max(upper, lower)
+        for one, steps in _largest(parts, direction):
+            at = Range(epsilon) + log(steps)
+            lower = max(lower, closed_form.ENGINE.delta(one, direction, at.hi).lower)
+        for sums in _sums(parts, direction):
+            lower = max(lower, sums.delta(epsilon))
+        single = _single(parts)
+        if single is None:
+
+            def ask(laws: _Laws, width: float, points: int) -> _Found:
+                return _core.grid_delta(laws, epsilon, width, points)
+
+            floor = allocation_laws.floor_for(max(lower, min(upper, 1e-20)))
+            return _combined(_composed(parts, direction, floor, request, ask), lower, upper)
+        # What may be lost follows from the answer: found on a coarse lattice first.
+        floor = 1e-20
+        for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
+            rough = allocation_laws.allocation(single.mechanism, single.steps, COARSEST, guess)
+            if rough is None:
+                break
+            floor = allocation_laws.floor_for(max(rough.lower.delta(epsilon, direction), lower))
+            if floor >= guess:
+                break
+        found = _refined(
+            single,
+            floor,
+            request.width,
+            lambda one: (one.lower.delta(epsilon, direction), one.upper.delta(epsilon, direction)),
+        )
+        return _combined(found, lower, upper)
+
+
+ENGINE = RandomAllocations()
+
+
+def _combined(found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float) -> Bound:
+    if found is None:
+        return Bound(lower, upper, ENGINE.name, {"part": upper - lower})
+    budget = found[2] if found[1] < upper else {"part": upper - lower}
+    low, high = max(lower, found[0]), min(upper, found[1])
+    if not low <= high:
+        raise ContradictionError(f"random allocation: a lattice has {found[:2]} where formulas have {(lower, upper)}")
+    return Bound(low, high, ENGINE.name, budget)
+
+
+def _single(parts: Parts) -> m.RandomAllocation | None:
+    (mechanism, count), *rest = parts
+    if not rest and count == 1 and isinstance(mechanism, m.RandomAllocation) and mechanism.selected == 1:
+        return mechanism
+    return None
+
+
+def _refined(
+    single: m.RandomAllocation,
+    floor: float,
+    width: float,
+    ask: Callable[[Allocation], tuple[float, float]],
+) -> tuple[float, float, dict[str, float]] | None:
+    """A coarse lattice tells how fine one is needed: the width is that of the spacing squared."""
+    found = allocation_laws.finest(single.mechanism, single.steps, floor, COARSEST + 1)
+    if found is None:
+        return None
+    lower, upper = ask(found)
+    gap = (upper - lower) / upper if 0 < upper < INF else 1.0
+    if gap > width:
+        more = math.ceil(0.5 * math.log2(2 * gap / max(width, 1e-9))) + 1
+        better = allocation_laws.finest(single.mechanism, single.steps, floor, min(COARSEST + 1 + more, FINEST))
+        if better is not None:
+            again = ask(better)
+            lower, upper = max(lower, again[0]), min(upper, again[1])
+    return lower, upper, {"discretisation": upper - lower}
+
+
+def _epsilons(below: Atoms, above: Atoms, direction: Direction, delta: float) -> tuple[float, float]:
+    return _solve(below, direction, delta)[0], _solve(above, direction, delta)[1]
+
+
+def _solve(atoms: Atoms, direction: Direction, delta: float) -> tuple[float, float]:
+    """Neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
+    if atoms.delta(0.0, direction) <= delta:
+        return 0.0, 0.0
+    if atoms.beyond(direction) > delta:
+        return INF, INF
+    low, end = 0.0, 1.0
+    while atoms.delta(end, direction) > delta:
+        low, end = end, 2 * end
+        if end > 4096:
+            return low, INF
+    high = end
+    while high - low > 4e-15 * high:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if atoms.delta(middle, direction) > delta:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+def _composed(
+    parts: Parts,
+    direction: Direction,
+    floor: float,
+    request: Request,
+    ask: Callable[[_Laws, float, int], _Found],
+) -> tuple[float, float, dict[str, float]] | None:
+    """Bounds by the grid engine; the lower one for selections of one step alone."""
+    points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
+    above, below, sums = [], [], []
+    work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
+    for mechanism, count in parts:
+        if reveals_nothing(mechanism):
+            continue
+        if not isinstance(mechanism, m.RandomAllocation):
+            pair = grid_laws.law(mechanism, direction)
+            above.append((pair.upper, float(count)))
+            below.append((pair.lowers[0], float(count)))
+            sums.append(below[-1])
+            continue
+        for steps, times in blocks(mechanism.steps, mechanism.selected):
+            if steps == 1:
+                above.append((grid_laws.law(mechanism.mechanism, direction).upper, float(times * count)))
+                continue
+            found = allocation_laws.finest(mechanism.mechanism, steps, floor, COMPOSED_LEVEL, work)
+            if found is None or not found.upper.proper:
+                return None
+            above.append((found.upper.law(direction), float(times * count)))
+            if mechanism.selected == 1 and found.lower.proper:
+                below.append((found.lower.law(direction), float(count)))
+                sums.append(below[-1])
+        if mechanism.selected > 1:
+            share = (Range(mechanism.selected) / mechanism.steps).lo
+            pair = grid_laws.law(m.PoissonSampled(mechanism.mechanism, share), direction)
+            below.append((pair.lowers[0], float(count)))
+            sums.append((_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
+    width = max(request.width, COMPOSED_WIDTH)
+    _, upper, budget, _, _ = ask(above, width, points)
+    choices = (below,) if sums == below else (below, sums)
+    lower = max(ask(laws, width, points)[0] for laws in choices) if below else 0.0
+    lower, upper = max(lower, 0.0), max(upper, 0.0)
+    return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
+
+
+def _gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> _core.GridLaw | None:
+    """Of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None where steps are no Gaussians."""
+    if not isinstance(mechanism.mechanism, m.Gaussian):
+        return None
+    noise = _noise_of_sum(mechanism)
+    return grid_laws.law(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
+
+
+def _noise_of_sum(mechanism: m.RandomAllocation) -> float:
+    assert isinstance(mechanism.mechanism, m.Gaussian)
+    sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps
+    return (Range(sigma) * math.sqrt(steps) * (1 + 2**-51) / mechanism.selected).hi
+
+
+def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
+    """Sizes of ``selected`` blocks, as equal as they can be, that make up all steps; with their numbers."""
+    size, larger = divmod(steps, selected)
+    return [one for one in ((size, selected - larger), (size + 1, larger)) if one[1]]
+
+
+def _above(parts: Parts, direction: Direction) -> list[Parts]:
+    """Compositions with a formula that dominate: taking part in the selected steps for sure."""
+    found = tuple(
+        (mechanism.mechanism, count * mechanism.selected)
+        if isinstance(mechanism, m.RandomAllocation)
+        else (mechanism, count)
+        for mechanism, count in parts
+    )
+    return _with_formula(_merged(found), direction)
+
+
+def _below(parts: Parts, direction: Direction) -> list[Parts]:
+    """Compositions with a formula that are dominated: a single step, or for Gaussians the sum over the steps."""
+    found: list[Parts] = []
+    for mechanism, count in parts:
+        if not isinstance(mechanism, m.RandomAllocation):
+            continue
+        inner, steps, selected = mechanism.mechanism, mechanism.steps, mechanism.selected
+        share = (Range(selected) / steps).lo
+        found += _with_formula(((m.PoissonSampled(inner, share), 1),), direction)
+        if isinstance(inner, m.Gaussian):
+            noise = _noise_of_sum(mechanism)
+            if noise < 1e300:
+                found.append(((m.Gaussian(noise), count),))
+    return found
+
+
+def _largest(parts: Parts, direction: Direction) -> list[tuple[Parts, float]]:
+    """Single steps with a formula whose delta at epsilon + ln(steps) is a lower bound: the largest ratio alone."""
+    if direction != "remove":
+        return []
+    found: list[tuple[Parts, float]] = []
+    for mechanism, _ in parts:
+        if isinstance(mechanism, m.RandomAllocation):
+            found += [(one, float(mechanism.steps)) for one in _with_formula(((mechanism.mechanism, 1),), direction)]
+    return found
+
+
+def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
+    """Sums of scores over the steps of each Gaussian allocation that selects several."""
+    found = []
+    for mechanism, count in parts:
+        if not (isinstance(mechanism, m.RandomAllocation) and isinstance(mechanism.mechanism, m.Gaussian)):
+            continue
+        sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps * count
+        usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
+        if mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS:
+            found.append(allocation_sums.sums(sigma, steps, mechanism.selected * count, direction))
+    return found
+
+
+def _merged(parts: Parts) -> Parts:
+    return Composition(parts).parts
+
+
+def _with_formula(parts: Parts, direction: Direction) -> list[Parts]:
+    if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
+        return []  # Gaussians beside selections: a sum over cells, too slow for an aside
+    return [parts] if closed_form.ENGINE.refuse(parts, direction) is None else []

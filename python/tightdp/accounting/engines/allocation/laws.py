@@ -1,0 +1,155 @@
+"""The privacy loss of one random allocation with one step selected, on a lattice (docs/theory/allocation.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .... import _core
+from .... import mechanisms as m
+from ....losses import PrivacyLoss
+from ..base import Direction
+from ..grid import laws as grid_laws
+
+U = 2.0**-53
+COARSEST, FINEST = 5, 12
+"""Lattices have the spacing 2^-level in the logarithm of the likelihood ratio."""
+MOST_CELLS = 1 << 16
+MOST_WORK = 3e8
+"""Products of cells for one law: a third of a second or so."""
+LEAST_FLOOR = 1e-280
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Atoms of a privacy loss at ascending ``losses``, from above or from below: errors are rounded outward on use."""
+
+    losses: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    infinity: float
+    minus_infinity: float
+    slack: float
+    relative: float
+    upper: bool
+
+    def delta(self, epsilon: float, direction: Direction) -> float:
+        """The curve, rounded outward."""
+        sign = 1 if self.upper else -1
+        # The slack, and the roundings of losses in the differences below.
+        moved = sign * (self.slack + 4 * U * (1 + abs(epsilon) + float(np.abs(self.losses).max(initial=0.0))))
+        if direction == "remove":
+            start = int(np.searchsorted(self.losses, epsilon - moved))
+            weights, gaps = self.masses[start:], epsilon - moved - self.losses[start:]
+            beyond = self.infinity
+        else:
+            stop = int(np.searchsorted(self.losses, moved - epsilon))
+            weights = self._reversed[:stop]
+            gaps = self.losses[:stop] + (epsilon - moved)
+            beyond = self.minus_infinity
+        total = float(np.dot(weights, np.maximum(-np.expm1(gaps), 0.0))) + beyond
+        relative = self.relative + (len(weights) + 64) * U
+        return min(total * (1 + relative), 1.0) if self.upper else total / (1 + relative)
+
+    def beyond(self, direction: Direction) -> float:
+        """The curve far out, rounded outward."""
+        end = self.infinity if direction == "remove" else self.minus_infinity
+        return end * (1 + self.relative) if self.upper else end / (1 + self.relative)
+
+    @property
+    def proper(self) -> bool:
+        """Whether it is about the law of a pair, most of it finite, and worth composing: at both ends of the range of
+        parameters all that is known may be that nothing is."""
+        return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._totals)
+
+    @property
+    def _totals(self) -> tuple[float, float]:
+        """Total masses of P and Q: 1 but for roundings and what was lost at the ends."""
+        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(self._reversed.sum())
+
+    @property
+    def _reversed(self) -> NDArray[np.float64]:
+        """Q's masses."""
+        found = self.__dict__.get("_q")
+        if found is None:
+            with np.errstate(over="ignore"):
+                found = np.exp(np.log(self.masses) - self.losses)
+            object.__setattr__(self, "_q", found)
+        return found
+
+    def law(self, direction: Direction) -> _core.GridLaw:
+        logs = np.log(self.masses)
+        relative = self.relative + (8 + 2 * np.abs(logs)) * U
+        keep = np.append(np.diff(self.losses) > 0, True)
+        if not keep.all():  # equal losses: the masses of all go to the last
+            ends = np.flatnonzero(keep)
+            merged = np.add.reduceat(self.masses, np.append(0, ends[:-1] + 1))
+            return Atoms(
+                self.losses[keep], merged, self.infinity, self.minus_infinity, self.slack,
+                self.relative + len(logs) * U, self.upper,
+            ).law(direction)  # fmt: skip
+        total = 1e-8 + 2 * max(abs(end - 1) for end in self._totals)
+        found = _core.GridLaw.atoms(
+            self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0, total
+        )
+        return found.reversed() if direction == "add" else found
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One mechanism's laws at one level."""
+
+    upper: Atoms
+    lower: Atoms
+    work: float
+
+
+def refuse(mechanism: m.Mechanism) -> str | None:
+    """Why the ratios of this inner mechanism have no law here, or None."""
+    if isinstance(mechanism, PrivacyLoss):
+        if mechanism.optimistic is not None:
+            return "a loss known by bounds on its distribution function alone has no law of means"
+        if mechanism.relation == "replace":
+            return "a user-defined pair for replacing a record says nothing about leaving one out"
+    return grid_laws.refuse(mechanism, "remove")
+
+
+@lru_cache(maxsize=32)
+def allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
+    """Laws of the mean of ``steps`` ratios; None where they would take more than ``MOST_CELLS`` cells."""
+    base = grid_laws.law(inner, "remove").upper
+    try:
+        above, below, work = _core.allocation(base, steps, 2.0**-level, floor, MOST_CELLS)
+    except ValueError:
+        return None
+    return Allocation(_atoms(above, True), _atoms(below, False), work)
+
+
+def finest(inner: m.Mechanism, steps: int, floor: float, most: int, work: float = MOST_WORK) -> Allocation | None:
+    """The finest laws up to level ``most`` that ``work`` allows."""
+    found = allocation(inner, steps, COARSEST, floor)
+    if found is None:
+        return None
+    level = min(most, COARSEST + int(math.log(max(work / max(found.work, 1.0), 1.0), 4)))
+    while level > COARSEST:
+        better = allocation(inner, steps, level, floor)
+        if better is not None:
+            return better
+        level -= 1
+    return found
+
+
+def floor_for(delta: float) -> float:
+    """What may be lost at either end where ``delta`` is asked for; of few values, so that laws are found again."""
+    exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
+    return max(10.0**-exponent, LEAST_FLOOR)
+
+
+def _atoms(found: _core.AllocationAtoms, upper: bool) -> Atoms:
+    losses, masses, infinity, minus_infinity, slack, relative = found
+    order = np.argsort(losses, kind="stable")
+    keep = order[masses[order] > 1e-300]  # what is dropped is less than what the core adds to the ends
+    return Atoms(losses[keep], masses[keep], infinity, minus_infinity, slack, relative, upper)

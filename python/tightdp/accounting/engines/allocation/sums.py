@@ -1,0 +1,193 @@
+"""Lower bounds where several steps are selected: the law of a sum of scores (docs/theory/allocation.md, section 7).
+
+Each output of a Gaussian step gets an integer score, and the adversary looks at their sum modulo n alone. Its law with
+the record (``selected`` outputs shifted, the others not) and without it are convolutions, found by transforms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .... import _core
+from ..base import Direction
+
+U = 2.0**-53
+POINTS = 1 << 16
+MOST_STEPS = 10**7
+"""Rounding grows with the steps; beyond, it is all that is left."""
+LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
+"""Where the errors of ``_masses`` cover those of 1/sigma."""
+MOST_EPSILON = 700.0
+"""Nothing is claimed beyond, where e^epsilon is no double."""
+_MOST_SCORES = 4 * POINTS
+_FAR = 37.0
+"""Standard deviations with a score of their own; further outputs get the last one."""
+
+_Array = NDArray[np.float64]
+
+
+class Sums(NamedTuple):
+    """Laws of the sum under both data sets, by residue: ``first`` from below, ``weight * tilted`` from above."""
+
+    first: _Array
+    first_error: float
+    tilted: _Array
+    weight: _Array
+    second_error: float
+    outside: float
+
+    def delta(self, epsilon: float) -> float:
+        """A lower bound of the hockey-stick divergence of first from second."""
+        if epsilon > MOST_EPSILON:
+            return 0.0
+        x = math.exp(epsilon) * (1 + 4 * U)
+        # Points that gain less than the error of one are left out.
+        with np.errstate(over="ignore", invalid="ignore"):
+            gain = self.first - x * (self.weight * self.tilted)
+            inside = gain > (self.first_error + x * self.second_error * self.weight) / math.sqrt(POINTS)
+        count = int(inside.sum())
+        if count == 0:
+            return 0.0
+        error = self.first_error * math.sqrt(count) + x * self.second_error * math.sqrt(
+            float(np.dot(self.weight[inside], self.weight[inside]))
+        )
+        kept = float(self.first[inside].sum()) * (1 - POINTS * U)
+        lost = x * (float(np.dot(self.weight[inside], self.tilted[inside])) * (1 + POINTS * U) + self.outside)
+        return max(kept - lost - 1.01 * error, 0.0) * (1 - 8 * U)
+
+    def epsilon(self, delta: float) -> float:
+        """A lower bound of the epsilon of ``delta``."""
+        low, high = 0.0, 1.0
+        if not self.delta(low) > delta:
+            return 0.0
+        while high <= MOST_EPSILON and self.delta(high) > delta:
+            low, high = high, 2 * high
+        for _ in range(45):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+        return low
+
+
+@lru_cache(maxsize=16)
+def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
+    """The sum of the rounded log ratios ln(1 - q + q L) of one Poisson step, q = selected / steps."""
+    scale, edges, start = _scores(sigma, steps, selected)
+    plain_low, plain_high = _masses(edges)
+    shifted_low, shifted_high = _masses(edges - 1 / sigma)
+    scores: _Array = scale * (start + np.arange(len(edges) + 1, dtype=np.float64))
+    counts = {"remove": ((selected, steps - selected), (0, steps)), "add": ((0, steps), (selected, steps - selected))}
+    (p1, q1), (p2, q2) = counts[direction]
+    first, first_error = _power([(shifted_low, p1), (plain_low, q1)], start)
+    lean = 1.0 if direction == "remove" else -1.0
+    log_total, factors = 0.0, []
+    for masses, count in ((shifted_high, p2), (plain_high, q2)):
+        heavy = masses * np.exp(lean * scores) * (1 + (8 + 4 * np.abs(scores)) * U)
+        total = float(heavy.sum()) * (1 + len(heavy) * U)
+        factors.append((heavy / total, count))
+        log_total += count * math.log(total) * (1 if count else 0)
+    tilted, second_error = _power(factors, start)
+    # The window of residues: where the sum is, under either law, but for what the moment bound below says.
+    mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
+    centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
+    bottom = round(centre / scale) - POINTS // 2
+    places = bottom + np.arange(POINTS)
+    order = places % POINTS
+    exponent = log_total - lean * scale * places
+    rounding = (8 + 2 * abs(exponent) + 4 * (p2 + q2)) * U + 4 * U * abs(scale * places)
+    with np.errstate(over="ignore"):  # an infinite weight is never gained from
+        weight = np.exp(exponent) * (1 + rounding)
+    # On the other side of the window the weight would be larger.
+    end = scale * (bottom if direction == "remove" else bottom + POINTS)
+    log_moment = _log_moment([(shifted_high, p2), (plain_high, q2)], scores)
+    tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
+    outside = min(math.exp(min(tail, 0.0)) for tail in tails)
+    return Sums(
+        np.maximum(first[order], 0.0), first_error, np.maximum(tilted[order], 0.0), weight, second_error, 1.01 * outside
+    )
+
+
+def _scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
+    """Size of a score of one, the outputs (in units of sigma) between scores, and the lowest score."""
+    q = selected / steps
+
+    def log_ratio(z: _Array) -> _Array:
+        return np.logaddexp(math.log1p(-q), math.log(q) + z / sigma - 0.5 / sigma**2)
+
+    z = np.linspace(-10.0, 10.0, 2001)
+    weights = np.exp(-0.5 * z * z)
+    weights /= weights.sum()
+    plain, shifted = log_ratio(z), log_ratio(z + 1 / sigma)
+    mean, moved = float(np.dot(weights, plain)), float(np.dot(weights, shifted))
+    variance = steps * float(np.dot(weights, (plain - mean) ** 2)) + selected * float(
+        np.dot(weights, (shifted - moved) ** 2)
+    )
+    span = 20 * math.sqrt(variance) + 1.5 * selected * (moved - mean) + 8 * (float(shifted[-1]) - mean) / 4
+    scale = span / POINTS
+    lowest, highest = (float(log_ratio(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
+    start = round(lowest / scale)
+    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last takes the rest
+    middles = scale * (np.arange(start, stop) + 0.5)
+    ratios = np.expm1(middles) / q + 1
+    with np.errstate(divide="ignore"):
+        edges = sigma * np.log(np.maximum(ratios, 0.0)) + 0.5 / sigma
+    edges = np.clip(np.nan_to_num(edges, nan=-_FAR, neginf=-_FAR), -_FAR, _FAR + 1 / sigma)
+    return scale, np.maximum.accumulate(edges), start
+
+
+def _masses(edges: _Array) -> tuple[_Array, _Array]:
+    """Lower and upper bounds of the masses of N(0, 1) between ``edges`` and beyond them."""
+    left, right = _core.ndtr(edges), _core.ndtr(-edges)
+    ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
+    tails = np.concatenate(([1.0], right)), np.concatenate((right, [0.0]))
+    low_side = ends[1] < 0.5
+    masses = np.where(low_side, ends[1] - ends[0], tails[0] - tails[1])
+    size = np.where(low_side, ends[1] + ends[0], tails[0] + tails[1])
+    # ndtr within 16 u; the argument within u |z| or so, which moves a tail by a relative u z^2 and a little.
+    place = np.concatenate((edges[:1], edges)) ** 2 + np.concatenate((edges, edges[-1:])) ** 2
+    error = size * (32 + 8 * place) * U
+    return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
+
+
+def _power(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
+    """The convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section 5.1)."""
+    kappa = _core.rfft_rounding_bound(POINTS)
+    spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
+    for masses, count in factors:
+        if count == 0:
+            continue
+        wound = np.zeros(POINTS)
+        at = (start + np.arange(len(masses))) % POINTS
+        np.add.at(wound, at, masses)
+        size = float(wound.sum()) * (1 + POINTS * U)
+        shrink = 1 / (max(size, 1.0) * (1 + 2 * kappa))  # so that no coefficient exceeds one
+        wound *= shrink
+        total /= shrink**count
+        error += count * (kappa + 8 * U * len(masses) / POINTS + 8 * U) * float(np.linalg.norm(wound))
+        one = _core.rfft_power(_core.rfft_forward(wound), count)
+        rounding += _core.rfft_power_bound(count)
+        spectrum = one if spectrum is None else _core.rfft_multiply(spectrum, one)
+    assert spectrum is not None
+    found = np.asarray(_core.rfft_inverse(spectrum))
+    norm = float(np.linalg.norm(found))
+    error += (kappa + 2 * rounding + 16 * U) * norm + 2.0**-400
+    steps = sum(count for _, count in factors)
+    return found * total, 1.02 * error * total * math.exp(4 * steps * U)
+
+
+def _log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+    def at(s: float) -> float:
+        total = 0.0
+        for masses, count in factors:
+            if count:
+                if float(np.max(s * scores)) > 700:
+                    return math.inf
+                total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
+        return total
+
+    return at

@@ -1,0 +1,172 @@
+"""Laws with formulas: Gaussians, single steps, repeated randomised response and bounded range.
+
+See docs/theory/closed-forms.md.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .... import mechanisms as m
+from ...numerics.outward import INF, Range, exp, expm1, log1p
+from ...pairs.replaced import ReplacedClass, ReplacedGaussian, losses
+from ..base import DEFAULT, Bound, Direction, Parts, Request
+from . import binomial, selection, single
+from .gaussian import Gaussian
+from .gaussian_selections import GaussianSelections, servable
+from .law import Law
+
+_MOST_ATOMS = 64
+"""Sensitivity of a discrete Laplace whose atoms are summed here; the grid engine is as exact and faster beyond."""
+
+
+class ClosedForm:
+    name = "closed_form"
+
+    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+        if law(parts, direction) is not None:
+            return None
+        return (
+            "it has formulas for Gaussians, for one step of a mechanism, and for pure or approximate mechanisms of one "
+            "and the same epsilon"
+        )
+
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        found = _law(parts, direction)
+        return _interval(found.epsilon(delta), found.term)
+
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        found = _law(parts, direction)
+        return _interval(found.delta(epsilon), found.term)
+
+
+ENGINE = ClosedForm()
+
+
+def _interval(found: Range, term: str) -> Bound:
+    return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
+
+
+def _law(parts: Parts, direction: Direction) -> Law:
+    found = law(parts, direction)
+    assert found is not None, "refused parts were asked"
+    return found
+
+
+@lru_cache(maxsize=256)
+def law(parts: Parts, direction: Direction) -> Law | None:
+    """The formula of a composition in one direction, or None. "replace" was translated before (``neighbors``)."""
+    if direction == "replace":
+        return None
+    if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
+        return Gaussian(gaussian_mu_squared(parts))
+    if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
+        return _pure_family(parts)
+    if len(parts) > 1:
+        return _with_selections(parts)
+    mechanism, count = parts[0]
+    if count == 1:
+        return _one(mechanism, direction)
+    if isinstance(mechanism, m.BoundedRange) and selection.cells(mechanism.eta, count):
+        return selection.BoundedRangeFold(mechanism.eta, count)
+    return _fold(_binary_epsilon(mechanism), count)
+
+
+def _with_selections(parts: Parts) -> Law | None:
+    """Gaussians and one kind of selection, in any order and chosen adaptively."""
+    (first, count), rest = parts[0], parts[1:]
+    if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
+        return None
+    mu_squared = gaussian_mu_squared(rest)
+    return GaussianSelections(mu_squared, first.eta, count) if servable(mu_squared, first.eta, count) else None
+
+
+def gaussian_mu_squared(parts: Parts) -> Range:
+    """Sum of count / sigma^2 over Gaussian parts."""
+    total = Range(0.0)
+    for mechanism, count in parts:
+        assert isinstance(mechanism, m.Gaussian)
+        total += count / (Range(mechanism.noise_multiplier) * mechanism.noise_multiplier)
+    return total
+
+
+def _pure_family(parts: Parts) -> Law | None:
+    """Mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 - d_j)."""
+    e = getattr(parts[0][0], "nominal_epsilon", 0.0)
+    count, log_kept = 0, Range(0.0)
+    for mechanism, times in parts:
+        if not isinstance(mechanism, (m.PureDP, m.ApproximateDP)) or mechanism.nominal_epsilon != e:
+            return None
+        count += times
+        if isinstance(mechanism, m.ApproximateDP):
+            log_kept += times * log1p(-Range(mechanism.nominal_delta))
+    kept = _fold(Range(e), count) if e > 0 else single.Atoms([(Range(0.0), Range(1.0))])
+    if kept is None or log_kept.hi == 0:
+        return kept
+    failure = -expm1(log_kept)
+    if len(parts) == count == 1:
+        assert isinstance(parts[0][0], m.ApproximateDP)
+        failure = Range(parts[0][0].nominal_delta)
+    return single.WithDelta(kept, failure)
+
+
+def _fold(nominal: Range | None, count: int) -> Law | None:
+    if nominal is None or nominal.hi == INF or binomial.deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
+        return None
+    return single.Pure(nominal) if count == 1 else binomial.PureFold(nominal, count)
+
+
+def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
+    """e where the mechanism's pair is that of binary randomised response at e."""
+    match mechanism:
+        case m.RandomizedResponse(p, 2) if p < 1:
+            return log1p(2 * ((1 - Range(p)) / p))
+        case m.DiscreteLaplace(scale, 1):
+            return 1 / Range(scale)
+    return None
+
+
+def _one(mechanism: m.Mechanism, direction: Direction) -> Law | None:
+    match mechanism:
+        case m.Gaussian() | m.PureDP() | m.ApproximateDP():
+            return law(((mechanism, 1),), direction)
+        case m.Laplace(scale):
+            return single.Laplace(1 / Range(scale))
+        case m.BoundedRange(eta):
+            return single.BoundedRange(eta) if eta > 0 else Gaussian(0.0)
+        case m.RandomizedResponse(p, buckets):
+            return _randomized_response(p, buckets)
+        case ReplacedClass():
+            less, more = (single.Atoms(_masses(found.atoms()), found.infinity) for found in losses(mechanism))
+            return single.Between(less, more)
+        case ReplacedGaussian(sigma, q):
+            return single.ReplacedGaussian(1 / Range(sigma), q)
+        case m.DiscreteLaplace(scale, sensitivity) if sensitivity <= _MOST_ATOMS:
+            return _discrete_laplace(scale, sensitivity)
+        case m.PoissonSampled(inner, q):
+            full = _one(inner, direction)
+            if full is None:
+                return None
+            return single.SampledRemove(full, q) if direction == "remove" else single.SampledAdd(full, q)
+    return None
+
+
+def _masses(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
+    return [(loss, exp(log_mass)) for loss, log_mass in atoms]
+
+
+def _randomized_response(p: float, buckets: int) -> Law:
+    """The true answer, the other one that is compared, and all the rest, which say nothing."""
+    wrong = Range(p) / buckets
+    loss = log1p((1 - Range(p)) / wrong)
+    return single.Atoms([(loss, 1 - Range(p) + wrong), (-loss, wrong), (Range(0.0), (buckets - 2) * wrong)])
+
+
+def _discrete_laplace(scale: float, sensitivity: int) -> Law:
+    """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
+    b, s = Range(scale), sensitivity
+    t = exp(-1 / b)
+    atoms = [(s / b, 1 / (1 + t)), (-(s / b), exp(-s / b) / (1 + t))]
+    ratio = -expm1(-1 / b) / (1 + t)
+    atoms += [((2 * n - s) / b, ratio * exp((n - s) / b)) for n in range(1, s)]
+    return single.Atoms(atoms)

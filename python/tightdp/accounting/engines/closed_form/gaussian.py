@@ -1,0 +1,43 @@
+"""Gaussians, however many: mu^2 adds (docs/theory/closed-forms.md section 2, docs/theory/gaussian.md)."""
+
+from __future__ import annotations
+
+from .... import _core
+from ...numerics.outward import Number, Range, as_range, log, sqrt
+from .law import Law
+
+_LEAST, _MOST = 1e-9, 1e9
+"""mu for which the curve is certified to an ulp or so; beyond, its monotony in mu gives looser bounds."""
+_SMALLEST = 1e-300
+"""delta for which its inverse is certified to an ulp or so; below, its monotony and a tail bound serve."""
+_DENSITY = 0.39894228040143274
+"""phi(0), rounded up: delta(eps) <= delta(0) = 2 Phi(mu/2) - 1 <= phi(0) mu."""
+
+
+class Gaussian(Law):
+    """The pair N(mu, 1), N(0, 1)."""
+
+    def __init__(self, mu_squared: Number) -> None:
+        self.mu = sqrt(as_range(mu_squared))
+
+    def at(self, epsilon: float) -> Range:
+        lo, hi = self.mu.lo, self.mu.hi
+        lower = _core.gaussian_delta(min(lo, _MOST), epsilon)[0] if lo >= _LEAST else 0.0
+        upper = _core.gaussian_delta(max(hi, _LEAST), epsilon)[1] if hi <= _MOST else 1.0
+        if hi < _LEAST and epsilon >= 0:
+            upper = min(upper, (self.mu * _DENSITY).hi)
+        return Range(lower, upper)
+
+    def inverse(self, delta: float) -> Range:
+        lo, hi = self.mu.lo, self.mu.hi
+        if delta == 0:
+            return Range(0.0, float("inf") if hi > 0 else 0.0)
+        lower = _core.gaussian_epsilon(min(lo, _MOST), max(delta, _SMALLEST))[0] if lo >= _LEAST else 0.0
+        if lo > _MOST:  # a = eps/mu - mu/2 at the given delta grows with mu, for delta(eps) at a given a does
+            lower = max(lower, (Range(lo) * (0.5 * Range(lo) + (Range(lower) / _MOST - 0.5 * _MOST))).lo)
+        if hi <= _MOST and delta >= _SMALLEST:
+            upper = _core.gaussian_epsilon(max(hi, _LEAST), delta)[1] if hi > 0 else 0.0
+        else:  # delta <= Phi(-a) <= e^{-a^2/2}, a = eps/mu - mu/2
+            top = Range(hi)
+            upper = (top * (0.5 * top + sqrt(-2 * log(delta)))).hi
+        return Range(lower, upper)

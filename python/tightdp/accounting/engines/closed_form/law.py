@@ -1,0 +1,134 @@
+"""What a law is, and the inversion that all of them share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from ...numerics.outward import INF, LARGEST, Number, Range, expm1
+
+
+class Law(ABC):
+    """A dominating pair whose hockey-stick curve has a formula."""
+
+    term = "rounding"
+    """What makes its ranges wide."""
+
+    @abstractmethod
+    def at(self, epsilon: float) -> Range:
+        """A range holding delta(epsilon); may overshoot [(1 - e^epsilon)_+, 1], where the truth lies."""
+
+    def delta(self, epsilon: Number) -> Range:
+        """A range holding delta over ``epsilon``, which may be infinite; delta never increases."""
+        if isinstance(epsilon, Range):
+            return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
+        if epsilon == INF:
+            epsilon = LARGEST  # the largest double stands for all beyond, where delta may only be smaller
+            return Range(0.0, self.delta(epsilon).hi)
+        if epsilon == -INF:
+            return Range(1.0)
+        trivial = -expm1(epsilon)
+        found = self.at(epsilon)
+        return Range(min(max(found.lo, trivial.lo, 0.0), 1.0), min(max(found.hi, trivial.hi, 0.0), 1.0))
+
+    def epsilon(self, delta: Number) -> Range:
+        """A range holding inf{epsilon >= 0 : delta(epsilon) <= delta}."""
+        if isinstance(delta, Range):
+            if delta.lo == delta.hi:
+                return self.epsilon(delta.lo)
+            return Range(self.epsilon(delta.hi).lo, self.epsilon(delta.lo).hi)
+        if delta >= 1:
+            return Range(0.0)
+        if delta < 0:
+            return Range(INF)
+        if self.delta(0.0).hi <= delta:
+            return Range(0.0)
+        return self.inverse(delta)
+
+    def inverse(self, delta: float) -> Range:
+        """As ``epsilon``, where 0 is not known to do, for delta in [0, 1)."""
+        if delta == 0:
+            return Range(0.0, INF)
+        return invert(self, delta, *self.bracket(delta))
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Where to look for epsilon(delta): a guess in safe bounds, which need not be certified."""
+        return 0.0, 1.0
+
+
+def invert(law: Law, delta: float, low: float, high: float) -> Range:
+    """Solves law.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
+
+    ``low`` and ``high`` are where to start; both are moved outward while they do not bracket the root.
+    """
+    target = math.log(delta)
+
+    def gap(eps: float) -> float:
+        found = law.delta(eps)
+        mid = 0.5 * (found.lo + found.hi)
+        return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000: below the log of any double
+
+    low, high = max(low, 0.0), max(high, TINY_EPSILON)
+    g_low, g_high = gap(low), gap(high)
+    while g_high > 0:
+        low, g_low = high, g_high
+        if high >= LARGEST / 4:
+            return Range(low if law.delta(low).lo > delta else 0.0, INF)
+        high *= 4
+        g_high = gap(high)
+    while g_low < 0 and low > 0:
+        high, g_high = low, g_low
+        low = low / 4 if low > TINY_EPSILON else 0.0
+        g_low = gap(low)
+    root = _root(gap, low, high, g_low, g_high)
+    return Range(_certified_below(law, delta, root), _certified_above(law, delta, root))
+
+
+TINY_EPSILON = 1e-300
+"""Smaller epsilons are rounded to 0 or to this."""
+_STEPS = 100
+_CLOSE = 4e-16
+
+
+def _root(gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float) -> float:
+    """A zero of the decreasing ``gap`` to a few ulps: regula falsi with the Illinois rule, bisecting when stuck."""
+    side = 0
+    for step in range(_STEPS):
+        if high - low <= _CLOSE * high:
+            break
+        mid = low + (high - low) * (g_low / (g_low - g_high)) if step % 8 != 7 else 0.5 * (low + high)
+        if not low < mid < high:
+            mid = 0.5 * (low + high)
+            if not low < mid < high:
+                break
+        g = gap(mid)
+        if abs(g) <= 1e-15:
+            return mid
+        if g > 0:
+            low, g_low = mid, g
+            g_high = 0.5 * g_high if side > 0 else g_high
+            side = 1
+        else:
+            high, g_high = mid, g
+            g_low = 0.5 * g_low if side < 0 else g_low
+            side = -1
+    return 0.5 * (low + high)
+
+
+def _certified_above(law: Law, delta: float, root: float) -> float:
+    step = max(root * 2.0**-52, TINY_EPSILON)
+    while root + step <= LARGEST / 4:
+        if law.delta(root + step).hi <= delta:
+            return root + step
+        step *= 4
+    return INF
+
+
+def _certified_below(law: Law, delta: float, root: float) -> float:
+    step = max(root * 2.0**-52, TINY_EPSILON)
+    while step < root:
+        if law.delta(root - step).lo > delta:
+            return root - step
+        step *= 4
+    return 0.0

@@ -1,0 +1,281 @@
+"""Mechanisms as privacy-loss laws of the grid engine (docs/theory/grid.md, section 6).
+
+A law carries its own error bounds: the relative error of its masses and how far off its losses may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .... import _core
+from .... import mechanisms as m
+from ....losses import PrivacyLoss, completed
+from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
+from ...pairs.members import BinaryRange
+from ...pairs.neighbors import replaced
+from ...pairs.replaced import Losses, ReplacedClass, ReplacedGaussian, losses
+from ..base import Direction
+
+U = 2.0**-53
+MOST_ATOMS = 1 << 21
+"""Discrete noise that takes more values than this is left to other engines: 100 MB, half a second."""
+MOST_LAWS = 4096
+"""Laws that are remembered. What is kept of a composition is kept for the laws it was made of: with more distinct ones
+than this, every question composes anew. Sketches take up to 50 KB each."""
+LEAST_SCALE = 1e-201
+"""Of discrete Laplace noise, and of the square of sigma, for losses to be looked at one by one: those are doubles."""
+FAR = 45.0
+"""Standard deviations of a discrete Gaussian that are kept. Beyond lies less than e^-1000."""
+
+
+class Pair(NamedTuple):
+    """A law that dominates a mechanism and those it dominates, of which the best counts; one and the same if exact."""
+
+    upper: _core.GridLaw
+    lowers: tuple[_core.GridLaw, ...]
+
+
+def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
+    """Why there is no law for the mechanism, or None."""
+    match mechanism:
+        case m.ZCDP():
+            return "ZCDP is a bound on moments and has no privacy-loss distribution"
+        case m.DiscreteGaussian(sigma, _) if 2 * FAR * sigma > MOST_ATOMS:
+            return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
+        case m.DiscreteLaplace(_, sensitivity) if sensitivity > MOST_ATOMS:
+            return f"discrete Laplace noise under sensitivity {sensitivity!r} has too many losses"
+        case m.FixedSizeSampled(inner):
+            if direction != "replace":
+                return "batches of fixed size are accounted under 'replace' alone"
+            if isinstance(inner, PrivacyLoss):
+                return "a user-defined loss has no proved pair in batches of fixed size"
+            return refuse(inner, "replace")
+        case m.PoissonSampled(inner, _):
+            if direction == "replace" and isinstance(inner, PrivacyLoss):
+                return "a user-defined loss has no proved pair for replacing a record that is sampled"
+            return refuse(inner, direction)
+        case m.RandomAllocation():
+            return "random allocation is composed by the engine 'allocation'"
+    if direction == "replace" and replaced(mechanism) is None:
+        return f"no pair is proved here for replacing a record of {mechanism!r}"
+    return None
+
+
+@lru_cache(maxsize=MOST_LAWS)
+def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
+    """The laws of a mechanism that was not refused."""
+    if direction == "replace":
+        found = replaced(mechanism)
+        if found is not None:
+            return law(found, "remove")
+    match mechanism:
+        case m.PoissonSampled(inner, q):
+            return _sampled(inner, q, q, direction)
+        case m.FixedSizeSampled(inner, size, total):
+            if size == total:
+                return law(inner, direction)
+            share = Range(size) / total
+            return _sampled(inner, share.lo, min(share.hi, math.nextafter(1.0, 0.0)), direction, fixed=True)
+    return _simple(mechanism, direction)
+
+
+def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
+    match mechanism:
+        case m.Gaussian(sigma):
+            return _exact(_core.GridLaw.gaussian(1 / sigma))
+        case m.Laplace(scale):
+            return _exact(_core.GridLaw.laplace(1 / scale))
+        case m.BoundedRange(eta):
+            return _exact(_core.GridLaw.bounded_range(eta))
+        case m.PureDP():
+            return _exact(_two_points(mechanism.nominal_epsilon, 0.0))
+        case m.ApproximateDP():
+            return _exact(_two_points(mechanism.nominal_epsilon, mechanism.nominal_delta))
+        case BinaryRange(eta, _):
+            pair = _of_ranges(mechanism.atoms(), step=Range(eta))
+            return _exact(pair.reversed() if direction == "add" else pair)
+        case ReplacedClass():
+            return _replaced_class(mechanism)
+        case ReplacedGaussian(sigma, q):
+            return _exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
+        case m.RandomizedResponse(p, buckets):
+            return _exact(_randomized_response(p, buckets))
+        case m.DiscreteGaussian(sigma, _) if sigma * sigma < LEAST_SCALE:
+            return _nearly_everything()
+        case m.DiscreteLaplace(scale, _) if scale < LEAST_SCALE:
+            return _nearly_everything()
+        case m.DiscreteGaussian(sigma, sensitivity):
+            return _exact(_discrete_gaussian(sigma, sensitivity))
+        case m.DiscreteLaplace(scale, sensitivity):
+            return _exact(_discrete_laplace(scale, sensitivity))
+        case PrivacyLoss():
+            return _user_defined(mechanism, direction == "add" and not mechanism.mirrored)
+    raise AssertionError(mechanism)
+
+
+def _nearly_everything() -> Pair:
+    """Of discrete noise under ``LEAST_SCALE``: all but e^-1e199 of the outputs have losses above 1e200."""
+    return Pair(_atoms([], [], [], 1.0, 1.0), (_atoms([1e200], [0.0], [4 * U]),))
+
+
+def _exact(found: _core.GridLaw) -> Pair:
+    return Pair(found, (found,))
+
+
+def _sampled(inner: m.Mechanism, low: float, high: float, direction: Direction, fixed: bool = False) -> Pair:
+    """Sampling probability between ``low`` and ``high``."""
+    if direction != "replace":
+        base = law(inner, direction)
+        add = direction == "add"
+        if low == 1:
+            return base
+        upper = base.upper.poisson(high, add)
+        if base.lowers == (base.upper,) and low == high:
+            return _exact(upper)
+        return Pair(upper, tuple(one.poisson(low, add) for one in base.lowers))
+    base = law(inner, "replace")
+    if low == 1:
+        return base
+    # Attained by data sets whose other records all look alike. Under Poisson sampling one of the two records may
+    # contribute nothing.
+    member = base if fixed else law(inner, "remove")
+    lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True))
+    return Pair(base.upper.replace_one(high), lowers)
+
+
+def _atoms(
+    losses: Sequence[float] | NDArray[np.float64],
+    log_masses: Sequence[float] | NDArray[np.float64],
+    relative: Sequence[float] | NDArray[np.float64],
+    infinity: float = 0.0,
+    minus_infinity: float = 0.0,
+    infinity_relative: float = 0.0,
+    slack: float = 0.0,
+    anchor: float = 0.0,
+    step: float = 0.0,
+) -> _core.GridLaw:
+    """``losses`` ascend and are within ``slack``, masses within their ``relative`` errors."""
+    y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
+    return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step)
+
+
+def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> _core.GridLaw:
+    """Atoms (loss, ln mass) by ranges that hold them, on a lattice through the heaviest."""
+    middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
+    slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
+    logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
+    relative = [1.01 * (mass.hi - mass.lo) + 2 * U for _, mass in atoms]
+    width = 0.0 if step is None else 0.5 * (step.lo + step.hi)
+    beyond = as_range(infinity)
+    mass = 0.5 * (beyond.lo + beyond.hi)
+    error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
+    heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
+    return _atoms(middles, logs, relative, mass, mass, error, slack, heaviest, width)
+
+
+def _two_points(epsilon: float, delta: float) -> _core.GridLaw:
+    """Binary randomised response at epsilon, or with probability delta no privacy at all."""
+    if delta == 1:
+        return _atoms([], [], [], 1.0, 1.0)
+    if epsilon == 0:
+        return _of_ranges([(Range(0.0), log1p(Range(-delta)))], delta)
+    right = log1p(Range(-delta)) - log1p(exp(Range(-epsilon)))
+    return _of_ranges([(Range(-epsilon), right - epsilon), (Range(epsilon), right)], delta, Range(2 * epsilon))
+
+
+def _replaced_class(pair: ReplacedClass) -> Pair:
+    less, more = losses(pair)
+    upper = _symmetric(more)
+    return _exact(upper) if less is more else Pair(upper, (_symmetric(less),))
+
+
+def _symmetric(found: Losses) -> _core.GridLaw:
+    """On a lattice through 0 and the heaviest loss."""
+    atoms = found.atoms()
+    heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
+    return _of_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
+
+
+def _randomized_response(p: float, buckets: int) -> _core.GridLaw:
+    other = Range(p) / buckets
+    loss = log1p((1 - Range(p)) / other)
+    truth = log(1 - Range(p) + other)
+    atoms = [(-loss, log(other)), (loss, truth)]
+    if buckets > 2:
+        atoms.insert(1, (Range(0.0), log(other * (buckets - 2))))
+    return _of_ranges(atoms, step=loss if buckets > 2 else 2 * loss)
+
+
+def _discrete_gaussian(sigma: float, sensitivity: int) -> _core.GridLaw:
+    reach = math.ceil(FAR * sigma) + 1
+    n = np.arange(-reach, reach + 1, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        exponent = -0.5 * (n / sigma) ** 2
+    total = math.fsum(np.exp(exponent))
+    log_masses = exponent - math.log(total)
+    step = sensitivity / sigma / sigma
+    losses = (n + 0.5 * sensitivity) * step
+    relative = (16 + 8 * np.abs(exponent) + 2 * abs(math.log(total))) * U
+    slack = 8 * U * float(np.abs(losses).max())
+    return _atoms(losses, log_masses, relative, slack=slack, anchor=float(losses[reach]), step=step)
+
+
+def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
+    """The loss of an output n is (2n - sensitivity)/scale for 0 <= n <= sensitivity and constant outside."""
+    rate = 1 / Range(scale)
+    inner = np.arange(1, sensitivity, dtype=np.float64)
+    log_end = -log1p(exp(-rate))  # of P[noise >= 0]
+    log_mode = log(-_expm1(-rate)) + log_end  # of P[noise = 0]
+    ends = [(-sensitivity * rate, log_end - sensitivity * rate), (sensitivity * rate, log_end)]
+    if sensitivity == 1:
+        return _of_ranges(ends, step=2 * sensitivity * rate)
+    middle = (log_mode.lo + log_mode.hi) / 2
+    masses = np.concatenate(([ends[0][1].lo], middle - (sensitivity - inner) / scale, [ends[1][1].lo]))
+    losses = np.concatenate(([-sensitivity / scale], (2 * inner - sensitivity) / scale, [sensitivity / scale]))
+    relative = (32 + 8 * np.abs(masses)) * U + 2 * (log_mode.hi - log_mode.lo)
+    slack = 8 * U * sensitivity / scale
+    return _atoms(losses, masses, relative, slack=slack, anchor=sensitivity / scale, step=2 / scale)
+
+
+def _expm1(x: Range) -> Range:
+
+    return expm1(x)
+
+
+def _user_defined(given: PrivacyLoss, add: bool) -> Pair:
+    table = given.losses, given.probabilities
+    high = _table(*table, given.infinity, given.minus_infinity, given.loss_error)
+    if given.optimistic is None:
+        return _exact(high.reversed() if add else high)
+    if not add:
+        low_losses, low_masses, infinity = given.optimistic
+        return Pair(high, (_table(low_losses, low_masses, infinity, 0.0, given.loss_error),))
+    # With losses moved up Q's masses p e^{-y} become less, and what they lack of 1 is where P has nothing: a pair of
+    # distributions that dominates, and so does its reverse. Without what they lack the reverse is below the curve.
+    losses, masses = (np.asarray(values)[::-1] for values in table)
+    with np.errstate(under="ignore", over="ignore"):
+        masses = masses * np.exp(-losses)
+    seen = masses > 0
+    return Pair(high.reversed(), (_table(*completed(-losses[seen], masses[seen], 0.0), 0.0, 0.0, given.loss_error),))
+
+
+def _table(
+    losses: Sequence[float] | NDArray[np.float64],
+    masses: Sequence[float] | NDArray[np.float64],
+    infinity: float,
+    minus_infinity: float,
+    error: float,
+) -> _core.GridLaw:
+    y, logs = np.asarray(losses), np.log(np.asarray(masses))
+    relative = (8 + 2 * np.abs(logs)) * U
+    heaviest = float(y[int(np.argmax(logs))]) if len(y) else 0.0
+    gaps = np.diff(y)
+    even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
+    step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
+    return _atoms(y, logs, relative, infinity, minus_infinity, 8 * U, error, heaviest, step)

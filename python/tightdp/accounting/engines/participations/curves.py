@@ -1,0 +1,172 @@
+"""Sampled Gaussians of little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
+
+Of ``count`` steps the record is in K ~ Bin(count, q). Given which they are, the curve is that of K Gaussians: their
+mixture is an upper bound. Where the noise is little the output shows which they are, up to the number of ways to
+choose them: a shift of epsilon by its logarithm makes a lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+
+import numpy as np
+
+from ...numerics.outward import INF, ULP, Range, down, exp, expm1, log, log1p
+from ..closed_form.binomial import CONTEXT, mass
+from ..closed_form.gaussian import Gaussian
+
+MOST_SPAN = 1 << 21
+"""Numbers of participations told apart: a tenth of a second."""
+_UNSEEN = 1e-290
+"""More than what products of masses lose by underflow, and than the mass outside of the span."""
+_ALL = 1 - 2.0**-50
+
+
+class Participations:
+    """Masses of K ~ Bin(count, q) and of its upper and lower tails, each from below and from above."""
+
+    def __init__(self, count: int, q: float) -> None:
+        self.count, self.q = count, q
+        mode = min(math.floor((count + 1) * q), count)
+        reach = math.ceil(_reach(count, q))
+        self.first, self.last = max(mode - reach, 0), min(mode + reach, count)
+        odds = q / (1 - q)
+        up_from = np.arange(mode, self.last, dtype=np.float64)
+        down_from = np.arange(mode, self.first, -1, dtype=np.float64)
+        above = np.cumprod((count - up_from) / (up_from + 1) * odds)
+        below = np.cumprod(down_from / (count - down_from + 1) / odds)
+        with localcontext(CONTEXT):
+            anchor = mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
+        shape = np.concatenate((below[::-1], [1.0], above))
+        # Of a ratio, five roundings with that of odds; of its product with those before, one.
+        error = 4 * ULP * (np.abs(np.arange(self.first, self.last + 1) - mode) + 1.0)
+        sums = 2 * len(shape) * ULP
+        self.low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)
+        self.high = shape * (anchor.hi * (1 + error)) + _UNSEEN
+        self.low_above = np.cumsum(self.low[::-1])[::-1] * (1 - sums)
+        self.high_above = np.cumsum(self.high[::-1])[::-1] * (1 + sums)
+        self.high_below = np.cumsum(self.high) * (1 + sums)
+
+    def log_ways(self, k: int) -> Range:
+        """ln of the number of ways to choose k steps."""
+        i = k - self.first
+        kept = log(Range(float(self.low[i]), float(self.high[i])))
+        return kept - k * log(Range(self.q)) - (self.count - k) * log1p(-Range(self.q))
+
+
+def servable(count: int, q: float) -> bool:
+    return 2 * _reach(count, q) < MOST_SPAN
+
+
+def _reach(count: int, q: float) -> float:
+    """By Bernstein's inequality less than e^-700 of K is further from its mean."""
+    return 500 + 40 * math.sqrt(count * q * (1 - q))
+
+
+Curve = Callable[[float], float]
+"""A bound of delta at any epsilon."""
+
+
+def above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+    """sum_k P(K = k) delta_k(eps), delta_k the curve of mu_0^2 + k mu^2."""
+
+    def mixture(epsilon: float) -> float:
+        def one(i: int) -> Range:
+            return Gaussian(i * mu_squared + beside).delta(epsilon)
+
+        # From the least number on whose curve is all but 1, all; below, one by one until what is left is nothing.
+        end = _first(k.first, k.last + 1, lambda i: one(i).lo >= _ALL)
+        total = Range(float(k.high_above[end - k.first])) if end <= k.last else Range(0.0)
+        for i in range(end - 1, k.first - 1, -1):
+            curve = Range(one(i).hi)
+            rest = (curve * float(k.high_below[i - k.first])).hi
+            if i == k.first or rest <= max(2.0**-60 * total.hi, _UNSEEN):
+                total += rest
+                break
+            total += curve * float(k.high[i - k.first])
+        return min((total + 2 * _UNSEEN).hi, 1.0)
+
+    return mixture
+
+
+def above_add(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+    """The same for "add", where the record is in none of the steps with a probability that bounds the losses."""
+    mixture, never = above(k, mu_squared, beside), _never(k)
+    return lambda epsilon: min(mixture(epsilon), _plain(beside, epsilon + never).hi)
+
+
+def above_replaced(k: Participations, remove: Curve) -> Curve:
+    """Of a record that is replaced in a Poisson sample: neither is in any of the steps with the same probability."""
+    never = _never(k).lo
+    return lambda epsilon: remove(down(epsilon + never))
+
+
+def _never(k: Participations) -> Range:
+    return k.count * log1p(-Range(k.q))
+
+
+def below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+    """sum_k g_k delta_k(eps + ln(n choose k) - ln g_k) over groups of K, each known by its least number k: "remove"."""
+
+    def term(i: int, share: float, epsilon: float) -> float:
+        if not share > _UNSEEN:
+            return 0.0
+        at = epsilon + k.log_ways(i) - log(Range(share))
+        return (Range(share) * Gaussian(i * mu_squared + beside).delta(at)).lo
+
+    def mixture(epsilon: float) -> float:
+        def whole(i: int) -> bool:
+            share = float(k.low_above[i - k.first])
+            return not share > _UNSEEN or term(i, share, epsilon) >= _ALL * share
+
+        end = _first(k.first, k.last, whole)
+        total = Range(term(end, float(k.low_above[end - k.first]), epsilon))
+        for i in range(end - 1, k.first - 1, -1):
+            more = term(i, float(k.low[i - k.first]), epsilon)
+            total += more
+            if more <= 2.0**-60 * total.lo:
+                break
+        return max(total.lo, 0.0)
+
+    return mixture
+
+
+def below_add(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+    """The test that no output lies beyond mu/2, and what the Gaussians beside tell."""
+    beyond = Range((0.5 * exp(-0.125 * mu_squared)).hi)  # of one output without the record, at most
+    none = exp(k.count * log1p(-beyond)).lo
+    less = (k.count * log1p(-k.q * (1 - beyond / (1 - beyond)))).hi
+    return lambda epsilon: (none * _plain(beside, epsilon + Range(less))).lo
+
+
+def epsilon_at(curve: Curve, delta: float, start: float) -> tuple[float, float]:
+    """Neighbouring epsilons >= 0, the curve above ``delta`` at the first, if that is not 0, and not at the second."""
+    if not curve(0.0) > delta:
+        return 0.0, 0.0
+    low, high = 0.0, start
+    while curve(high) > delta:
+        low, high = high, 2 * high
+        if high == INF:
+            return low, high
+    while high - low > _CLOSE * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if curve(middle) > delta else (low, middle)
+    return low, high
+
+
+_CLOSE = 1e-12
+
+
+def _plain(beside: Range, epsilon: Range) -> Range:
+    """The curve of Gaussians alone, or of nothing."""
+    return Gaussian(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).clamp(0.0, 1.0)
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first number in [low, high] from which on ``holds``, taken to hold at ``high``."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high

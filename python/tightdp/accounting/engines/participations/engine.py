@@ -1,0 +1,92 @@
+"""Sampled Gaussians of little noise beside plain ones (docs/theory/closed-forms.md section 5).
+
+A step with the record in it reveals it, so that what counts is how often that happens: both ends are sums over that
+number. Their relative distance falls with the square of the noise multiplier (1e-4 or less at 1e-3): just where the
+other engines need lattices and nodes beyond all bounds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from .... import mechanisms as m
+from ...numerics.outward import Range
+from ...pairs.replaced import ReplacedGaussian
+from ..base import DEFAULT, Bound, Direction, Parts, Request
+from . import curves as participations
+from .curves import Curve, Participations
+
+MOST_SIGMA = 0.1
+"""Noise multipliers with more are served better elsewhere."""
+LEAST_SIGMA = 1e-100
+MOST_OVERLAP = 10.0
+"""Of count q sigma^2: beyond, the curves of many numbers of participations lie side by side, and each costs."""
+
+
+class Bounds(NamedTuple):
+    above: Curve
+    below: Curve
+    start: float
+
+
+class ByParticipations:
+    name = "participations"
+
+    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+        return None if _bounds(parts, direction) else "it serves one sampled Gaussian of little noise and plain ones"
+
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        found = _bounds(parts, direction)
+        assert found is not None, "refused parts were asked"
+        lower = participations.epsilon_at(found.below, delta, found.start)[0]
+        return _interval(lower, participations.epsilon_at(found.above, delta, found.start)[1])
+
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        found = _bounds(parts, direction)
+        assert found is not None, "refused parts were asked"
+        return _interval(min(found.below(epsilon), 1.0), found.above(epsilon))
+
+
+ENGINE = ByParticipations()
+
+
+def _interval(lower: float, upper: float) -> Bound:
+    return Bound(lower, upper, ENGINE.name, {"participations": upper - lower if lower < upper else 0.0})
+
+
+@lru_cache(maxsize=16)
+def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
+    sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
+    plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
+    if len(sampled) != 1:
+        return None
+    mechanism, count = sampled[0]
+    match mechanism:
+        case m.PoissonSampled(m.Gaussian(sigma), q) if direction != "replace":
+            share = Range(q)
+        case m.FixedSizeSampled(m.Gaussian(sigma), size, total) if direction == "replace":
+            share = Range(size) / total
+        case ReplacedGaussian(sigma, q):
+            share = Range(q)
+        case _:
+            return None
+    known = share.lo > 0 and share.hi < 1 and participations.servable(count, share.hi)
+    if not (known and LEAST_SIGMA <= sigma <= MOST_SIGMA and count * share.hi * sigma**2 <= MOST_OVERLAP):
+        return None
+    # A record that is replaced moves an output by twice as much.
+    twice = 4 if direction == "replace" else 1
+    once = twice / (Range(sigma) * sigma)
+    beside = Range(0.0)
+    for gaussian, times in plain:
+        other = Range(gaussian.noise_multiplier)  # type: ignore[attr-defined]
+        beside += twice * times / (other * other)
+    high = Participations(count, share.hi)
+    low = high if share.lo == share.hi else Participations(count, share.lo)
+    start = max(0.5 * once.hi, 1.0)
+    if direction == "add" and not isinstance(mechanism, ReplacedGaussian):
+        return Bounds(participations.above_add(high, once, beside), participations.below_add(low, once, beside), start)
+    above = participations.above(high, once, beside)
+    if isinstance(mechanism, ReplacedGaussian):
+        above = participations.above_replaced(high, above)
+    return Bounds(above, participations.below(low, once, beside), start)

@@ -1,0 +1,48 @@
+"""The arrays of a device for ``spectral.compose``, through CuPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...._device import required
+from . import spectral
+from .engine import Prv
+
+
+def on_device(device: int) -> Prv:
+    """The engine with its cells, transforms and powers on a device; RuntimeError or ImportError where that or CuPy is
+    missing."""
+    where = backend(device)
+    return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
+
+
+def backend(device: int) -> _Cupy:
+    """The device's arrays; RuntimeError or ImportError where it or CuPy is missing."""
+    kernels = required(device)
+    try:
+        import cupy  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise ImportError("composition on a device needs CuPy: pip install cupy-cuda13x (or -cuda12x)") from None
+    return _Cupy(cupy, kernels, device)
+
+
+class _Cupy:
+    """The arrays of one device."""
+
+    def __init__(self, cupy: Any, kernels: Any, device: int) -> None:
+        self.xp, self._kernels, self._device = cupy, kernels, device
+        self.name = f"cuda:{device}"
+
+    def compose(self, *arguments: Any) -> Any:
+        """``spectral.compose`` on that device."""
+        with self.xp.cuda.Device(self._device):
+            return spectral.compose(self, *arguments)
+
+    def cells(self, law: spectral.Law, h: float, first: int, count: int) -> Any:
+        out = self.xp.empty(count)
+        stream = int(self.xp.cuda.get_current_stream().ptr)
+        self._kernels.prv_cells(law, h, first, count, int(out.data.ptr), self._device, stream)
+        return out
+
+    def host(self, array: Any) -> Any:
+        return self.xp.asnumpy(array)

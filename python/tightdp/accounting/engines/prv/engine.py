@@ -1,0 +1,123 @@
+"""The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds and its rounding accounted for.
+
+Privacy losses are discretised with their means kept, composed by one real Fourier transform a distinct mechanism, and
+read back as a curve that is right up to ``eps_error`` in epsilon and ``delta_error`` in delta (docs/theory/prv.md). The
+errors are additive, so deltas near ``delta_error`` or near the rounding of the transform (about 1e-14 a step) are
+bounded from above by moments alone, which are finite at every delta, and loosely from below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .... import _core
+from ....mechanisms import ApproximateDP, Gaussian, Laplace, Mechanism, PoissonSampled, PureDP, RandomizedResponse
+from ...numerics.outward import Range, log1p
+from ..base import DEFAULT, Bound, Direction, Parts, Request
+
+_MOST_RUNS = 10**15
+"""Counts are exact as floats up to here; the memory that such a composition needs is refused long before."""
+
+_LEAST, _MOST = 1e-3, 1e6
+"""Noise multipliers for which squares, their inverses and the losses they lead to stay in range."""
+
+
+class Prv:
+    """``compose`` does cells, transforms and powers elsewhere (``spectral.py``) in the memory it names."""
+
+    def __init__(
+        self, name: str = "prv", compose: Callable[..., Any] | None = None, bytes_a_point: float = 0.0
+    ) -> None:
+        self.name = name
+        self._where = compose, bytes_a_point
+
+    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+        if direction == "replace":
+            return 'its pairs are those of neighbors "add" and "remove"'
+        for mechanism, count in parts:
+            if _law(mechanism, direction) is None:
+                return (
+                    f"it serves Gaussian, Laplace, PureDP, ApproximateDP, binary RandomizedResponse and "
+                    f"PoissonSampled(Gaussian), noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
+                )
+            if count > _MOST_RUNS:
+                return f"it counts up to {_MOST_RUNS:g} runs of a mechanism, not {count}"
+        return None if parts else "nothing was composed"
+
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        # Errors of a size with delta would leave the moment bound alone; a smaller one costs a logarithm.
+        delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
+
+        def ask(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _runs(parts, direction, high)
+            return _core.prv_epsilon(
+                runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
+            )[:5]  # fmt: skip
+
+        lower, upper, mesh, tails, rounding = _both(parts, direction, ask)
+        rest = upper - lower - 2 * mesh if math.isfinite(upper) else 0.0
+        share = max(rest, 0.0) / (tails + rounding) if tails + rounding > 0 else 0.0
+        return Bound(lower, upper, self.name, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
+
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        def ask(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _runs(parts, direction, high)
+            return _core.prv_delta(
+                runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
+            )[:5]  # fmt: skip
+
+        lower, upper, _, tails, rounding = _both(parts, direction, ask)
+        mesh = max(upper - lower - 2 * (tails + rounding), 0.0)
+        return Bound(lower, upper, self.name, {"mesh": mesh, "tails": 2 * tails, "rounding": 2 * rounding})
+
+
+ENGINE = Prv()
+
+_Run = tuple[str, float, float, int, float]
+"""Name of the law, its parameter, sampling probability, count, probability of revealing everything."""
+
+
+_Found = tuple[float, float, float, float, float]
+
+
+def _both(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
+    """The upper end for parameters that were rounded up, the lower one for those rounded down."""
+    found = ask(True)
+    if _runs(parts, direction, True) == _runs(parts, direction, False):
+        return found
+    return ask(False)[0], *found[1:]
+
+
+def _runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
+    found = []
+    for mechanism, count in parts:
+        law = _law(mechanism, direction, high)
+        assert law is not None, "refused parts were asked"
+        name, parameter, q, failure = law
+        found.append((name, parameter, q, count, failure))
+    return found
+
+
+def _law(mechanism: Mechanism, direction: Direction, high: bool = True) -> tuple[str, float, float, float] | None:
+    """Parameters that are no doubles are rounded: up if ``high``, else down."""
+    match mechanism:
+        case Gaussian(sigma) if _LEAST <= sigma <= _MOST:
+            return "gaussian", 1 / sigma, 1.0, 0.0
+        case Laplace(scale) if _LEAST <= scale <= _MOST:
+            return "laplace", 1 / scale, 1.0, 0.0
+        case PureDP():
+            return "pure", mechanism.nominal_epsilon, 1.0, 0.0
+        case ApproximateDP():
+            if mechanism.nominal_delta == 1:
+                return "pure", 0.0, 1.0, 1.0
+            return "pure", mechanism.nominal_epsilon, 1.0, mechanism.nominal_delta
+        case RandomizedResponse(p, 2):
+            loss = log1p(2 * ((1 - Range(p)) / p))
+            return "pure", loss.hi if high else max(loss.lo, 0.0), 1.0, 0.0
+        case PoissonSampled(Gaussian(sigma), q) if _LEAST <= sigma <= _MOST:
+            if q == 1:
+                return "gaussian", 1 / sigma, 1.0, 0.0
+            return f"sampled_{direction}", sigma, q, 0.0
+    return None

@@ -1,0 +1,76 @@
+"""From moments to (epsilon, delta), minimised over orders (docs/theory/conversions.md section 2).
+
+delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c} for every c > 0 (Canonne, Kamath and Steinke 2020, Proposition 12).
+Whatever order the search ends at, the bound holds there; the search only has to be good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ...numerics.outward import INF, Range, exp, log, log1p, up
+
+_LEAST, _MOST = 1e-9, 1e15
+"""Orders minus 1 that are searched. The best one is about (2 log(1/delta) / variance of the loss)^(1/2)."""
+_SCAN = 4.0
+"""Ratio of neighbouring orders in the first scan."""
+_GOLDEN = 0.5 * (math.sqrt(5) - 1)
+_REFINE = 28
+"""Golden sections after the scan: the order to within 4^2 * 0.618^28 = 2e-5, the minimum to its square."""
+
+
+def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
+    """Least upper bound of epsilon(delta) over the orders searched, not below 0; inf where every moment is."""
+    return max(minimum(lambda c: epsilon_at(c, log_moment(c), delta)), 0.0)
+
+
+def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
+    """Least upper bound of delta(epsilon) over the orders searched, at most 1."""
+    return min(up(exp(minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))).hi, 0.0), 1.0)
+
+
+def epsilon_at(c: float, moment: float, delta: float) -> float:
+    """Upper bound of epsilon from the one order c + 1; it may be negative."""
+    if not moment < INF:
+        return INF
+    return ((moment + log_kappa(c) - log(delta)) / c).hi
+
+
+def log_delta_at(c: float, moment: float, epsilon: float) -> float:
+    """Upper bound of log delta from the one order c + 1."""
+    if not moment < INF:
+        return INF
+    return (moment + log_kappa(c) - Range(c) * epsilon).hi
+
+
+def log_kappa(c: float) -> Range:
+    """c log c - (1+c) log(1+c) = -log(1+c) - c log(1 + 1/c)."""
+    return -log1p(c) - c * log1p(1 / Range(c))
+
+
+def minimum(value: Callable[[float], float]) -> float:
+    """Minimum over c of a quasi-convex function that may be infinite from some c on."""
+    best_at, best, c = _LEAST, value(_LEAST), _LEAST
+    worse = 0
+    while c < _MOST and worse < 4:
+        c *= _SCAN
+        found = value(c)
+        if found < best:
+            best_at, best, worse = c, found, 0
+        elif found == INF or best < INF:
+            worse += 1
+    low, high = math.log(best_at / _SCAN), math.log(best_at * _SCAN)
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = value(math.exp(left)), value(math.exp(right))
+    for _ in range(_REFINE):
+        best = min(best, at_left, at_right)
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = value(math.exp(left))
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = value(math.exp(right))
+    return min(best, at_left, at_right)

@@ -1,0 +1,81 @@
+"""Renyi differential privacy: an upper bound of most compositions (docs/theory/conversions.md)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .... import mechanisms as m
+from ...numerics.outward import INF, Range, down, expm1, log1p
+from ...pairs.replaced import ReplacedClass, losses
+from ..base import DEFAULT, Bound, Direction, Parts, Request
+from . import conversion
+from .moments import log_moment
+
+
+class Renyi:
+    name = "renyi"
+
+    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+        for mechanism, _ in parts:
+            # What was not translated has moments of a removal, but for samples of fixed size.
+            if direction == "replace" and not isinstance(mechanism, m.FixedSizeSampled):
+                return f"no bound of the Renyi divergence for replacing a record of {mechanism!r} is known here"
+            if log_moment(without_failure(mechanism)[0], 0.01) == INF:
+                return f"no bound of the Renyi divergence of {mechanism!r} is known here"
+        return None
+
+    def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        kept, failure = split(parts)
+        spare = down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
+        upper = conversion.epsilon(lambda c: total(kept, c), spare) if spare > 0 else INF
+        return Bound(0.0, upper, self.name, {"conversion": upper})
+
+    def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        kept, failure = split(parts)
+        upper = (failure + (1 - failure) * conversion.delta(lambda c: total(kept, c), epsilon)).hi
+        lower = max((-expm1(epsilon)).lo, 0.0)
+        upper = min(max(upper, lower), 1.0)
+        return Bound(lower, upper, self.name, {"conversion": upper - lower})
+
+
+ENGINE = Renyi()
+
+
+def total(parts: Parts, c: float) -> float:
+    """Upper bound of K(c) of a composition, for both directions."""
+    found = Range(0.0)
+    for mechanism, count in parts:
+        found += count * Range(log_moment(mechanism, c))
+    return found.hi
+
+
+@lru_cache(maxsize=64)
+def split(parts: Parts) -> tuple[Parts, Range]:
+    """The parts given that nothing failed, and the probability that something did (section 6)."""
+    log_kept = Range(0.0)
+    kept = []
+    for mechanism, count in parts:
+        rest, failure = without_failure(mechanism)
+        log_kept += count * log1p(-Range(failure))
+        kept.append((rest, count))
+    return tuple(kept), (-expm1(log_kept)).clamp(0.0, 1.0)
+
+
+def without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
+    """A mechanism of finite moments that this one is except with some probability.
+
+    Sampling is left out where approximate mechanisms are sampled: by joint convexity it only helps.
+    """
+    match mechanism:
+        case m.ApproximateDP():
+            return m.PureDP(mechanism.nominal_epsilon), mechanism.nominal_delta
+        case ReplacedClass(e, delta, _) if delta > 0:  # a pair of 2e-DP, or with this probability everything
+            found = losses(ReplacedClass(e, delta))[1]
+            rest = max((loss for loss, _ in found.positive), key=lambda loss: loss.hi, default=Range(0.0))
+            return m.PureDP(rest.hi), min(found.infinity.hi, 1.0)
+        case m.PoissonSampled(m.ApproximateDP() as inner):
+            return m.PureDP(inner.nominal_epsilon), inner.nominal_delta
+        case m.RandomAllocation(m.ApproximateDP() as inner, _, selected):
+            failure = (-expm1(selected * log1p(-Range(inner.nominal_delta)))).hi
+            return m.RandomAllocation(m.PureDP(inner.nominal_epsilon), selected, selected), min(failure, 1.0)
+    return mechanism, 0.0

@@ -1,1 +1,0 @@
-"""Privacy curves with a formula, on ranges so that rounding is accounted for (docs/theory/closed-forms.md)."""

@@ -1,0 +1,1 @@
+"""Arithmetic rounded outward, and the boundary of a monotone condition."""

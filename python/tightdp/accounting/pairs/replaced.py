@@ -1,0 +1,134 @@
+"""Pairs of replacing a record that are none of adding or removing one (docs/theory/replace.md).
+
+``neighbors.replaced`` makes them of the mechanisms that it is given; nobody writes them down. They are symmetric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ... import mechanisms as m
+from ..numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedGaussian(m.Mechanism):
+    """(1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), N of deviation ``noise_multiplier`` (replace.md section 3)."""
+
+    noise_multiplier: float
+    sampling_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedClass(m.Mechanism):
+    """The worst mechanism that is (``nominal_epsilon``, ``nominal_delta``)-DP under add or remove, on a Poisson sample
+    (replace.md section 1)."""
+
+    nominal_epsilon: float
+    nominal_delta: float
+    sampling_probability: float = 1.0
+
+
+class Losses(NamedTuple):
+    """The part of a symmetric pair with losses >= 0: atoms (loss, ln P-mass), and P's mass at infinity.
+
+    The mirror image of an atom has the loss -y and the P-mass p e^{-y}. ``zero`` is None where loss 0 has no mass.
+    """
+
+    positive: list[tuple[Range, Range]]
+    zero: Range | None
+    infinity: Range
+
+    def atoms(self) -> list[tuple[Range, Range]]:
+        """All of them, losses ascending, with logarithms of masses."""
+        right = sorted(self.positive, key=lambda atom: atom[0].lo)
+        middle = [] if self.zero is None else [(Range(0.0), self.zero)]
+        return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
+
+
+def losses(pair: ReplacedClass) -> tuple[Losses, Losses]:
+    """Of a pair that the exact one dominates and of one that dominates it: equal, but where rounding leaves open which
+    of two formulas holds. The class grows with delta, so that smaller and larger ones serve there."""
+    e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
+    t = exp(-e)
+    gap = t - Range(d) * (1 + 2 * t)  # not negative where delta (2 + E) <= 1
+    if d == 0 or gap.lo > _NEAR * d or gap.hi < -_NEAR * d:
+        found = _losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
+        return found, found
+    less, more = (Range(d) * (1 - _FAR), Range(d) * (1 + _FAR)) if t.lo > _TINY else (Range(0.0), d + 4 * t)
+    return _losses(e, less, q, narrow=True), _losses(e, more, q, narrow=False)
+
+
+_NEAR, _FAR = 2.0**-40, 2.0**-37
+"""The gap's slope in delta is at most -1, so that a relative change by the second leaves the first."""
+_TINY = 1e-300
+
+
+def _losses(e: Range, d: Range, q: Range, narrow: bool) -> Losses:
+    """The layers of replace.md section 1; ``narrow`` says that delta (2 + E) <= 1."""
+    t = exp(-e)
+    sampled, out = q.lo < 1, 1 - q
+    odds = q / out if sampled else Range(0.0)
+    if e.hi == 0:
+        return _failures(d, q, odds)
+    low = (1 - d) / (1 + t)  # E s
+    positive: list[tuple[Range, Range]] = []
+    infinity = q * d
+    if narrow:
+        width = (t - d * (1 + 2 * t)) / (1 + t)  # s - d: P has E, Q has 1/E
+        share = width * (out + q / t) if d.hi > 0 else out * width + q * low
+        if d.hi > 0:  # R-mass d: P has E, Q nothing
+            mass = d * (out + q / t)
+            if sampled:
+                positive.append((log1p(odds / t), log(mass)))
+            else:
+                infinity += mass
+        loss = log_mixed(e, q) - log_mixed(-e, q) if sampled else 2 * e
+        positive.append((loss, log(share)))
+        zero = log((2 * d * t - expm1(-e)) / (1 + t))  # of 1 - 2s: both 1/E
+        return Losses(positive, zero + _log_faint(e, q), infinity)
+    # P has E up to s, then 1/E up to delta or, if that comes first, to 1 - delta; Q still has nothing.
+    half = d.hi < 0.5
+    width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
+    first, second = low * (out * t + q), width * (out + q * t)
+    if sampled:
+        positive += [(log1p(odds * t), log(second)), (_log_bright(e, odds), log(first))]
+    else:
+        infinity += first + second
+    middle = 2 * (0.5 - d) if half else 2 * (d - 0.5)
+    if not middle.hi > 0 or not (half or sampled):
+        return Losses(positive, None, infinity.clamp(0.0, 1.0))
+    return Losses(positive, log(middle) + (_log_faint(e, q) if half else log(out)), infinity.clamp(0.0, 1.0))
+
+
+def _failures(d: Range, q: Range, odds: Range) -> Losses:
+    """The same for E = 1: P differs from R on a mass of delta, where that has it, and so does Q."""
+    twice, rest = d.hi < 0.5, 2 * (0.5 - d)
+    other = d if twice else 1 - d
+    zero = log(rest) if twice else log(-rest * (1 - q)) if rest.lo < 0 and q.lo < 1 else None
+    if q.lo == 1:
+        return Losses([], zero, 2 * d if twice else Range(1.0))
+    return Losses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
+
+
+def log_mixed(y: Range, q: Number) -> Range:
+    """ln(1 - q + q e^y)."""
+    q = as_range(q)
+    if y.lo > _LARGE:
+        return y + log(q + (1 - q) * exp(-y))
+    return log1p(q * expm1(y))
+
+
+def _log_faint(e: Range, q: Range) -> Range:
+    """ln(1 - q + q e^{-e})."""
+    return log_mixed(-e, q) if q.lo < 1 else -e
+
+
+def _log_bright(e: Range, odds: Range) -> Range:
+    """ln(1 + odds e^e)."""
+    return e + log(odds + exp(-e)) if e.lo > _LARGE else log1p(odds * exp(e))
+
+
+_LARGE = 200.0
+"""From here e^y is factored out, well before it overflows."""

@@ -1,0 +1,157 @@
+"""A question about a composition: every direction of the relation is asked on its own, and the worst one counts.
+
+The maximum comes last: each direction is one dominating pair composed with itself through all steps, and only the
+finished curves are compared (docs/theory/conversions.md section 1). The trade-off curve is in ``tradeoff.py``; the
+other curves and risks are read off delta (conversions.md sections 8 and 9).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _check, _core
+from ..bound import Bound, Curve
+from ..composition import Composition, Parts
+from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
+from .engines import choice
+from .engines.base import DEFAULT, Engine, Request
+from .pairs import neighbors as relations
+from .pairs.members import members, reveals_nothing
+from .tradeoff import tradeoff
+
+_UNITS = 6 * 10**9
+"""Of work, for one question: eight seconds at the most. Answers that take more are wider, and the same every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A composition, and how it is asked about; what is asked is the method."""
+
+    composition: Composition
+    neighbors: Neighbors = "add_or_remove"
+    engine: str | Engine = "auto"
+    request: Request = DEFAULT
+
+    @classmethod
+    def of(
+        cls,
+        composition: Composition,
+        neighbors: Neighbors = "add_or_remove",
+        engine: str = "auto",
+        width: float = WIDTH,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
+    ) -> Question:
+        """With checked options: ValueError or TypeError names the one that is wrong."""
+        request = DEFAULT
+        if not (width is WIDTH and eps_error is EPS_ERROR and delta_error is DELTA_ERROR):
+            request = Request(
+                width=_check.positive("width", width),
+                eps_error=_check.positive("eps_error", eps_error),
+                delta_error=_check.open_unit("delta_error", delta_error),
+            )
+        _check.choice("neighbors", neighbors, NEIGHBORS)
+        _check.choice("engine", engine, ("auto", *choice.NAMES))
+        return cls(composition, neighbors, engine, request)
+
+    def about(self, composition: Composition) -> Question:
+        """The same question about another composition."""
+        return Question(composition, self.neighbors, self.engine, self.request)
+
+    def epsilon(self, delta: float) -> Bound:
+        """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+        at = _check.open_unit("delta", delta)
+        return self._worst(lambda parts, direction: choice.epsilon(self.engine, parts, direction, at, self.request))
+
+    def delta(self, epsilon: float) -> Bound:
+        """Bounds on delta(epsilon), any finite real epsilon."""
+        at = _check.real("epsilon", epsilon)
+        return self._worst(lambda parts, direction: choice.delta(self.engine, parts, direction, at, self.request))
+
+    def profile(self, epsilons: ArrayLike) -> Curve:
+        """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own."""
+        at = _check.reals_in("epsilons", epsilons)
+        order = np.argsort(at, axis=None)
+        bounds = [self.delta(float(eps)) for eps in at.ravel()[order]]
+        lower, upper = np.empty(at.size), np.empty(at.size)
+        lower[order] = np.maximum.accumulate([b.lower for b in bounds][::-1])[::-1] if bounds else []
+        upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
+        return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+
+    def bayes_risk(self, prior: ArrayLike) -> Curve:
+        """prior * (1 - delta(log((1 - prior) / prior))), the least error of guessing whether the record is there."""
+        at = _check.reals_in("prior", prior, 0.0, 1.0)
+        lower, upper = np.zeros(at.size), np.zeros(at.size)
+        for i, p in enumerate(at.ravel()):
+            if 0 < p < 1:
+                b = self.delta(math.log1p(-p) - math.log(p))
+                slack = 4e-15  # of the logarithm (delta has slope at most 1 in eps) and of the product
+                most = min(p, 1 - p)
+                lower[i] = min(max(p * (1 - b.upper - slack), 0.0), most)
+                upper[i] = min(p * (1 - b.lower + slack), most)
+        return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+
+    def tradeoff(self, alphas: ArrayLike) -> Curve:
+        """The least type II error at each type I error, for the worst pair."""
+        at = _check.reals_in("alphas", alphas, 0.0, 1.0)
+        return tradeoff(self.pairs(), at, self.engine, self.request)
+
+    def _worst(self, ask: Callable[[Parts, Direction], Bound]) -> Bound:
+        asked = self.pairs()
+        with _core.Budget(_UNITS):
+            answers = [ask(parts, direction) for parts, direction in asked]
+        worst = max(answers, key=lambda answer: answer.upper)
+        lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
+        if worst.engine == "gdp":  # its term is infinite, whatever the width
+            return Bound(lower, upper, worst.engine, dict(worst.error_budget))
+        rest = "pair" if all(members(*pair) == (pair[0],) for pair in asked) else "class"
+        if not worst.error_budget:
+            rest = "unknown"
+        return Bound(lower, upper, worst.engine, shares(upper - lower, worst.error_budget, rest))
+
+    def pairs(self) -> list[tuple[Parts, Direction]]:
+        """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none.
+
+        Every question comes by here, in the thread that computes its answer: RuntimeError where its arithmetic is not
+        what bounds rest on.
+        """
+        _core.check_arithmetic()
+        parts = self.composition.latest_last
+        reason = relations.refuse(parts, self.neighbors)
+        if reason:
+            raise ValueError(reason)
+        # What reveals nothing changes no answer, not even its last digit or the engine that gives it.
+        revealing = tuple(part for part in parts if not reveals_nothing(part[0]))
+        if revealing or self.engine == "auto":
+            parts = revealing
+        if self.neighbors == "replace":
+            translated = relations.translate(parts)
+            return [(parts, "replace")] if translated is None else [(translated, "remove")]
+        if all(mechanism.symmetric for mechanism, _ in parts):
+            return [(parts, "remove")]
+        both: tuple[Direction, ...] = ("remove", "add")
+        return [(parts, one) for one in (both if self.neighbors == "add_or_remove" else (self.neighbors,))]
+
+
+_NEARLY = 1.1
+"""A width that exceeds its terms by no more is theirs: the ends were rounded outward."""
+
+
+def shares(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
+    """An engine's terms as shares of ``width``; what they do not explain is called ``rest``.
+
+    They may exceed it, where the ends are of several engines or directions, and fall short of it, where both ends are
+    bounds of different laws.
+    """
+    if not width < math.inf:
+        return dict(terms)
+    found = {name: min(term, width) for name, term in terms.items()}
+    total = math.fsum(found.values())
+    if total * _NEARLY < width:
+        return {**found, rest: width - total}
+    return {name: term * (width / total) for name, term in found.items()} if total > 0 else found

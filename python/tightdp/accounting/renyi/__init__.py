@@ -1,1 +1,0 @@
-"""Renyi differential privacy: upper bounds of moments, and the optimal conversion (docs/theory/conversions.md)."""

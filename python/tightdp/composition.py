@@ -1,0 +1,236 @@
+"""Mechanisms and their compositions: what was released, how releases compose, and the questions one asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from . import _check
+from .bound import Bound, Curve
+from .options import Options, asks
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
+
+    from .accounting.questions import Question
+
+FEW = 8
+"""Up to so many distinct mechanisms an engine sees them in canonical order, however they were composed."""
+
+
+class Composable:
+    """One mechanism or many.
+
+    Every question takes ``neighbors``: "add_or_remove" one record (the default: the worse of both), "add", "remove" or
+    "replace"; ``engine``: "auto" or a name (docs/accounting.md lists them); and ``width``, the relative width that
+    "auto" tries to meet. The "prv" engine reads ``eps_error`` and ``delta_error`` in its place.
+    """
+
+    __slots__ = ()
+
+    def _composition(self) -> Composition:
+        raise NotImplementedError
+
+    def __add__(self, other: Composable) -> Composition:
+        if not isinstance(other, Composable):
+            return NotImplemented
+        return self._composition()._plus(other._composition())
+
+    def __radd__(self, other: object) -> Composition:
+        if other == 0 and type(other) is int:  # the start of sum()
+            return self._composition()
+        return NotImplemented
+
+    def __mul__(self, count: int) -> Composition:
+        return self._composition()._times(_check.count("count", count))
+
+    __rmul__ = __mul__
+
+    def _asked(self, options: Options) -> Question:
+        """The one arrow from a value up to what answers it (pyproject.toml names it)."""
+        from .accounting.questions import Question
+
+        return Question.of(self._composition(), **options)
+
+    @asks
+    def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
+        """Bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in (0, 1)."""
+        return self._asked(options).epsilon(delta)
+
+    @asks
+    def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
+        """Bounds on the smallest delta such that (``epsilon``, delta)-DP holds; any finite real epsilon."""
+        return self._asked(options).delta(epsilon)
+
+    @asks
+    def profile(self, epsilons: ArrayLike, **options: Unpack[Options]) -> Curve:
+        """The privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape."""
+        return self._asked(options).profile(epsilons)
+
+    @asks
+    def tradeoff(self, alphas: ArrayLike, **options: Unpack[Options]) -> Curve:
+        """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
+
+        For the worst neighbours and the best test of whether the record is there. ``width`` is the absolute width of
+        beta that is aimed at.
+        """
+        return self._asked(options).tradeoff(alphas)
+
+    @asks
+    def advantage(self, **options: Unpack[Options]) -> Bound:
+        """Bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
+        return self._asked(options).delta(0.0)
+
+    @asks
+    def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
+        """Bounds on the least probability of guessing wrongly which of two neighbours was used, at each ``prior``.
+
+        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses; at most min(prior, 1 - prior).
+        """
+        return self._asked(options).bayes_risk(prior)
+
+
+class Mechanism(Composable):
+    """One release. Multiply by a count and add to compose: ``Gaussian(2.0) * 10 + Laplace(1.0)``."""
+
+    __slots__ = ()
+    symmetric: ClassVar[bool] = True
+    """Whether (P, Q) and (Q, P) have one and the same privacy curve, so that "add" and "remove" agree."""
+
+    def _composition(self) -> Composition:
+        return Composition(((self, 1),))
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        """The simplest mechanism, and how many of it, with exactly this privacy curve."""
+        return self, 1
+
+    def _parameters(self) -> Mapping[str, Any]:
+        """The arguments that build this value again."""
+        names: tuple[str, ...] = getattr(self, "__match_args__", ())
+        return {name: getattr(self, name) for name in names}
+
+    def _key(self) -> tuple[Any, ...]:
+        """What the parts of a composition are sorted by."""
+        values = self._parameters().values()
+        return (type(self).__name__, *(v._key() if isinstance(v, Mechanism) else v for v in values))
+
+
+Parts: TypeAlias = tuple[tuple[Mechanism, int], ...]
+"""Distinct mechanisms with their counts, in a canonical order."""
+
+
+def canonical(parts: Parts) -> Parts:
+    """In the order that equal compositions share."""
+    return tuple(sorted(parts, key=lambda part: part[0]._key()))
+
+
+class Composition(Composable):
+    """Mechanisms with their counts, run on the same data, each choice of one fixed before the first runs.
+
+    A value: equal whenever the multisets are, in whatever order and grouping they were composed; hashable; and its
+    repr builds it again. Sums and multiples are merged when first looked at, so composing takes constant time. Bounds
+    of equal compositions are the same; of more than eight distinct mechanisms, composed in different orders, they may
+    differ in the last digits, each of them valid.
+    For mechanisms chosen in the light of earlier outputs see ``PrivacyFilter``.
+    """
+
+    __slots__ = ("_latest", "_merged", "_pending")
+
+    def __init__(self, parts: Iterable[tuple[Mechanism, int]] = ()) -> None:
+        checked = []
+        for mechanism, count in parts:
+            if not isinstance(mechanism, Mechanism):
+                raise TypeError(f"parts must be pairs (Mechanism, count), got {mechanism!r}")
+            checked.append((mechanism, _check.count("count", count)))
+        self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
+        self._latest: Parts = ()
+        self._merged: Parts | None = None
+
+    @classmethod
+    def _lazy(cls, pending: tuple[tuple[Any, int], ...]) -> Composition:
+        made = cls.__new__(cls)
+        made._pending, made._latest, made._merged = pending, (), None
+        return made
+
+    def _composition(self) -> Composition:
+        return self
+
+    def _plus(self, other: Composition) -> Composition:
+        return self._lazy(((self, 1), (other, 1)))
+
+    def _times(self, count: int) -> Composition:
+        return self._lazy(((self, count),))
+
+    @property
+    def parts(self) -> Parts:
+        """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
+        if self._merged is None:
+            self._merge()
+        assert self._merged is not None
+        return self._merged
+
+    @property
+    def latest_last(self) -> Parts:
+        """The same parts; of more than ``FEW`` each stands where it was composed for the last time. What a longer run
+        has in common with a shorter one then comes first, so that an engine may go on from there."""
+        parts = self.parts
+        return parts if len(parts) <= FEW else self._latest
+
+    def _merge(self) -> None:
+        latest = _flat(self._pieces())
+        for _, total in latest:
+            _check.count("count", total)
+        self._latest = latest
+        self._merged = canonical(latest)
+        self._pending = ()
+
+    def _pieces(self) -> tuple[tuple[Any, int], ...]:
+        """What is still to be merged, or where that is done the parts; safe beside a thread that merges.
+
+        The parts are set before what they were merged from is dropped, so that reading in the other order never
+        finds both missing.
+        """
+        pending = self._pending
+        return pending if self._merged is None else self._latest
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether "add" and "remove" have the same privacy curve."""
+        return all(mechanism.symmetric for mechanism, _ in self.parts)
+
+    def __len__(self) -> int:
+        """How many mechanisms are composed, repetitions included."""
+        return sum(count for _, count in self.parts)
+
+    def __iter__(self) -> Iterator[tuple[Mechanism, int]]:
+        return iter(self.parts)
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Composition) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in self.parts) or "Composition()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.latest_last,)
+
+
+def _flat(pieces: tuple[tuple[Any, int], ...]) -> Parts:
+    """Flattens the tree of sums and multiples without recursion, for it may be as deep as the run is long."""
+    counts: dict[Mechanism, int] = {}
+    stack = list(pieces)
+    while stack:  # from the last to the first
+        node, times = stack.pop()
+        if isinstance(node, Composition):
+            stack.extend((child, times * count) for child, count in node._pieces())
+        else:
+            simple, count = node._canonical()
+            counts[simple] = counts.get(simple, 0) + times * count
+    return tuple(reversed(counts.items()))

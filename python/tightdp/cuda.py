@@ -1,0 +1,70 @@
+"""CUDA devices: what was found, clipping of arrays that live there, and composition. How to build: docs/cuda.md.
+
+``clipped_sum`` and ``clip_and_noise`` come here by themselves for arrays in device memory. Work is queued on the
+current stream of the array's library and the host does not wait. ``epsilon`` and ``delta`` are the ``prv`` engine with
+its transforms on a device.
+"""
+
+from __future__ import annotations
+
+from . import _check
+from ._device import devices, required, status
+from .accounting.engines.base import Request
+from .accounting.engines.prv.device import on_device as _prv_on
+from .accounting.engines.prv.engine import Prv
+from .accounting.questions import Question
+from .bound import Bound
+from .composition import Composable
+from .options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, Neighbors
+from .release.cuda.arrays import DeviceArray, on_device, view
+from .release.cuda.clipping import clip
+
+__all__ = ["DeviceArray", "clip", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
+
+_MAX_BYTES = 1 << 32
+
+
+def epsilon(
+    run: Composable,
+    delta: float,
+    *,
+    neighbors: Neighbors = "add_or_remove",
+    eps_error: float = EPS_ERROR,
+    delta_error: float = DELTA_ERROR,
+    max_bytes: int = _MAX_BYTES,
+    device: int = 0,
+) -> Bound:
+    """Bounds on epsilon(delta) as of ``run.epsilon(delta, engine="prv")``, composed on a CUDA device through CuPy.
+
+    Parameters as there; ``max_bytes`` of the device's memory at most, else ValueError. The bounds hold as those of the
+    host do, given what docs/theory/fft.md, section 4, assumes of cuFFT; their rounding term is about five
+    times as large.
+    RuntimeError where there is no device, ImportError where there is no CuPy.
+    """
+    return _question(run, neighbors, eps_error, delta_error, max_bytes, _prv_on(device)).epsilon(delta)
+
+
+def delta(
+    run: Composable,
+    epsilon: float,
+    *,
+    neighbors: Neighbors = "add_or_remove",
+    eps_error: float = EPS_ERROR,
+    delta_error: float = DELTA_ERROR,
+    max_bytes: int = _MAX_BYTES,
+    device: int = 0,
+) -> Bound:
+    """Bounds on delta(epsilon) likewise."""
+    return _question(run, neighbors, eps_error, delta_error, max_bytes, _prv_on(device)).delta(epsilon)
+
+
+def _question(
+    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
+) -> Question:
+    _check.choice("neighbors", neighbors, NEIGHBORS)
+    request = Request(
+        eps_error=_check.positive("eps_error", eps_error),
+        delta_error=_check.open_unit("delta_error", delta_error),
+        max_bytes=_check.count("max_bytes", max_bytes),
+    )
+    return Question(run._composition(), neighbors, engine, request)

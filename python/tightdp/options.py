@@ -1,0 +1,52 @@
+"""How a question is asked: the neighbouring relation, the engine, and how exact the answer should be."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, TypedDict, TypeVar, get_args
+
+Neighbors = Literal["add_or_remove", "add", "remove", "replace"]
+NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
+Direction = Literal["add", "remove", "replace"]
+"""One dominating pair: of a record that is added, or removed, or replaced."""
+
+WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
+
+
+class Accuracy(TypedDict, total=False):
+    """Which engine answers, and how exactly."""
+
+    engine: str
+    width: float
+    eps_error: float
+    delta_error: float
+
+
+class Options(Accuracy, total=False):
+    """The keywords of every question. ``accounting/questions.py`` checks them."""
+
+    neighbors: Neighbors
+
+
+_KEYWORDS: tuple[tuple[str, str, Any], ...] = (
+    ("neighbors", "Neighbors", "add_or_remove"),
+    ("engine", "str", "auto"),
+    ("width", "float", WIDTH),
+    ("eps_error", "float", EPS_ERROR),
+    ("delta_error", "float", DELTA_ERROR),
+)
+Asking = TypeVar("Asking", bound=Callable[..., Any])
+
+
+def asks(function: Asking) -> Asking:
+    """Shows the reader of a signature the keywords that ``**options: Unpack[Options]`` stands for."""
+    signature = inspect.signature(function)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, annotation, default in _KEYWORDS
+        if name not in signature.parameters
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,1 @@
+"""What is released: clipped sums with noise, exact sums, noise itself, on the host and on a device."""

@@ -1,0 +1,162 @@
+"""Per-example arrays of any library as the compiled core reads them, and results of the same shapes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check, _core
+
+_DTYPES = "float16, bfloat16, float32 or float64"
+
+
+@dataclass(slots=True)  # not frozen: that triples the time to make one
+class Examples:
+    """Arrays of shape (batch, *shape), one a parameter: not copied where each row is one run in memory."""
+
+    arrays: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    batch: int
+    dtype: str
+    is_list: bool
+    torch: bool
+    """Whether results go back as torch tensors."""
+
+    @property
+    def columns(self) -> int:
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def out_dtype(self) -> npt.DTypeLike:
+        return np.float64 if self.dtype == "float64" else np.float32
+
+    def part(self, indices: Sequence[int]) -> Examples:
+        """Some of the parameters."""
+        arrays, shapes = (tuple(x[i] for i in indices) for x in (self.arrays, self.shapes))
+        return Examples(arrays, shapes, self.batch, self.dtype, True, self.torch)
+
+
+def examples(name: str, value: Any) -> Examples:
+    """Checks and views ``value``: one (batch, *shape) array or a list of them, all of one dtype."""
+    is_list = isinstance(value, (list, tuple))
+    given = list(value) if is_list else [value]
+    if not given:
+        raise ValueError(f"{name} must hold at least one array")
+    arrays: list[Any] = []
+    shapes: list[tuple[int, ...]] = []
+    batches: list[int] = []
+    dtypes: list[str] = []
+    for i, x in enumerate(given):
+        label = f"{name}[{i}]" if is_list else name
+        x, shape, dtype = _view(label, x)
+        if dtype is None:
+            raise TypeError(f"{label} must be of dtype {_DTYPES}, got {getattr(x, 'dtype', '?')}")
+        if len(shape) < (1 if is_list else 2):
+            raise ValueError(f"{label} must have a batch axis and at least one other, got shape {shape}")
+        arrays.append(x)
+        shapes.append(shape[1:])
+        batches.append(shape[0])
+        dtypes.append(dtype)
+    if len(set(batches)) > 1:
+        raise ValueError(f"{name} must agree in their first axis, the batch, got {batches}")
+    if len(set(dtypes)) > 1:
+        raise TypeError(f"{name} must be of one dtype, got {sorted(set(dtypes))}")
+    found = Examples(tuple(arrays), tuple(shapes), batches[0], dtypes[0], is_list, _is_torch(given[0]))
+    if found.columns == 0:
+        raise ValueError(f"{name} must have at least one column")
+    return found
+
+
+def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
+    if isinstance(x, np.ndarray):
+        if x.ndim == 0:
+            return x, (), "float64"
+    elif isinstance(x, (list, tuple, str, bytes)) or not hasattr(x, "__dlpack__"):
+        raise TypeError(f"{label} must be an array (NumPy, or any with __dlpack__), got {type(x).__name__}")
+    elif int(x.__dlpack_device__()[0]) not in (1, 3):
+        raise TypeError(f"{label} must be in the memory of the host")
+    elif getattr(x, "requires_grad", False):
+        x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
+    shape, dtype, contiguous, _ = _core.describe_rows(x)
+    if not contiguous and dtype is not None:
+        x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
+    return x, shape, dtype
+
+
+def _is_torch(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
+    """Arrays for the sums, of float32 or float64, or int64 for ``integers``: ``out`` once checked, or new ones."""
+    if out is None:
+        return [np.empty(shape, np.int64 if integers else found.out_dtype) for shape in found.shapes]
+    accepted = ["int64"] if integers else ["float32", "float64"]
+    given = list(out) if isinstance(out, (list, tuple)) else [out]
+    if isinstance(out, (list, tuple)) != found.is_list or len(given) != len(found.shapes):
+        raise ValueError(f"{name} must be as grads are: {len(found.shapes)} array(s)")
+    for x, shape in zip(given, found.shapes, strict=True):
+        wanted = f"a writable, contiguous {' or '.join(accepted)} array of shape {shape}"
+        if not (isinstance(x, np.ndarray) or hasattr(x, "__dlpack__")):
+            raise TypeError(f"{name} must be {wanted}, got {type(x).__name__}")
+        if getattr(x, "requires_grad", False):
+            raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
+        has, dtype, contiguous, writable = _core.describe_rows(x)
+        dense = contiguous and (not isinstance(x, np.ndarray) or x.flags.c_contiguous)
+        shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")
+        if tuple(has) != shape or shown not in accepted or not dense or not writable:
+            flaws = ("" if dense else ", strided") + ("" if writable else ", read-only")
+            raise ValueError(f"{name} must be {wanted}, got shape {tuple(has)} of {shown}{flaws}")
+    if len({str(x.dtype) for x in given}) > 1:
+        raise ValueError(f"{name} must be of one dtype")
+    return given
+
+
+def delivered(found: Examples, outs: list[Any]) -> Any:
+    """The sums as the caller's kind of array."""
+    if found.torch:
+        torch = sys.modules["torch"]
+        outs = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in outs]
+    return outs if found.is_list else outs[0]
+
+
+def columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.float64]:
+    """One finite number a column, from an array of the parameter's shape, a list of them, or a flat vector."""
+    if isinstance(value, (list, tuple)) and found.is_list:
+        if len(value) != len(found.shapes):
+            raise ValueError(f"{name} must hold {len(found.shapes)} arrays, got {len(value)}")
+        parts = [_check.reals(name, v) for v in value]
+        for v, shape in zip(parts, found.shapes, strict=True):
+            if v.shape != shape:
+                raise ValueError(f"{name} must have shapes {list(found.shapes)}, got {v.shape}")
+        flat = np.concatenate([v.reshape(-1) for v in parts])
+    else:
+        flat = _check.reals(name, value)
+        if flat.shape != (found.columns,) and not (not found.is_list and flat.shape == found.shapes[0]):
+            raise ValueError(f"{name} must have shape {(found.columns,)}, one number a column, got {flat.shape}")
+        flat = flat.reshape(-1)
+    if not np.isfinite(flat).all():
+        raise ValueError(f"{name} must be finite")
+    return np.ascontiguousarray(flat)
+
+
+def weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
+    """One finite weight >= 0 an example."""
+    if value is None:
+        return None
+    weights = np.asarray(value)
+    if weights.dtype != np.bool_:  # a mask is as good
+        weights = _check.reals("weights", weights, "finite numbers in [0, inf)")
+    weights = np.ascontiguousarray(weights, np.float64)
+    if weights.shape != (batch,):
+        raise ValueError(f"weights must have shape {(batch,)}, one number an example, got {weights.shape}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("weights must be finite and in [0, inf)")
+    return weights

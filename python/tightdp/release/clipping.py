@@ -1,0 +1,286 @@
+"""A checked call of ``clipped_sum`` or ``clip_and_noise``: what is clipped to which bounds, and where sums go."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check, _core
+from . import arrays
+from .noise import RandomSource
+
+Norms = npt.NDArray[np.float64]
+Arithmetic = Literal["exact", "float"]
+
+# The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
+_RANGES = {"float64": (1e-100, 1e100)}
+_SINGLE_RANGE = (1e-25, 1e25)
+EXACT_RANGE = (1e-30, 1e30)
+"""Of norm bounds in the exact form: their grids, and the noise on them, are far from the ends of the double range."""
+_SMALLEST_STABILITY = 1e-100
+"""Far over what a norm loses to squares that underflow: docs/theory/clipping.md, section 2."""
+LARGEST_WEIGHT = 2.0**32
+"""In the exact form: an example's integers stay under 2^62."""
+_NAMES = {np.dtype(name): name for name in ("float32", "float64")}
+"""NumPy takes microseconds to spell a dtype."""
+_LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
+"""Of the noise: ten of it are finite."""
+_FINE = 23
+"""Binary digits of a bound over its grid, and one more: as many as a float32 has."""
+_LARGEST_SIGMA = 39
+"""log2 of the noise deviation that the exact sampler takes, in grid steps."""
+_FAST_SIGMA = 30
+"""The same, of what it draws at full speed: beyond, more and more draws are settled one by one."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A checked call: groups of arrays with their bounds, and where the sums go."""
+
+    found: arrays.Examples
+    outs: list[Any]
+    groups: list[tuple[list[int], float]]
+    grouped: bool
+    weights: npt.NDArray[np.float64] | None
+    center: npt.NDArray[np.float64] | None
+    inverse_scale: npt.NDArray[np.float64] | None
+    normalize: bool
+    stability: float
+    accumulate: bool
+
+    @property
+    def sensitivity(self) -> float:
+        """In L2 norm, over all groups; rounded up."""
+        return sensitivity(self.groups)
+
+    def execute(self, deviation: float, rng: RandomSource | None) -> Norms:
+        """Sums in floating point, and normals of that deviation; a stream a group."""
+        return self._each_group(
+            lambda common, _: _core.clipped_sum(
+                **common,
+                deviation=deviation,
+                stream=rng.stream() if rng is not None and deviation > 0 else None,
+            )
+        )
+
+    def execute_exactly(self, grid: float, deviation: float, rng: RandomSource | None) -> Norms:
+        """Sums of integers, multiples of ``grid``, and rounded normals of at least that deviation from one stream,
+        column by column. Where ``outs`` are integers they are in units of the grid, else multiples of it."""
+        sigma, stream = noise_in_steps(grid, deviation, rng)
+        starts = _starts(self.found.shapes)
+        integers = dtype_name(self.outs[0]) == "int64"
+        return self._each_group(
+            lambda common, indices: _core.exact_clipped_sum(
+                **common,
+                deviation=sigma,
+                stream=stream,
+                grid=grid,
+                integers=integers,
+                noise_indices=[starts[i] for i in indices],
+            )
+        )
+
+    def _each_group(self, call: Callable[[dict[str, Any], list[int]], None]) -> Norms:
+        norms = np.empty((len(self.groups), self.found.batch))
+        for (indices, bound), row in zip(self.groups, norms, strict=True):
+            columns = self._columns(indices)
+            common = {
+                "grads": [self.found.arrays[i] for i in indices],
+                "outs": [self.outs[i] for i in indices],
+                "max_norm": bound,
+                "normalize": self.normalize,
+                "stability": self.stability,
+                "weights": self.weights,
+                "center": None if self.center is None else self.center[columns],
+                "inverse_scale": None if self.inverse_scale is None else self.inverse_scale[columns],
+                "accumulate": self.accumulate,
+                "norms": row,
+            }
+            call(common, indices)
+        return norms.T if self.grouped else norms[0]
+
+    def _columns(self, indices: list[int]) -> Any:
+        if indices == list(range(len(self.found.shapes))):
+            return slice(None)
+        starts = _starts(self.found.shapes)
+        return np.concatenate([np.arange(starts[i], starts[i] + math.prod(self.found.shapes[i])) for i in indices])
+
+
+def _starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
+    """The first column of each array."""
+    return list(itertools.accumulate((math.prod(s) for s in shapes[:-1]), initial=0))
+
+
+def noise_in_steps(grid: float, deviation: float, rng: RandomSource | None) -> tuple[float, _core.RandomStream | None]:
+    """The noise of a release: its deviation in grid steps, and its stream."""
+    if not deviation > 0 or rng is None:
+        return 0.0, None
+    return in_steps(grid, deviation), rng.stream()
+
+
+def in_steps(grid: float, deviation: float) -> float:
+    """``deviation`` over ``grid``, at least the real product that ``deviation`` was rounded from, and at most 2^39."""
+    return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
+
+
+def prepare(
+    grads: Any,
+    max_norm: float | Sequence[float],
+    weights: npt.ArrayLike | None,
+    center: Any,
+    scale: Any,
+    groups: Sequence[Sequence[int]] | None,
+    normalize: bool,
+    stability: float,
+    out: Any,
+    accumulate: bool,
+    *,
+    exact: bool,
+    integers: bool = False,
+) -> Run:
+    """``integers``: the sums are int64, in units of the grid."""
+    found = arrays.examples("grads", grads)
+    w = arrays.weights_vector(weights, found.batch)
+    outs = arrays.outputs(found, out, integers=integers)
+    parts = group_bounds(len(found.shapes), max_norm, groups)
+    _check_bounds([bound for _, bound in parts], w, None if exact else bound_range(found.dtype, dtype_name(outs[0])))
+    a = None if center is None else arrays.columns_vector("center", center, found)
+    inverse: npt.NDArray[np.float64] | None = None
+    if scale is not None:
+        b = arrays.columns_vector("scale", scale, found)
+        if not (b >= 1e-300).all():
+            raise ValueError("scale must be in [1e-300, inf)")
+        inverse = 1.0 / b
+    if (a is None) != (inverse is None):
+        a = np.zeros(found.columns) if a is None else a
+        inverse = np.ones(found.columns) if inverse is None else inverse
+    if accumulate and out is None:
+        raise ValueError("accumulate adds to out, so out must be given")
+    return Run(
+        found=found,
+        outs=outs,
+        groups=parts,
+        grouped=groups is not None or several(max_norm),
+        weights=w,
+        center=a,
+        inverse_scale=inverse,
+        normalize=bool(normalize),
+        stability=stability_of(stability),
+        accumulate=bool(accumulate),
+    )
+
+
+def _check_bounds(
+    bounds: list[float], weights: npt.NDArray[np.float64] | None, floats: tuple[float, float] | None
+) -> None:
+    largest = 1.0 if weights is None or weights.size == 0 else max(1.0, float(weights.max()))
+    if floats is None:
+        for bound in bounds:
+            exact_bound("max_norm", bound)
+        if not largest <= LARGEST_WEIGHT:
+            raise ValueError("weights must be in [0, 2^32]")  # not which: weights may be private
+        return
+    low, high = floats
+    for bound in bounds:
+        if not low <= bound or not bound * largest <= high:
+            raise ValueError(f"max_norm, times the largest weight, must be in [{low:g}, {high:g}], got {bound!r}")
+
+
+def stability_of(value: Any) -> float:
+    """A finite float in [1e-100, inf)."""
+    x = _check.real("stability", value, "a number in [1e-100, inf)")
+    if not x >= _SMALLEST_STABILITY:
+        raise ValueError(f"stability must be a number in [1e-100, inf), got {value!r}")
+    return x
+
+
+def exact_bound(name: str, bound: float) -> float:
+    """``bound``, if the exact form takes it."""
+    low, high = EXACT_RANGE
+    if not low <= bound <= high:
+        raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {bound!r}")
+    return bound
+
+
+def is_exact(arithmetic: str) -> bool:
+    if arithmetic not in ("exact", "float"):
+        raise ValueError(f'arithmetic must be "exact" or "float", got {arithmetic!r}')
+    return arithmetic == "exact"
+
+
+def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
+    """The grid of sums that one example moves by at most ``bound``: a power of two, of which the bound has 2^23 or more
+    but less than 2^24; coarser where the noise would exceed 2^30 of it."""
+    fine = math.frexp(bound)[1] - 1 - _FINE
+    return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
+
+
+def sensitivity(groups: list[tuple[list[int], float]]) -> float:
+    """By how much one example of weight 1 moves the sums of all groups in L2 norm, rounded up."""
+    if len(groups) == 1:
+        return groups[0][1]
+    return math.hypot(*(bound for _, bound in groups)) * (1 + 2.0**-50)
+
+
+def dtype_name(array: Any) -> str:
+    return _NAMES.get(array.dtype) or str(array.dtype).removeprefix("torch.")
+
+
+def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
+    """The range of ``max_norm`` for rows of ``dtype`` whose sum is of ``out_dtype``."""
+    low, high = _RANGES.get(dtype, _SINGLE_RANGE)
+    return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
+
+
+def noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
+    """The standard deviation of the noise, or ValueError where a sum of ``out_dtype`` cannot hold it."""
+    deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
+    if not deviation <= most:
+        raise ValueError(f"noise_multiplier, times max_norm, must be at most {most:g}, got {deviation!r}")
+    return deviation
+
+
+def largest_deviation(dtype: str, grid: float) -> float:
+    """Of noise on a sum of that dtype; of integers in units of ``grid``."""
+    return math.ldexp(grid, _LARGEST_SIGMA) if dtype == "int64" else _LARGEST_DEVIATION[dtype]
+
+
+def power_of_two(name: str, value: Any) -> float:
+    """A power of two in [2^-900, 2^900]."""
+    x = _check.positive(name, value)
+    if math.frexp(x)[0] != 0.5 or not 2.0**-900 <= x <= 2.0**900:
+        raise ValueError(f"{name} must be a power of two in [2^-900, 2^900], got {value!r}")
+    return x
+
+
+def several(max_norm: Any) -> bool:
+    """Whether ``max_norm`` is a sequence of bounds, one a group."""
+    return max_norm.ndim > 0 if isinstance(max_norm, np.ndarray) else isinstance(max_norm, Sequence)
+
+
+def group_bounds(
+    arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
+) -> list[tuple[list[int], float]]:
+    """(indices, bound) of each group of ``arrays`` arrays."""
+    every = list(range(arrays))
+    if groups is None and not several(max_norm):
+        return [(every, _check.positive("max_norm", max_norm))]
+    if groups is None:
+        groups = [[i] for i in every]
+    try:
+        indices = [[operator.index(i) for i in group] for group in groups]
+    except TypeError:
+        raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
+    if sorted(i for group in indices for i in group) != every or not all(indices):
+        raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
+    bounds: list[Any] = list(max_norm) if several(max_norm) else [max_norm]  # type: ignore[arg-type]
+    if len(bounds) != len(indices):
+        raise ValueError(f"max_norm must have one entry a group, {len(indices)}, got {len(bounds)}")
+    return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

@@ -1,0 +1,1 @@
+"""Clipping of arrays that live on a CUDA device."""

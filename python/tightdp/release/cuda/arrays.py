@@ -1,0 +1,142 @@
+"""Arrays of any library in the memory of a device, as the kernels see them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ... import _device as runtime
+
+SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""Of the entries of rows; exact sums are of int64."""
+_DLPACK_CUDA = (2, 13)
+"""kDLCUDA and kDLCUDAManaged of the DLPack standard."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArray:
+    """What the kernels need to know of an array in device memory."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+    """In bytes."""
+    device: int
+    writable: bool = True
+    stream: int | None = None
+    """Work on this array is queued on that stream, where the array says so (1: the default stream)."""
+    owner: Any = field(default=None, compare=False)
+    """Keeps memory alive that was handed over for this view alone."""
+
+    @property
+    def rows_contiguous(self) -> bool:
+        """Whether each row is one run in memory, at addresses that its dtype allows."""
+        expected = size = SIZES.get(self.dtype, 8)
+        if self.address % size or (self.shape and self.strides[0] % size):
+            return False
+        for n, stride in zip(self.shape[:0:-1], self.strides[:0:-1], strict=True):
+            if n != 1 and stride != expected:
+                return False
+            expected *= n
+        return True
+
+    @property
+    def row_size(self) -> int:
+        return math.prod(self.shape[1:])
+
+
+def is_torch(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def on_device(value: Any) -> bool:
+    """Whether ``value``, or the first of a list, is an array in the memory of a CUDA device."""
+    x = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else value
+    if isinstance(x, np.ndarray):
+        return False
+    if is_torch(x):
+        return bool(x.is_cuda)
+    return _interface(x) is not None or _dlpack_on_device(x)
+
+
+def view(
+    label: str, x: Any, stream: Callable[[], int] = lambda: 0, accepted: Collection[str] = SIZES.keys()
+) -> DeviceArray:
+    """Through torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
+
+    ``stream()`` is where the array will be read: producers of DLPack capsules make it wait for their own work.
+    """
+    interface = None
+    if is_torch(x):
+        size = x.element_size()
+        dtype, strides = str(x.dtype).removeprefix("torch."), tuple(s * size for s in x.stride())
+        found = DeviceArray(x.data_ptr(), tuple(x.shape), dtype, strides, x.device.index if x.is_cuda else -1)
+    elif (interface := _interface(x)) is not None and (
+        np.dtype(interface["typestr"]).name in accepted or not _dlpack_on_device(x)
+    ):
+        found = _of_interface(x, interface)
+    elif _dlpack_on_device(x):
+        found = _of_capsule(label, x, stream())
+    else:
+        raise TypeError(f"{label} must be in the memory of the device, as the first array is, got {type(x).__name__}")
+    if found.dtype not in accepted:
+        raise TypeError(f"{label} must be of dtype {', '.join(accepted)}, got {found.dtype}")
+    if found.device < 0:
+        raise TypeError(f"{label} must be in the memory of the device, as the first array is")
+    return found
+
+
+def _interface(x: Any) -> Any:
+    try:  # other libraries raise what they like for arrays of the host, or of dtypes that NumPy does not know
+        return getattr(x, "__cuda_array_interface__", None)
+    except Exception:
+        return None
+
+
+def _of_interface(x: Any, interface: Any) -> DeviceArray:
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    if not dtype.isnative:
+        raise TypeError(f"arrays on a device must be in the native byte order, got {interface['typestr']}")
+    dense = tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    address, read_only = interface["data"]
+    module = runtime._module()
+    if module is not None and address:
+        device = int(module.device_of(address))
+    else:
+        device = int(getattr(getattr(x, "device", None), "id", 0))
+    strides = tuple(interface.get("strides") or dense)
+    return DeviceArray(
+        address or 0, shape, dtype.name, strides, device, not read_only, interface.get("stream"), interface
+    )
+
+
+def _dlpack_on_device(x: Any) -> bool:
+    try:
+        return int(x.__dlpack_device__()[0]) in _DLPACK_CUDA
+    except Exception:
+        return False
+
+
+def _of_capsule(label: str, x: Any, stream: int) -> DeviceArray:
+    # 0 would be ambiguous: the default stream is 1 to DLPack.
+    order = stream or 1
+    try:
+        capsule = x.__dlpack__(stream=order, max_version=(1, 0))
+    except TypeError:  # a producer of the first version
+        capsule = x.__dlpack__(stream=order)
+    found = _core.dlpack_array(capsule)
+    if found.device_type not in _DLPACK_CUDA:
+        raise TypeError(
+            f"{label} must be in the memory of the device, its capsule is of device type {found.device_type}"
+        )
+    # A capsule of the first version does not say whether it may be written: JAX arrays must not be.
+    writable = found.read_only is False
+    return DeviceArray(found.address, found.shape, found.dtype, found.strides, found.device, writable, owner=found)

@@ -1,0 +1,160 @@
+"""``clipped_sum`` and ``clip_and_noise`` for arrays on a device."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..._device import required
+from .. import clipping
+from ..clipping import Arithmetic, group_bounds, several
+from ..noise import RandomSource
+from .arrays import SIZES, DeviceArray, view
+from .libraries import library, stream_of
+
+
+def clip(
+    grads: Any,
+    max_norm: float | Sequence[float],
+    *,
+    noise_multiplier: float,
+    rng: RandomSource | None,
+    weights: Any,
+    center: Any,
+    scale: Any,
+    groups: Sequence[Sequence[int]] | None,
+    normalize: bool,
+    stability: float,
+    out: Any,
+    accumulate: bool,
+    arithmetic: Arithmetic,
+) -> tuple[Any, Any]:
+    """``clipped_sum`` and ``clip_and_noise`` (gradients.py) for arrays on a device -> sum, norms, both there.
+
+    What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
+    for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing; in
+    the exact form one whose weight is not in [0, 2^32]. Without ``rng`` an exact sum is of integers: nothing is
+    released.
+    """
+    exact = clipping.is_exact(arithmetic)
+    integers = exact and rng is None
+
+    is_list = isinstance(grads, (list, tuple))
+    given = list(grads) if is_list else [grads]
+    order = partial(stream_of, given[0])
+    arrays = [view(f"grads[{i}]" if is_list else "grads", x, order) for i, x in enumerate(given)]
+    for a in arrays:
+        if len(a.shape) < (1 if is_list else 2):
+            raise ValueError(f"grads must have a batch axis and at least one other, got shape {a.shape}")
+    for field in ("dtype", "device"):
+        if len({getattr(a, field) for a in arrays}) > 1:
+            raise TypeError(f"grads must be of one {field}, got {[getattr(a, field) for a in arrays]}")
+    if len({a.shape[0] for a in arrays}) > 1:
+        raise ValueError(f"grads must agree in their first axis, the batch, got {[a.shape[0] for a in arrays]}")
+    if accumulate and out is None:
+        raise ValueError("accumulate adds to out, so out must be given")
+
+    first, batch = arrays[0], arrays[0].shape[0]
+    owner = library(given[0], first.device)
+    for i, a in enumerate(arrays):
+        if not a.rows_contiguous:
+            given[i] = owner.contiguous(given[i])
+            arrays[i] = view("grads", given[i])
+        owner.after(a.stream)
+    shapes = [a.shape[1:] for a in arrays]
+    columns = sum(a.row_size for a in arrays)
+    if columns == 0:
+        raise ValueError("grads must have at least one column")
+    w = owner.doubles("weights", weights, (batch,), 0.0, clipping.LARGEST_WEIGHT if exact else math.inf)
+    middle = owner.doubles("center", center, (columns,), -math.inf, math.inf)
+    width = owner.doubles("scale", scale, (columns,), 1e-300, math.inf)
+    inverse = None if width is None else 1.0 / width
+    if (middle is None) != (inverse is None):
+        middle = owner.full(columns, 0.0) if middle is None else middle
+        inverse = owner.full(columns, 1.0) if inverse is None else inverse
+    out_dtype = "float64" if first.dtype == "float64" else "float32"
+    accepted = ("int64",) if integers else ("float32", "float64")
+    made = "int64" if integers else out_dtype
+    outs = _outputs(out, shapes, is_list, first.device, order, accepted) or [owner.empty(s, made) for s in shapes]
+    parts = group_bounds(len(shapes), max_norm, groups)
+    norms = owner.empty((len(parts), batch), "float64")
+    seen = [view("out", x, order, accepted) for x in outs]
+    low, high = clipping.EXACT_RANGE if exact else clipping.bound_range(first.dtype, seen[0].dtype)
+    for _, bound in parts:
+        if not low <= bound <= high:
+            raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
+    sensitivity = clipping.sensitivity(parts)
+    deviation = 0.0 if integers else clipping.noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
+    grid, stream = 0.0, None
+    if exact:
+        # One stream for all groups, indexed by column: the noise is that of the host, however the columns are grouped.
+        grid = clipping.grid_of(sensitivity, noise_multiplier)
+        deviation, stream = clipping.noise_in_steps(grid, deviation, rng)
+    kernels = required(first.device)
+    at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
+    for g, (indices, bound) in enumerate(parts):
+        a = middle if middle is None or len(parts) == 1 else owner.columns(middle, ends, indices)
+        b = inverse if inverse is None or len(parts) == 1 else owner.columns(inverse, ends, indices)
+        kernels.clipped_sum(
+            [
+                (arrays[i].address, arrays[i].strides[0], arrays[i].row_size, seen[i].address, start)
+                for i, start in zip(indices, _noise_starts(exact, arrays, indices), strict=True)
+            ],
+            batch,
+            first.dtype,
+            seen[0].dtype,
+            bound,
+            bool(normalize),
+            clipping.stability_of(stability),
+            0 if w is None else view("weights", w).address,
+            0 if a is None else view("center", a).address,
+            0 if b is None else view("scale", b).address,
+            deviation,
+            stream if exact else rng.stream() if rng is not None and deviation > 0 else None,
+            bool(accumulate),
+            at.address + 8 * g * batch,
+            grid,
+            first.device,
+            owner.stream(),
+        )
+    owner.keep([a.owner for a in (*arrays, *seen)])
+    grouped = groups is not None or several(max_norm)
+    return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
+
+
+def _noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
+    """Where the noise of each array of a group starts in its stream: exact, by columns over all arrays."""
+    counted = range(len(arrays)) if exact else indices
+    starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))
+    return [starts[i] for i in indices]
+
+
+def _outputs(
+    out: Any,
+    shapes: list[tuple[int, ...]],
+    is_list: bool,
+    device: int,
+    order: Callable[[], int],
+    accepted: tuple[str, ...] = ("float32", "float64"),
+) -> list[Any] | None:
+    if out is None:
+        return None
+    given = list(out) if isinstance(out, (list, tuple)) else [out]
+    if isinstance(out, (list, tuple)) != is_list or len(given) != len(shapes):
+        raise ValueError(f"out must be as grads are: {len(shapes)} array(s)")
+    found = [view("out", x, order, (*SIZES, "int64")) for x in given]
+    for a, shape in zip(found, shapes, strict=True):
+        whole = DeviceArray(a.address, (1, *a.shape), a.dtype, (0, *a.strides), a.device)
+        if a.shape != shape or a.dtype not in accepted or not whole.rows_contiguous or a.device != device:
+            wanted = f"a contiguous {' or '.join(accepted)} array of shape {shape} on the same device"
+            raise ValueError(f"out must be {wanted}, got shape {a.shape} of {a.dtype}")
+        if not a.writable:
+            raise ValueError("out must be an array that may be written: this one is read-only, or does not say")
+    if len({a.dtype for a in found}) > 1:
+        raise ValueError("out must be of one dtype")
+    return given

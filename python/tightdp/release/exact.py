@@ -1,0 +1,195 @@
+"""Noise that is exact: integers whose distribution is the one accounted for, to the last bit.
+
+Floating-point Gaussian noise is not the Gaussian mechanism: which floats a release can take depends on the value that
+was protected (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, sums are integers,
+and so is the noise: real-valued noise rounded, or discrete noise. Proofs: docs/theory/noise.md, sections 4 to 6.
+Discrete noise takes a random time; whoever can measure it to the nanosecond learns something of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check, _core
+from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
+from . import clipping
+from .noise import RandomSource, Size, shape_of, source
+
+Integers = npt.NDArray[np.int64]
+
+_LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
+
+
+def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """Integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly (Canonne, Kamath, Steinke 2020).
+
+    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+    size : an integer or a tuple
+
+    Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
+    moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.
+
+    >>> discrete_gaussian(3, 4, rng=__import__("tightdp").Philox(1)).dtype
+    dtype('int64')
+    """
+    return _draw("sigma", sigma, size, rng, _core.add_discrete_gaussian)
+
+
+def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """Integers n with probability proportional to exp(-|n| / scale), exactly: the geometric mechanism.
+
+    scale : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+
+    Added to an integer vector that one record moves by at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
+    """
+    return _draw("scale", scale, size, rng, _core.add_discrete_laplace)
+
+
+def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
+    """The integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z normal on the real numbers.
+
+    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is; or an array of doubles,
+        one for each value of ``size``
+
+    Added to an integer vector this is the Gaussian mechanism on real numbers, then rounding: post-processing, so it is
+    accounted as ``Gaussian(sigma / D)`` for a vector that one record moves by at most D in L2 norm, sampling included.
+    The integers are a function of the source's key and stream: not of the number of threads, nor of the machine.
+
+    >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
+    [0, -881]
+    """
+    shape, n = shape_of(size)
+    each = isinstance(sigma, (np.ndarray, list, tuple))
+    deviations = _check.reals("sigma", sigma) if each else np.array(_double("sigma", sigma))
+    if not ((deviations > 0) & (deviations <= 2.0**39)).all():
+        raise ValueError(f"sigma must be in (0, 2^39], got {sigma!r}")
+    if each and deviations.shape != shape:
+        raise ValueError(f"sigma must be a number or of shape {shape}, as size is, got shape {deviations.shape}")
+    rng = source(rng)
+    out = np.zeros(n, np.int64)
+    _core.add_rounded_normals(rng.stream(), deviations.reshape(-1) if each else deviations, out)
+    return out.reshape(shape)
+
+
+class ExactRelease(NamedTuple):
+    """A noisy clipped sum and what its release costs."""
+
+    value: Any
+    """float64 multiples of ``grid``, exact; a list for a list."""
+    mechanism: Mechanism
+    """What to charge, under add or remove of one example; in ``PoissonSampled`` if the batch was."""
+    grid: float
+    sigma: float
+    """Standard deviation parameter of the noise, in units of the grid; at least noise_multiplier * max_norm / grid."""
+
+
+def exact_release(
+    grads: Any,
+    max_norm: float,
+    noise_multiplier: float,
+    *,
+    noise: Literal["gaussian", "discrete_gaussian"] = "gaussian",
+    grid: float | None = None,
+    rng: RandomSource | None = None,
+) -> ExactRelease:
+    """``clip_and_noise`` with what to charge, every multiple of the grid kept, and discrete noise if wished.
+
+    Every example is clipped to ``max_norm`` and truncated toward zero to multiples of the grid, which never lengthens
+    it: one example moves the integer sum by at most max_norm / grid in L2 norm, with nothing to add for rounding. Each
+    coordinate of each example loses less than one grid step.
+
+    Parameters
+    ----------
+    grads : as for ``clipped_sum``, host memory
+    max_norm : float in [1e-30, 1e30]
+    noise_multiplier : float > 0
+    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``: every
+        engine accounts for it, sampling included. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``,
+        or for a single column the exact ``DiscreteGaussian``.
+    grid : a power of two, public; by default that of ``clip_and_noise``, whose values these then are
+    rng : SecureRandom (the default) or Philox
+
+    >>> import numpy as np
+    >>> r = exact_release(np.ones((4, 2)), 1.0, 2.0)
+    >>> r.mechanism, bool((r.value % r.grid == 0).all())
+    (Gaussian(noise_multiplier=2.0), True)
+    """
+    rng = source(rng)
+    bound = clipping.exact_bound("max_norm", _check.positive("max_norm", max_norm))
+    multiplier = _check.positive("noise_multiplier", noise_multiplier)
+    if noise not in ("gaussian", "discrete_gaussian"):
+        raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
+    step = clipping.grid_of(bound, multiplier) if grid is None else clipping.power_of_two("grid", grid)
+    sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
+    if not _LOW <= sigma <= _HIGH / 2 or bound / step >= 2.0**62:
+        raise ValueError(
+            "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
+            f"max_norm / grid under 2^62, got {step!r}"
+        )
+    run = clipping.prepare(grads, bound, None, None, None, None, False, 0.01, None, False, exact=True, integers=True)
+    mechanism: Mechanism
+    if noise == "gaussian":
+        values = run.outs = [np.empty(shape) for shape in run.found.shapes]
+        run.execute_exactly(step, multiplier * bound, rng)
+        spread, mechanism = clipping.in_steps(step, multiplier * bound), Gaussian(multiplier)
+    else:
+        run.execute_exactly(step, 0.0, None)
+        # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
+        sigma = _rounded_up(sigma, 20)
+        for total in run.outs:
+            _core.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
+        values, spread = [total * step for total in run.outs], float(sigma)
+        mechanism = ZCDP(math.nextafter(float(1 / (2 * Fraction(multiplier) ** 2)), math.inf))
+        if run.found.columns == 1:
+            mechanism = DiscreteGaussian(spread, max(1, math.floor(Fraction(bound) / Fraction(step))))
+    return ExactRelease(values if run.found.is_list else values[0], mechanism, step, spread)
+
+
+def _draw(
+    name: str,
+    parameter: float | Fraction,
+    size: Size,
+    rng: RandomSource | None,
+    add: Callable[[_core.RandomStream, int, int, Integers], None],
+) -> Integers:
+    ratio = _ratio(name, parameter)
+    rng = source(rng)
+    shape, n = shape_of(size)
+    out = np.zeros(n, np.int64)
+    add(rng.stream(), ratio.numerator, ratio.denominator, out)
+    return out.reshape(shape)
+
+
+def _ratio(name: str, value: float | Fraction) -> Fraction:
+    ratio = value if isinstance(value, Fraction) else Fraction(_check.positive(name, value))
+    if not _LOW <= ratio <= _HIGH or ratio.numerator >= 2**53 or ratio.denominator > 2**63:
+        raise ValueError(
+            f"{name} must be a float, or a fraction with a numerator under 2^53 and a denominator up to 2^63, "
+            f"in [2^-10, 2^40], got {value!r}"
+        )
+    return ratio
+
+
+def _double(name: str, value: Any) -> float:
+    x = _check.positive(name, value)
+    if isinstance(value, (int, Fraction)) and x != value:
+        raise ValueError(f"{name} must be a number that a double holds, got {value!r}")
+    return x
+
+
+def _log2(x: Fraction) -> int:
+    """floor(log2(x)), exactly."""
+    n = x.numerator.bit_length() - x.denominator.bit_length()
+    return n if Fraction(2) ** n <= x else n - 1
+
+
+def _rounded_up(sigma: Fraction, bits: int) -> Fraction:
+    """The least multiple >= sigma of a power of two that leaves ``bits`` + 1 binary digits."""
+    unit = Fraction(2) ** min(0, _log2(sigma) - bits)
+    return math.ceil(sigma / unit) * unit

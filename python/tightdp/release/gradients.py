@@ -1,0 +1,264 @@
+"""Clip every example's gradient, add them up, add noise.
+
+Conventions: sums, not means; the noise multiplier is sigma over the L2 norm that one example can contribute; add or
+remove one example. What is released is exact by default: every example becomes a vector of integers, integers add up in
+any order, and the noise is the Gaussian mechanism's to the last bit. Proofs, orders of summation and rounding errors:
+docs/theory/clipping.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _check
+from . import arrays, clipping
+from .clipping import Arithmetic, Norms
+from .cuda.arrays import on_device
+from .cuda.clipping import clip
+from .noise import RandomSource, source
+
+
+def clipped_sum(
+    grads: Any,
+    max_norm: float | Sequence[float],
+    *,
+    weights: npt.ArrayLike | None = None,
+    center: Any = None,
+    scale: Any = None,
+    groups: Sequence[Sequence[int]] | None = None,
+    normalize: bool = False,
+    stability: float = 0.01,
+    out: Any = None,
+    accumulate: bool = False,
+    arithmetic: Arithmetic = "float",
+) -> tuple[Any, Norms]:
+    """The sum of clipped examples, and every example's norm before clipping.
+
+    Example k has L2 norm n_k over all its arrays and adds ``weights[k] * min(1, max_norm / n_k) * g_k``, so one example
+    moves the sum by at most ``weights[k] * max_norm`` in L2 norm. Neither result is private: call ``clip_and_noise``,
+    or sum exactly and ``add_noise``, and keep the norms to yourself.
+
+    =================================================  =========================================
+    example                                            adds
+    =================================================  =========================================
+    norm 0, or weight 0                                zeros
+    an infinity or NaN in it                           zeros, and its norm is returned as inf
+    norm over the largest double                       zeros, and its norm is returned as inf
+    weights[k] max_norm / n_k under 2^-126, or for     zeros
+    float64 under 2^-1022, or weights[k] max_norm
+    under 2^-90 (float64: 2^-900)
+    empty batch                                        nothing: the sum is zero
+    =================================================  =========================================
+
+    Parameters
+    ----------
+    grads : array of shape (batch, *shape), or a list of them, one a parameter
+        NumPy arrays or anything with DLPack in host memory (torch, JAX), of float16, bfloat16, float32 or float64. Read
+        once where a few examples fit the second-level cache, and copied only where an example is not one run in memory.
+    max_norm : float, or one a group
+        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]; at most 1e25 also for an ``out`` of float32.
+        Exact: in [1e-30, 1e30].
+    weights : (batch,), optional
+        Finite and >= 0; exact: in [0, 2^32].
+    center, scale : one number a column, optional
+        Examples become (g - center) / scale before all else (AdaCliP, Pichapati et al. 2019), and the sum is of those.
+        Both must come from public knowledge or past releases. ``scale`` > 0.
+    groups : lists of indices into ``grads``, optional
+        Each group is clipped to a bound of its own: ``max_norm`` has one entry a group. With a sequence for
+        ``max_norm`` and no ``groups``, every array is a group (per-layer clipping). An example then moves the sum by at
+        most the root of the sum of squared bounds; norms have shape (batch, groups).
+    normalize : bool
+        Multiply by ``max_norm / (n_k + stability)`` instead, whatever the norm (Bu et al. 2023, automatic clipping).
+    stability : float in [1e-100, inf)
+    out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
+        Where to put the sum. With ``accumulate`` the sum is added to what it holds: micro-batches.
+    arithmetic : "float" or "exact"
+        "float": sums of floats, whose roundings depend on the other examples; noise on them is the idealised form of a
+        release. "exact": int64 sums of every clipped example's multiples of ``exact_grid(max_norm)``, truncated toward
+        zero. In exact arithmetic one example moves their product with the grid by at most ``weights[k] * max_norm``,
+        whatever the others are; they wrap modulo 2^64.
+
+    Returns
+    -------
+    sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors
+    norms : float64 array of shape (batch,)
+
+    The result does not depend on the number of threads or the processor's instruction set, nor an exact one on the
+    order of the examples. Each clipped row, rounded to its dtype, has norm at most ``max_norm``; the sum of floats is
+    that of real numbers up to rounding.
+
+    >>> import numpy as np
+    >>> total, norms = clipped_sum(np.array([[3.0, 4.0], [0.3, 0.4]]), max_norm=1.0)
+    >>> total.round(6), norms
+    (array([0.9, 1.2]), array([5. , 0.5]))
+    """
+    exact = clipping.is_exact(arithmetic)
+    if on_device(grads):
+        return clip(
+            grads,
+            max_norm,
+            noise_multiplier=0.0,
+            rng=None,
+            weights=weights,
+            center=center,
+            scale=scale,
+            groups=groups,
+            normalize=normalize,
+            stability=stability,
+            out=out,
+            accumulate=accumulate,
+            arithmetic=arithmetic,
+        )
+    run = clipping.prepare(
+        grads,
+        max_norm,
+        weights,
+        center,
+        scale,
+        groups,
+        normalize,
+        stability,
+        out,
+        accumulate,
+        exact=exact,
+        integers=exact,
+    )
+    norms = run.execute_exactly(clipping.grid_of(run.sensitivity), 0.0, None) if exact else run.execute(0.0, None)
+    return arrays.delivered(run.found, run.outs), norms
+
+
+def clip_and_noise(
+    grads: Any,
+    max_norm: float | Sequence[float],
+    noise_multiplier: float,
+    *,
+    weights: npt.ArrayLike | None = None,
+    center: Any = None,
+    scale: Any = None,
+    groups: Sequence[Sequence[int]] | None = None,
+    normalize: bool = False,
+    stability: float = 0.01,
+    rng: RandomSource | None = None,
+    out: Any = None,
+    arithmetic: Arithmetic = "exact",
+) -> Any:
+    """``clipped_sum`` plus normal noise of standard deviation ``noise_multiplier * max_norm`` on every coordinate.
+
+    With groups the deviation is ``noise_multiplier`` times the root of the sum of squared bounds. Weights do not change
+    the noise: with a weight over 1 the sensitivity is that much larger, and yours to account for. With ``center`` and
+    ``scale`` the released sum s is of transformed examples; AdaCliP's gradient is center + scale * s / B.
+
+    The release is one of ``Gaussian(noise_multiplier)`` under add/remove of one example whose weight is at most 1
+    (``PoissonSampled`` if the batch was), to the last bit: integer sums of the examples' multiples of a public grid,
+    with normals on the real line rounded to it, sampled exactly (docs/theory/clipping.md, section 7). The values are
+    then multiplied by the grid and rounded to the dtype of the result. The grid is a power of two that depends on
+    ``max_norm`` and ``noise_multiplier`` alone: at most 2^-23 of what one example contributes, or 2^-29 of the noise.
+    Each example loses less than one grid step a coordinate.
+
+    Parameters are those of ``clipped_sum``, and
+
+    noise_multiplier : float in [0, inf)
+    rng : SecureRandom (the default) or Philox
+        The noise is the same whatever the number of threads, and for a list as for the flat array.
+    arithmetic : "exact" or "float"
+        "float": floating-point sums and noise, the idealised form: rounding lets one example move the sum by more than
+        ``max_norm``, and low bits of noisy floats give values away (Mironov, CCS 2012), which the charge leaves out.
+
+    >>> import numpy as np
+    >>> clip_and_noise(np.ones((8, 3), np.float32), 1.0, 0.5, rng=__import__("tightdp").Philox(1)).dtype
+    dtype('float32')
+    """
+    multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
+    exact = clipping.is_exact(arithmetic)
+    rng = source(rng)
+    if on_device(grads):
+        return clip(
+            grads,
+            max_norm,
+            noise_multiplier=multiplier,
+            rng=rng,
+            weights=weights,
+            center=center,
+            scale=scale,
+            groups=groups,
+            normalize=normalize,
+            stability=stability,
+            out=out,
+            accumulate=False,
+            arithmetic=arithmetic,
+        )[0]
+    run = clipping.prepare(
+        grads, max_norm, weights, center, scale, groups, normalize, stability, out, False, exact=exact
+    )
+    deviation = clipping.noise_deviation(multiplier, run.sensitivity, clipping.dtype_name(run.outs[0]))
+    if exact:
+        run.execute_exactly(clipping.grid_of(run.sensitivity, multiplier), deviation, rng)
+    else:
+        run.execute(deviation, rng)
+    return arrays.delivered(run.found, run.outs)
+
+
+def exact_grid(max_norm: float | Sequence[float]) -> float:
+    """The grid of ``clipped_sum(..., arithmetic="exact")``: the power of two of which one example contributes 2^23 or
+    more, and less than 2^24.
+
+    max_norm : float, or one a group, in [1e-30, 1e30]
+
+    A run of micro-batches has the same bits as ``clip_and_noise`` of all examples at once, if the noise multiplier is
+    64 or less. Beyond that ``clip_and_noise`` may choose a coarser grid, and from 128 on it does: the charge is the
+    same, the bits are not.
+
+    >>> import numpy as np
+    >>> import tightdp as dp
+    >>> total = np.zeros(3, np.int64)
+    >>> for part in np.split(np.ones((8, 3)), 4):
+    ...     _ = dp.clipped_sum(part, 1.0, out=total, accumulate=True, arithmetic="exact")
+    >>> release = dp.add_noise(total, 0.5 * 1.0, grid=dp.exact_grid(1.0), rng=dp.Philox(1)) * dp.exact_grid(1.0)
+    >>> bool((release == dp.clip_and_noise(np.ones((8, 3)), 1.0, 0.5, rng=dp.Philox(1))).all())
+    True
+    """
+    bounds = list(max_norm) if clipping.several(max_norm) else [max_norm]  # type: ignore[arg-type]
+    if not bounds:
+        raise ValueError("max_norm must hold at least one bound")
+    checked = [clipping.exact_bound("max_norm", _check.positive("max_norm", c)) for c in bounds]
+    return clipping.grid_of(clipping.sensitivity([([], c) for c in checked]))
+
+
+def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
+    """Adds N(0, deviation^2) to every entry, in place, and returns ``total``: the end of a run of micro-batches.
+
+    total : a contiguous int64 array of multiples of ``grid``, or a list of them, such as ``clipped_sum(..., out=,
+        arithmetic="exact")`` filled; or of float32 or float64
+    deviation : in the units of the sum; over ``grid`` at most 2^39
+    grid : of integers, ``exact_grid(max_norm)``: a power of two
+
+    To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
+    ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
+    on floats is the idealised form: what one example can move, and what low bits tell, is not what is accounted for.
+    """
+    sigma = _check.nonnegative("deviation", deviation)
+    rng = source(rng)
+    parts = list(total) if isinstance(total, (list, tuple)) else [total]
+    dtypes = {clipping.dtype_name(x) if hasattr(x, "dtype") else "?" for x in parts}
+    if dtypes not in ({"float32"}, {"float64"}, {"int64"}):
+        raise TypeError(f"total must hold int64, float32 or float64 arrays, of one dtype, got {sorted(dtypes)}")
+    dtype, exact = dtypes.pop(), grid is not None
+    if exact != (dtype == "int64"):
+        raise ValueError(f"grid must be given for int64 totals, and for no others, got {grid!r} for {dtype}")
+    step = clipping.power_of_two("grid", grid) if exact else 1.0
+    most = clipping.largest_deviation(dtype, step)
+    if not sigma <= most:
+        raise ValueError(f"deviation must be in [0, {most:g}] for {dtype}, got {sigma!r}")
+    rows = [np.empty((0, *x.shape), np.float64 if exact else dtype) for x in parts]
+    found = arrays.examples("total", rows)
+    outs = arrays.outputs(found, parts, "total", integers=exact)
+    run = clipping.Run(found, outs, [(list(range(len(parts))), 1.0)], False, None, None, None, False, 0.01, True)
+    if exact:
+        run.execute_exactly(step, sigma, rng)
+    else:
+        run.execute(sigma, rng)
+    return total
