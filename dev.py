@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = Path(os.environ.get("TIGHTDP_VENV", ROOT / ".venv"))
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 TESTED = (".[test]", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON")
-"""What pip installs for the tests: the C++ ones are built beside the package."""
+"""What pip installs for the tests; the C++ tests are built beside the package."""
 
 
 def run(*command: str | Path, **environment: str) -> None:
@@ -44,7 +44,7 @@ def demo() -> None:
 
 
 def test() -> None:
-    """Every test that this machine can run; the same each time, so that a failure is one."""
+    """Every test that this machine can run, the same each time."""
     pip("install", *TESTED)
     run(BIN / "python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", PYTHONHASHSEED="0")
 

@@ -22,7 +22,8 @@ if(TIGHTDP_CUDA STREQUAL "ON" OR tightdp_device)
   include(CheckLanguage)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER AND TIGHTDP_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TIGHTDP_CUDA is ON and no CUDA compiler was found: put nvcc on the path or set CMAKE_CUDA_COMPILER")
+    message(FATAL_ERROR "TIGHTDP_CUDA is ON and no CUDA compiler was found: "
+                        "put nvcc on the path or set CMAKE_CUDA_COMPILER")
   endif()
 endif()
 

@@ -10,6 +10,12 @@ import pytest
 DOCS = pages.DOCS
 PROOFS = DOCS / "theory", DOCS / "algorithms"
 WRITTEN = [page for page in [*pages.PAGES, pages.ROOT / "CHANGELOG.md"] if page.parent != DOCS / "algorithms"]
+SOURCES = [
+    path
+    for folder in ("bench", "cmake", "cpp", "examples", "python", "tests", "tools")
+    for path in sorted((pages.ROOT / folder).rglob("*"))
+    if path.suffix in (".cmake", ".cpp", ".cu", ".cuh", ".hpp", ".py", ".pyi") and "contour" not in str(path)
+]
 MODULES = "tightdp", "tightdp.train", "tightdp.audit", "tightdp.cuda"
 
 
@@ -76,6 +82,18 @@ def test_lines_fit(page):
     """A row of a table cannot be broken; code and prose can."""
     for number, line in enumerate(page.read_text().splitlines(), 1):
         assert len(line) <= 120 or re.fullmatch(r"\|.*\|", line), f"line {number} has {len(line)} characters"
+
+
+def test_lines_of_sources_fit():
+    """A hint to another program, such as ``# noqa``, may stand beyond."""
+    hint = re.compile(r"  # (?:noqa|type:|fmt:).*| *// NOLINT.*")
+    long = [
+        f"{path.relative_to(pages.ROOT)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(hint.sub("", line)) > 120
+    ]
+    assert not long
 
 
 def test_the_site_asks_the_network_for_nothing():

@@ -1,7 +1,8 @@
 """Writes cpp/src/runtime/hard_arguments.hpp: arguments at which a C library is held to what the proofs assume of it.
 
-Of each function: the ends of the ranges of its usual reductions, values with a result next to 0, 1, overflow and
-underflow, and of thousands of random arguments those whose value is nearest to half way between two doubles.
+For each function these are the ends of the ranges of its usual reductions; arguments with a result next to 0, 1,
+overflow and underflow; and, of thousands of random arguments, those whose value is nearest to half way between two
+doubles.
 
     python tools/hard_arguments.py
 """

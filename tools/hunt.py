@@ -1,11 +1,11 @@
-"""Looks for what ordinary tests, which draw the same every time, cannot find.
+"""Looks for failures that ordinary tests cannot find, because they draw the same every time.
 
     python3 dev.py hunt [--minutes 30] [--seed N]
 
-In turns until the time is up: tests that draw (hypothesis, fuzzing with bad input, races of threads and forks), each
-turn with another seed and in another order, and bench/soundness.py against ball arithmetic. A hunt of twenty minutes
-or more begins with the kernels under the address and undefined-behaviour sanitizers (tools/sanitizers.py). Prints what
-failed with the command that shows it again.
+Takes turns until the time is up. Each turn runs the tests that draw (hypothesis, fuzzing with bad input, races of
+threads and forks) with another seed and in another order, and bench/soundness.py against ball arithmetic. A hunt of
+twenty minutes or more begins with the kernels under the address and undefined-behaviour sanitizers
+(tools/sanitizers.py). Prints what failed, with the command that repeats it.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SANITIZED = 20
-"""Minutes from which on a third of the time goes to the sanitizers: their build takes some minutes of it."""
+"""A hunt of at least so many minutes gives a third of them to the sanitizers, whose build takes some minutes."""
 TURN = 180
-"""Seconds of a turn of tests; soundness has a quarter of that."""
+"""Seconds of a turn of tests; soundness gets a quarter of that."""
 DRAWS = "hypothesis or hunt"
 GRACE = 600
-"""Seconds after which a turn that should have ended is taken to hang: it looks at the clock between two tests."""
+"""Extra seconds after which a turn is taken to hang: it looks at the clock only between two tests."""
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 
     python tools/sanitizers.py [--minutes 10] [--seed 1]
 
-Builds into build/sanitized, which takes some minutes the first time; the tests begin with others for another seed and
-stop when the time is up.
+Builds into build/sanitized, which takes some minutes the first time. The tests run in an order that depends on the
+seed, and stop when the time is up.
 """
 
 import argparse
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT = ROOT / "build" / "sanitized"
 FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
-"""Loaded first: the interpreter knows nothing of them, and exceptions must be seen from the start."""
+"""Libraries to load first: the interpreter does not load them, and they must see exceptions from the start."""
 KERNELS = ("allocation", "batch_contour", "clipping", "clipping_properties", "contour", "device_clipping",
            "device_kernels", "exact", "fft", "fuzz", "ghost", "grid", "grid_box", "grid_lattice", "grid_store", "prv",
            "random", "selection", "simd_math", "special")  # fmt: skip

@@ -34,7 +34,8 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
         on_host::Launch(static_cast<unsigned>(s.blocks), HeldShape::kThreads, s.bytes(),
                         [&] { held_kernel<T>(clip, s, partial.data()); }).run();
         chosen = "held: " + std::to_string(s.blocks) + " blocks of " + std::to_string(s.rows) + " rows, " +
-                 std::to_string(s.groups) + " groups, " + std::to_string(s.pieces) + " pieces" + (s.dense ? ", dense" : "");
+                 std::to_string(s.groups) + " groups, " + std::to_string(s.pieces) + " pieces" +
+                 (s.dense ? ", dense" : "");
     } else if (shape.way == Way::sliced) {
         const SliceShape& s = shape.sliced;
         partial.assign(static_cast<std::size_t>(s.teams * clip.columns), kPoison);
@@ -44,9 +45,9 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
         on_host::Launch(static_cast<unsigned>(s.teams * s.blocks), static_cast<unsigned>(s.threads), s.bytes(), [&] {
             sliced_kernel<T>(clip, s, exchange.data(), arrived.data(), partial.data());
         }).run();
-        chosen = "sliced: " + std::to_string(s.teams) + " teams of " + std::to_string(s.blocks) + " blocks, " +
-                 std::to_string(s.rows) + " rows of " + std::to_string(s.slice) + " columns, " + std::to_string(s.pieces) +
-                 " pieces";
+        chosen = "sliced: " + std::to_string(s.teams) + " teams of " + std::to_string(s.blocks) +
+                 " blocks, " + std::to_string(s.rows) + " rows of " + std::to_string(s.slice) + " columns, " +
+                 std::to_string(s.pieces) + " pieces";
     } else {
         throw std::invalid_argument("a device of this size takes the plain way");
     }
@@ -66,7 +67,8 @@ void emulate_exact(const ClipRequest& r, long blocks, long group) {
     std::vector<DeviceSegment> table;
     DeviceClip clip = device_clip(r, table, kSquareLanes);
     const DeviceExact exact = device_exact(r, clip);
-    std::vector<double> squares(static_cast<std::size_t>(group * exact.tiles)), factors(static_cast<std::size_t>(group));
+    std::vector<double> squares(static_cast<std::size_t>(group * exact.tiles)),
+        factors(static_cast<std::size_t>(group));
     std::vector<unsigned long long> sums(static_cast<std::size_t>(clip.columns));
     const auto launch = [](long count, const std::function<void()>& kernel) {
         on_host::Launch(static_cast<unsigned>(count), kExactThreads, 0, kernel).run();
@@ -80,7 +82,8 @@ void emulate_exact(const ClipRequest& r, long blocks, long group) {
         launch(share.blocks(count),
                [&] { exact_sums_kernel<T>(clip, share, begin, count, factors.data(), sums.data()); });
     }
-    ExactFinish f{sums.data(), r.grid, r.deviation, r.stream != nullptr, r.out_integers, r.out_double, r.accumulate, {}};
+    ExactFinish f{sums.data(),    r.grid,       r.deviation,  r.stream != nullptr,
+                  r.out_integers, r.out_double, r.accumulate, {}};
     if (r.stream) f.stream = *r.stream;
     launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
 }

@@ -1,6 +1,7 @@
-// Kernels of a device run by the host, for tests: each thread of each block is a fiber of one thread of the host, and barriers,
-// shuffles and asynchronous copies do what they do there. Copies arrive no sooner than a thread waits for them, shared memory
-// starts as nonsense and has a fence behind it, and threads that wait for each other for ever are found.
+// Kernels of a device run by the host, for tests: each thread of each block is a fiber of one thread of the
+// host, and barriers, shuffles and asynchronous copies do what they do there. Copies arrive no sooner than a
+// thread waits for them, shared memory starts as nonsense and has a fence behind it, and threads that wait
+// for each other for ever are found.
 //
 // Include before a .cuh; one launch at a time.
 #pragma once
@@ -86,7 +87,8 @@ class Launch {
         std::vector<unsigned> order(fibers_.size());
         std::iota(order.begin(), order.end(), 0u);
         std::mt19937 random(left);
-        // Threads take turns in an order that changes, warps sit rounds out and blocks rest for a while: they drift apart.
+        // Threads take turns in an order that changes, warps sit rounds out and blocks rest for a while: they
+        // drift apart.
         for (int still = 0; left > 0; still = moved_ ? 0 : still + 1) {
             if (still > kPatience) throw std::logic_error("threads wait for each other for ever");
             moved_ = false;

@@ -12,9 +12,9 @@
 
 namespace tightdp {
 
-// Draws [0, n) of a stream by the code of a device's thread, of whose uniforms 6, 10, 14 or 64 digits are looked at first;
-// fewer than 64 are followed by further words, so only 64 gives the draws of rounded_normal.hpp. Returns how many of them
-// were in doubt.
+// Draws [0, n) of a stream by the code of a device's thread, of whose uniforms 6, 10, 14 or 64 digits are
+// looked at first; fewer than 64 are followed by further words, so only 64 gives the draws of
+// rounded_normal.hpp. Returns how many of them were in doubt.
 std::size_t rounded_normals_from(const random::RandomStream& stream, double sigma, int first_bits, std::size_t n,
                                  std::int64_t* out);
 

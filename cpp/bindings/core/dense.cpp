@@ -128,8 +128,8 @@ void bind_of(py::module_& m) {
     m.def("loss_residual", &loss_residual<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("loss_value", &loss_value<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("tanh", &tanh_of<T>, "x"_a.noconvert());
-    m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a, "normalize"_a,
-          "taken"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
+    m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a,
+          "normalize"_a, "taken"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
 }
 
 }  // namespace

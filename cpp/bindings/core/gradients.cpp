@@ -67,8 +67,8 @@ void clipped_sum(const std::vector<py::object>& grads, const std::vector<py::obj
                  bool normalize, double stability, const std::optional<Vector>& weights,
                  const std::optional<Vector>& center, const std::optional<Vector>& inverse_scale,
                  double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms) {
-    with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
-                 norms, run);
+    with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation,
+                 stream, accumulate, norms, run);
 }
 
 // The exact form. integers: whether outs are of int64. noise_indices: of each array's first column in the stream.
@@ -80,8 +80,8 @@ void exact_clipped_sum(const std::vector<py::object>& grads, const std::vector<p
                        double deviation, const SealedStream* stream, bool accumulate, std::optional<Vector> norms,
                        double grid, bool integers, const std::vector<std::uint64_t>& noise_indices,
                        More... more) {
-    with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation, stream, accumulate,
-                 norms, [&](ClipRequest& request) {
+    with_request(grads, outs, max_norm, normalize, stability, weights, center, inverse_scale, deviation,
+                 stream, accumulate, norms, [&](ClipRequest& request) {
                      request.grid = grid;
                      request.out_integers = integers;
                      for (std::size_t i = 0; i < request.segments.size(); ++i)

@@ -56,15 +56,23 @@ py::tuple ask(const std::vector<PartTuple>& given, double at, double width, std:
 void bind_grid(py::module_& m) {
     using namespace py::literals;
     py::class_<Handle>(m, "GridLaw", "A privacy-loss law of the grid engine; immutable.")
-        .def_static("gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
-        .def_static("gaussian_replaced",
-                    [](double mu, double q) { return Handle{gaussian_replaced(mu, q)}; }, "mu"_a, "q"_a)
-        .def_static("laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
-        .def_static("bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
-        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
-                    "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a = kUserTotal)
-        .def("poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; }, "q"_a, "add"_a)
-        .def("replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
+        .def_static(
+            "gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
+        .def_static(
+            "gaussian_replaced", [](double mu, double q) { return Handle{gaussian_replaced(mu, q)}; }, "mu"_a,
+            "q"_a)
+        .def_static(
+            "laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
+        .def_static(
+            "bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
+        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a,
+                    "minus_infinity"_a, "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a,
+                    "total_rel"_a = kUserTotal)
+        .def(
+            "poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; },
+            "q"_a, "add"_a)
+        .def(
+            "replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
     m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
     m.def("grid_crossings", &crossings);

@@ -61,7 +61,8 @@ class Stop {
 
 void bind_work(py::module_& m) {
     using namespace py::literals;
-    py::class_<Budget>(m, "Budget", "Within it this thread spends at most so many units of work, about a nanosecond each.")
+    py::class_<Budget>(m, "Budget",
+                       "Within it this thread spends at most so many units of work, about a nanosecond each.")
         .def(py::init<std::int64_t>(), "units"_a)
         .def("__enter__", &Budget::enter)
         .def("__exit__", &Budget::exit);

@@ -66,12 +66,13 @@ Dtype dtype_of(const std::string& name) {
     throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
 }
 
-// arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid: 0, or the exact
-// form.
-void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays, long rows,
-                 const std::string& dtype, const std::string& out_dtype, double max_norm, bool normalize, double stability,
-                 Address weights, Address center, Address inverse_scale, double deviation,
-                 const SealedStream* noise, bool accumulate, Address norms, double grid, int device, Address stream) {
+// arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid:
+// 0, or the exact form.
+void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays,
+                 long rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
+                 bool normalize, double stability, Address weights, Address center, Address inverse_scale,
+                 double deviation, const SealedStream* noise, bool accumulate, Address norms, double grid,
+                 int device, Address stream) {
     ClipRequest r;
     for (const auto& [data, stride, columns, out, noise_index] : arrays)
         r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});

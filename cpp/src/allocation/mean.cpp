@@ -187,7 +187,8 @@ class Builder {
                 x.infinity += mass * std::max(y - at(top), 0.0);
             }
         } else if (!upper_) {
-            // Left of the lattice is less than the floor, and dropped; a mean of gathered points is on it but for rounding.
+            // Left of the lattice is less than the floor, and dropped; a mean of gathered points is on it but
+            // for rounding.
             if (y >= low * (1 - 1e-12)) {
                 x.q.front() += m * low;
                 x.p.front() += m * y;
@@ -383,7 +384,8 @@ class Builder {
     std::size_t most_;
 };
 
-Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bool upper, std::size_t most, double& work) {
+Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bool upper, std::size_t most,
+           double& work) {
     Builder builder(h, floor, static_cast<double>(steps), upper, most);
     const Sum one = builder.base(law);
     Sum x = one;

@@ -26,10 +26,10 @@ struct Mean {
 
 // Precondition: `law` is the loss of the pair (P, Q), each step's output with the record and without it;
 // steps in [1, 2^53); h = 2^-i, 1 <= i <= 14; floor in (0, 1): probabilities that may be lost at either end.
-// Postcondition: with slack and rel applied outward, `upper` dominates the pair ((1/t) sum_i Q^{i-1} P Q^{t-i}, Q^t) and
-// `lower` is dominated by it; so do their reversals (section 2).
-// Errors: std::length_error where a lattice would need more than `most_cells` points.
-// Range: losses outside [-600, 600] count as infinite in `upper` and are merged with others in `lower`.
+// Postcondition: with slack and rel applied outward, `upper` dominates the pair ((1/t) sum_i Q^{i-1} P
+// Q^{t-i}, Q^t) and `lower` is dominated by it; so do their reversals (section 2). Errors: std::length_error
+// where a lattice would need more than `most_cells` points. Range: losses outside [-600, 600] count as
+// infinite in `upper` and are merged with others in `lower`.
 Mean mean_of_ratios(const grid::Law& law, std::uint64_t steps, double h, double floor, std::size_t most_cells);
 
 // Adds up many positive numbers with the roundings kept (Knuth's two-sum): within 3u of the sum.
@@ -60,7 +60,8 @@ struct Sum {
     double count = 0;
     double offset = 0;
     std::int64_t first = 0;
-    std::vector<double> q, p;  // kUnit times: of cell first + i, mass times e^{(first + i) h}, and moment about the offset
+    std::vector<double> q,
+        p;  // kUnit times: of cell first + i, mass times e^{(first + i) h}, and moment about the offset
     Adder at_offset;           // mass at the offset itself
     Adder at_zero;             // mass at 0, where the offset is positive
     Adder infinity;            // first moment of what is infinitely large

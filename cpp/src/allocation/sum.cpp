@@ -1,9 +1,10 @@
-// The sum of two independent laws on a geometric lattice, cell by cell (docs/theory/allocation.md, section 4).
+// The sum of two independent laws on a geometric lattice, cell by cell (docs/theory/allocation.md, section
+// 4).
 //
-// The sum of a point of cell I and one of cell I - k, k >= 0, goes to cell I + o, e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}:
-// which o is a matter of k alone, and the k of one o are consecutive. So a cell of the result is a sum over o of
-// (cell I) times (a window of k-cells), and windows are sums of blocks of 1, 2, 4, ... cells, made once. No difference
-// of sums is taken anywhere.
+// The sum of a point of cell I and one of cell I - k, k >= 0, goes to cell I + o, e^{o h} <= 1 + e^{-k h} <
+// e^{(o+1) h}: which o is a matter of k alone, and the k of one o are consecutive. So a cell of the result is
+// a sum over o of (cell I) times (a window of k-cells), and windows are sums of blocks of 1, 2, 4, ... cells,
+// made once. No difference of sums is taken anywhere.
 #include <algorithm>
 #include <array>
 #include <cmath>

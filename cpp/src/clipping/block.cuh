@@ -1,4 +1,5 @@
-// What the clipping kernels ask of the machine they run on. kernel_emulation.cpp gives the host's answers to the same names.
+// What the clipping kernels ask of the machine they run on. kernel_emulation.cpp gives the host's answers to
+// the same names.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -97,8 +97,8 @@ class Clipper {
         }
     }
 
-    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise. Once it is, threads
-    // meet at the barriers that are left and do nothing else.
+    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise. Once
+    // it is, threads meet at the barriers that are left and do nothing else.
     bool stopped(const ClipTile& tile, std::size_t rows) const noexcept { return stop_.raised(work_on(tile, rows)); }
     void rethrow() const { stop_.rethrow(); }
 

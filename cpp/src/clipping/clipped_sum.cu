@@ -1,7 +1,8 @@
-// Three ways to the sums. Short rows: a block holds some between their norms and their sums. Longer ones: a team of blocks
-// holds them, each block its columns. Both read a row from memory once (kernels.cuh). What is too long for the shared
-// memory of all multiprocessors, or too little to be worth it, goes through in groups that fit half the second-level cache
-// where they can: the second reading is from there. Formulas: clipping/device.hpp; the choice: device_shape.hpp.
+// Three ways to the sums. Short rows: a block holds some between their norms and their sums. Longer ones: a
+// team of blocks holds them, each block its columns. Both read a row from memory once (kernels.cuh). What is
+// too long for the shared memory of all multiprocessors, or too little to be worth it, goes through in groups
+// that fit half the second-level cache where they can: the second reading is from there. Formulas:
+// clipping/device.hpp; the choice: device_shape.hpp.
 #include "clipped_sum.cuda.hpp"
 
 #include <algorithm>
@@ -132,8 +133,8 @@ class Launch {
     template <class T>
     void held_rows(const HeldShape& s) {
         const Scratch partial(static_cast<std::size_t>(s.blocks * clip_.columns) * 8, stream_);
-        held_kernel<T><<<static_cast<unsigned>(s.blocks), HeldShape::kThreads, static_cast<std::size_t>(s.bytes()), stream_>>>(
-            clip_, s, partial.as<double>());
+        held_kernel<T><<<static_cast<unsigned>(s.blocks), HeldShape::kThreads,
+                         static_cast<std::size_t>(s.bytes()), stream_>>>(clip_, s, partial.as<double>());
         check(cudaGetLastError(), "the launch of the clipped sum");
         finish_partial(partial, s.blocks);
     }

@@ -52,8 +52,8 @@ struct ClipRequest {
         nullptr;  // one a row: norms before clipping, +inf for examples that are not finite; may be null
 };
 
-// Throws std::bad_alloc before anything is written, and Interrupted where the calling thread is asked to stop: then what
-// the outputs hold is unspecified, but no sum of a release is there without its noise.
+// Throws std::bad_alloc before anything is written, and Interrupted where the calling thread is asked to
+// stop: then what the outputs hold is unspecified, but no sum of a release is there without its noise.
 void clipped_sum(const ClipRequest& request);
 
 }  // namespace tightdp

@@ -1,5 +1,6 @@
-// What the threads of a device do in the exact form: every row becomes the integers that it becomes on the CPU, bit for bit.
-// docs/theory/clipping.md, section 7; loops: clipping/exact_kernels.cuh; compile without contraction.
+// What the threads of a device do in the exact form: every row becomes the integers that it becomes on the
+// CPU, bit for bit. docs/theory/clipping.md, section 7; loops: clipping/exact_kernels.cuh; compile without
+// contraction.
 #pragma once
 
 #include "device.hpp"
@@ -7,8 +8,9 @@
 
 namespace tightdp::clipping {
 
-// A row's squares are added as on the CPU (clipping/plan.hpp), in an order that depends on its columns alone: those of a
-// tile, 16 columns apart, by 16 lanes; the lanes as a tree; the tiles of a stripe in turn; the stripes in turn.
+// A row's squares are added as on the CPU (clipping/plan.hpp), in an order that depends on its columns alone:
+// those of a tile, 16 columns apart, by 16 lanes; the lanes as a tree; the tiles of a stripe in turn; the
+// stripes in turn.
 inline constexpr int kSquareLanes = 16;
 inline constexpr long kSquareTile = 1024;
 inline constexpr int kMostStripes = 64;
@@ -46,7 +48,8 @@ TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, long row, long til
     return sum;
 }
 
-// T such that row k adds trunc(fl(T x)), from the sums of squares of its tiles; negative where the row is heavy: then -T.
+// T such that row k adds trunc(fl(T x)), from the sums of squares of its tiles; negative where the row is
+// heavy: then -T.
 template <class T>
 TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact& exact, long row,
                                       const double* squares) noexcept {

@@ -36,7 +36,8 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
     return clip;
 }
 
-// The exact form of the same: norms are added in the order of the CPU's plan, which the rounding of `clip` then has to match.
+// The exact form of the same: norms are added in the order of the CPU's plan, which the rounding of `clip`
+// then has to match.
 inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
     const ClipPlan plan(r);

@@ -1,5 +1,6 @@
-// How rows are shared out on a device: which of the three ways, how many rows and columns a block takes at a time, and what
-// lies where in its shared memory. Plain arithmetic, so that the host's tests choose as a device does.
+// How rows are shared out on a device: which of the three ways, how many rows and columns a block takes at a
+// time, and what lies where in its shared memory. Plain arithmetic, so that the host's tests choose as a
+// device does.
 #pragma once
 
 #include <algorithm>
@@ -114,7 +115,8 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, long size, const
         const long teams = std::clamp(ceiling(clip.rows, most_rows(low)), 1L, machine.processors / low);
         const long blocks = std::min(machine.processors / teams, std::max(low, ceiling(clip.columns, kWarp)));
         s.teams = teams;
-        if (!slices(blocks, most_rows(blocks)) || static_cast<double>(s.chain()) > clipping::device_chain(clip.columns, kWarp))
+        if (!slices(blocks, most_rows(blocks)) ||
+            static_cast<double>(s.chain()) > clipping::device_chain(clip.columns, kWarp))
             break;
         return s;
     }

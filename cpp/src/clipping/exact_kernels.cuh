@@ -1,5 +1,5 @@
-// The kernels of the exact form. Integers add in any order, so threads share rows and columns as they like; what a row adds
-// is a function of that row alone. Formulas: clipping/device_exact.hpp.
+// The kernels of the exact form. Integers add in any order, so threads share rows and columns as they like;
+// what a row adds is a function of that row alone. Formulas: clipping/device_exact.hpp.
 #pragma once
 
 #include "block.cuh"
@@ -34,7 +34,8 @@ __global__ void exact_factors_kernel(DeviceClip clip, DeviceExact exact, long be
     if (i < count) factors[i] = exact_factor<T>(clip, exact, begin + i, squares + i * exact.tiles);
 }
 
-// How blocks share a group of rows: as many columns each as it has threads, or all of them several times, and a chunk of rows.
+// How blocks share a group of rows: as many columns each as it has threads, or all of them several times, and
+// a chunk of rows.
 struct ExactShare {
     long across, rows;  // blocks side by side, rows of a chunk
 

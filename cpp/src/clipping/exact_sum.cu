@@ -1,5 +1,5 @@
-// The exact form: squares, factors, integer sums, in groups of rows that fit half the second-level cache where they can, so
-// that the second reading is from there; then the noise. Compile without contraction.
+// The exact form: squares, factors, integer sums, in groups of rows that fit half the second-level cache
+// where they can, so that the second reading is from there; then the noise. Compile without contraction.
 #include "exact_sum.cuda.hpp"
 
 #include "device_request.hpp"

@@ -10,7 +10,9 @@ namespace tightdp::cuda {
 
 using namespace clipping;
 
-__device__ inline unsigned place16(const void* p) { return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u); }
+__device__ inline unsigned place16(const void* p) {
+    return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
+}
 
 // `count` entries in units of `bytes` after as many single ones as it takes to get to a multiple; threads of a team.
 template <int bytes, class T>
@@ -23,7 +25,8 @@ __device__ inline void copy_units(T* to, const T* from, long count, int thread, 
     for (long i = done + thread; i < count; i += threads) to[i] = from[i];
 }
 
-// A run of entries into shared memory, in the largest units that both ends allow. Done once the thread's batch has arrived.
+// A run of entries into shared memory, in the largest units that both ends allow. Done once the thread's
+// batch has arrived.
 template <class T>
 __device__ inline void copy_run(T* to, const T* from, long count, int thread, int threads) {
     const unsigned apart = (place16(to) - place16(from)) & 15u;
@@ -48,8 +51,8 @@ __device__ inline double add_rows(const DeviceClip& clip, double sum, const unsi
 }
 
 template <class T, class Team>
-__device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, const Team& team, const unsigned char* rows,
-                                    int count, double* squares) {
+__device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, const Team& team,
+                                    const unsigned char* rows, int count, double* squares) {
     const int items = count * s.pieces, teams = static_cast<int>(blockDim.x) / team.size();
     // Every lane of a warp takes part in every round, with the last item again where there is none for its team.
     for (int base = 0; base < items; base += teams) {
@@ -103,8 +106,8 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
         for (long i = thread; i < shares; i += threads) {
             const int group = s.groups == 1 ? 0 : static_cast<int>(i) / static_cast<int>(s.columns);
             const long c = i - group * s.columns;
-            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<long>(sizeof(T)), s.pitch, factors, group, count,
-                                  s.groups, c);
+            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<long>(sizeof(T)), s.pitch, factors,
+                                  group, count, s.groups, c);
         }
     }
     __syncthreads();
@@ -115,13 +118,15 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     }
 }
 
-// Where a block's columns, from `first` on, of a row lie in a buffer: at the place within 16 bytes that they have in memory,
-// so that copies go by 16 bytes whatever the length of rows. With several arrays, that of the first of them.
+// Where a block's columns, from `first` on, of a row lie in a buffer: at the place within 16 bytes that they
+// have in memory, so that copies go by 16 bytes whatever the length of rows. With several arrays, that of the
+// first of them.
 class SlicePlace {
   public:
     __device__ SlicePlace(const DeviceClip& clip, long first, long size) {
         const DeviceSegment& segment = segment_of(clip, first);
-        start_ = reinterpret_cast<unsigned long long>(segment.data) + static_cast<unsigned long long>((first - segment.first) * size);
+        start_ = reinterpret_cast<unsigned long long>(segment.data) +
+                 static_cast<unsigned long long>((first - segment.first) * size);
         stride_ = segment.stride;
     }
     template <class T>
@@ -136,8 +141,8 @@ class SlicePlace {
 
 // Columns [first, first + width) of a group of rows into a buffer, by all threads of the block.
 template <class T>
-__device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, const SlicePlace& place, unsigned char* buffer,
-                                  long begin, long count, long first, long width) {
+__device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, const SlicePlace& place,
+                                  unsigned char* buffer, long begin, long count, long first, long width) {
     for (long column = first; column < first + width;) {
         const DeviceSegment& segment = segment_of(clip, column);
         const long beyond = segment.first + segment.columns, stop = beyond < first + width ? beyond : first + width;
@@ -149,13 +154,14 @@ __device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, c
     }
 }
 
-// Team t of s.blocks blocks takes groups of s.rows rows t, t + teams, ..; each of its blocks the same columns of all of
-// them; partial[t] receives its sums. exchange[t][slot][row][block]: squares; arrived[t][slot]: zero at first, counts the
-// blocks whose squares are there.
+// Team t of s.blocks blocks takes groups of s.rows rows t, t + teams, ..; each of its blocks the same columns
+// of all of them; partial[t] receives its sums. exchange[t][slot][row][block]: squares; arrived[t][slot]:
+// zero at first, counts the blocks whose squares are there.
 //
-// In round g a block squares its columns of group g while some of its warps wait for the others' squares of group g - 1;
-// then it adds group g - 1 up and starts to load group g + 2. A slot is written again four rounds later: a block in round g
-// has seen all arrivals of round g - 2, each after its block's round g - 3, in which slot g - 4 was read for the last time.
+// In round g a block squares its columns of group g while some of its warps wait for the others' squares of
+// group g - 1; then it adds group g - 1 up and starts to load group g + 2. A slot is written again four
+// rounds later: a block in round g has seen all arrivals of round g - 2, each after its block's round g - 3,
+// in which slot g - 4 was read for the last time.
 template <class T>
 __global__ void __launch_bounds__(SliceShape::kThreads)
     sliced_kernel(DeviceClip clip, SliceShape s, double* exchange, unsigned long long* arrived, double* partial) {
@@ -181,7 +187,9 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
         const long left = clip.rows - begin_of(g);
         return left < 0 ? 0 : left < s.rows ? left : s.rows;
     };
-    const auto buffer_of = [&](long g) { return memory + s.buffers_at() + g % SliceShape::kBuffers * s.rows * s.pitch; };
+    const auto buffer_of = [&](long g) {
+        return memory + s.buffers_at() + g % SliceShape::kBuffers * s.rows * s.pitch;
+    };
     const auto slot_of = [&](long g) { return exchange + g % SliceShape::kSlots * s.rows * s.blocks; };
     const auto load = [&](long g) {
         if (count_of(g) > 0) load_slice<T>(clip, s, place, buffer_of(g), begin_of(g), count_of(g), first, width);
@@ -204,7 +212,8 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
                 if (team.lane() == 0) squares[item] = square;
             }
         } else if (last > 0) {
-            const unsigned long long all = static_cast<unsigned long long>(((g - 1) / SliceShape::kSlots + 1) * s.blocks);
+            const unsigned long long all =
+                static_cast<unsigned long long>(((g - 1) / SliceShape::kSlots + 1) * s.blocks);
             if (team.lane() == 0) {
                 while (arrivals(arrived + (g - 1) % SliceShape::kSlots) < all) idle();
                 __threadfence();
@@ -213,7 +222,8 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
             double mine = 0;
             for (long r = warp - squaring; r < last; r += SliceShape::kFactorWarps) {
                 double square = 0;
-                for (long b = team.lane(); b < s.blocks; b += kWarp) square += from_other_block(slot_of(g - 1) + r * s.blocks + b);
+                for (long b = team.lane(); b < s.blocks; b += kWarp)
+                    square += from_other_block(slot_of(g - 1) + r * s.blocks + b);
                 square = team.sum(square);
                 if (team.lane() == r) mine = square;
             }

@@ -12,9 +12,10 @@ namespace tightdp {
 template <class T>
 inline constexpr long kLine = 64 / static_cast<long>(sizeof(T));
 
-// scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o], in T, in the order of section 1. Where columns >= kLine<T>,
-// an output's weights are ceil(columns / kLine<T>) lines: the last holds those of the last kLine<T> columns, 0 for
-// the columns that the line before has; else they are `columns` numbers. bias may be null.
+// scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o], in T, in the order of section 1. Where columns
+// >= kLine<T>, an output's weights are ceil(columns / kLine<T>) lines: the last holds those of the last
+// kLine<T> columns, 0 for the columns that the line before has; else they are `columns` numbers. bias may be
+// null.
 template <class T>
 struct Affine {
     const T* inputs;

@@ -59,7 +59,8 @@ std::vector<T> packed(const T* weights, long outputs, long columns) {
     return out;
 }
 
-constexpr long kStrip = 256;       // columns whose integers are held: 128 KB a block, half of a small second-level cache
+constexpr long kStrip =
+    256;  // columns whose integers are held: 128 KB a block, half of a small second-level cache
 constexpr long kFlush = 1l << 14;  // records whose sums a double holds: 2^14 2^39 = 2^53
 
 long padded(long n, long multiple) noexcept {
@@ -93,8 +94,19 @@ class Summer {
     }
 
     void run(long first, long rows) {
-        DenseClip c{r_.layers.data(), static_cast<long>(r_.layers.size()), 0, 0, r_.bound, r_.inverse_grid, slack_, r_.normalize,
-                    r_.taken, weights_.data(), r_.norms ? norms_.data() : nullptr, factors_.data(), scratch_.data(),
+        DenseClip c{r_.layers.data(),
+                    static_cast<long>(r_.layers.size()),
+                    0,
+                    0,
+                    r_.bound,
+                    r_.inverse_grid,
+                    slack_,
+                    r_.normalize,
+                    r_.taken,
+                    weights_.data(),
+                    r_.norms ? norms_.data() : nullptr,
+                    factors_.data(),
+                    scratch_.data(),
                     r_.center_norm};
         const bool scaled = r_.layers.front().center != nullptr;
         long held = 0;
@@ -135,7 +147,8 @@ class Summer {
         for (long j = 0; j < width(layer); j += kStrip) {
             const long here = std::min(width(layer) - j, kStrip), held = padded(here, kSumTile);
             const long columns = std::clamp(layer.columns - j, 0l, kStrip);
-            rows_.quantize({x + j, layer.columns, c.count, columns, here > columns, layer.steps + c.first, q_.data(), held});
+            rows_.quantize({x + j, layer.columns, c.count, columns, here > columns, layer.steps + c.first,
+                            q_.data(), held});
             accumulate_(q_.data(), held, c.count, w, layer.outputs, held, sums + j, stride(layer));
         }
     }
@@ -168,7 +181,8 @@ void affine(const T* inputs, long rows, long columns, const T* weights, long out
     const auto lines = columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns)
                                           : packed(weights, outputs, columns);
     over_rows(rows, static_cast<double>(rows) * columns * outputs, 8, [&](long first, long count) {
-        kernels.affine({inputs + first * columns, count, columns, outputs, lines.data(), bias, scores + first * outputs});
+        kernels.affine({inputs + first * columns, count, columns, outputs, lines.data(), bias,
+                        scores + first * outputs});
     });
 }
 
@@ -211,7 +225,8 @@ void outer_sum(const OuterSum& r) {
     std::vector<Summer<T>> summers(static_cast<std::size_t>(wanted), Summer<T>(r));
     parallel(wanted, [&](int worker, int workers) {
         const Range mine = share(static_cast<std::size_t>(r.rows), kDenseBlock, worker, workers);
-        summers[static_cast<std::size_t>(worker)].run(static_cast<long>(mine.begin), static_cast<long>(mine.end - mine.begin));
+        summers[static_cast<std::size_t>(worker)].run(static_cast<long>(mine.begin),
+                                                      static_cast<long>(mine.end - mine.begin));
     });
     if (!r.out) return;
     std::vector<std::uint64_t> total = std::move(summers.front().totals);
@@ -225,7 +240,8 @@ void outer_sum(const OuterSum& r) {
         for (long o = 0; o < layer.outputs; ++o)
             for (long j = 0; j < layer.columns + layer.bias; ++j, ++i) {
                 if (layer.center)
-                    total[i] -= factors * static_cast<std::uint64_t>(static_cast<std::int64_t>(layer.center[o * layer.padded + j]));
+                    total[i] -= factors * static_cast<std::uint64_t>(
+                                              static_cast<std::int64_t>(layer.center[o * layer.padded + j]));
                 r.out[i] = static_cast<std::int64_t>(total[i]);
             }
 }

@@ -9,7 +9,8 @@
 
 namespace tightdp {
 
-// scores = inputs weights^T + bias, weights outputs x columns as they come. Row k is the same whatever the other rows are.
+// scores = inputs weights^T + bias, weights outputs x columns as they come. Row k is the same whatever the
+// other rows are.
 template <class T>
 void affine(const T* inputs, long rows, long columns, const T* weights, long outputs, const T* bias, T* scores);
 

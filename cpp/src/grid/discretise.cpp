@@ -26,7 +26,8 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
         density.cells(x, count, block);
         for (std::size_t i = 0; i <= count; ++i) x[i] -= lattice.anchor;
         const std::size_t padded = (count + 7) / 8 * 8;
-        for (std::size_t i = count; i < padded; ++i) block.s[i] = block.t[i] = block.log_scale[i] = block.rel[i] = x[i] = 0;
+        for (std::size_t i = count; i < padded; ++i)
+            block.s[i] = block.t[i] = block.log_scale[i] = block.rel[i] = x[i] = 0;
         TIGHTDP_SELECT_SIMD(grid_tilt)(lattice.tilt, log_scale, x, padded, block.s, block.t, block.log_scale,
                                        block.rel, mass, spread, error);
         std::copy_n(mass, count, cells.mass.data() + from);
@@ -44,7 +45,9 @@ double tilted(double log_mass, double x, const Lattice& lattice, double log_scal
 }
 
 double tilted_error(double log_mass, double x, const Lattice& lattice, double log_scale) {
-    return (2 * std::abs(log_mass) + 4 * std::abs(lattice.tilt * (x - lattice.anchor)) + 2 * std::abs(log_scale) + 12) * u;
+    return (2 * std::abs(log_mass) + 4 * std::abs(lattice.tilt * (x - lattice.anchor)) +
+            2 * std::abs(log_scale) + 12) *
+           u;
 }
 
 class Builder {
@@ -83,7 +86,8 @@ class Builder {
     // so that they may miss the total on one side alone). False would be a mistake; then nothing is claimed.
     bool plausible(const Discretised& out) const {
         constexpr double kSum = 1e-12, kBothSides = 1e-6;
-        const double shift = lattice_.h * static_cast<double>(first_), size = static_cast<double>(cells_.mass.size()) + 1;
+        const double shift = lattice_.h * static_cast<double>(first_),
+                     size = static_cast<double>(cells_.mass.size()) + 1;
         const auto total = [&](const Weights& w, double further) {
             return log_moment(w, further, lattice_.h) + further * shift + log_scale_;
         };
@@ -94,7 +98,8 @@ class Builder {
         const double allowed = kSum + size * u + rounding + law_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
         const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
-        return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) && total(out.lower, -tilt) <= allowed;
+        return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) &&
+               total(out.lower, -tilt) <= allowed;
     }
 
     double x(std::size_t i) const { return lattice_.at(first_ + static_cast<std::int64_t>(i)); }
@@ -186,7 +191,8 @@ class Builder {
 
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out) {
-    work::spend(kAtomUnits * static_cast<std::int64_t>(law.atoms.size()) + kCellUnits * static_cast<std::int64_t>(cells));
+    work::spend(kAtomUnits * static_cast<std::int64_t>(law.atoms.size()) +
+                kCellUnits * static_cast<std::int64_t>(cells));
     Builder(law, lattice, log_scale, first, cells).finish(out);
 }
 

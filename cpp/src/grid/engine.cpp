@@ -73,8 +73,13 @@ struct Curves {
 
     Curves(const Composed& c, const Plan& plan)
         : upper(c.upper, c.outside_upper, c.anchor, c.h, plan.tilt),
-          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt), slack(c.slack * (1 + 0x1p-30)), infinity_upper(c.infinity(true)),
-          infinity_lower(c.infinity(false)), points(plan.points()), levels(static_cast<int>(plan.levels.size())), work(c.work) {}
+          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt),
+          slack(c.slack * (1 + 0x1p-30)),
+          infinity_upper(c.infinity(true)),
+          infinity_lower(c.infinity(false)),
+          points(plan.points()),
+          levels(static_cast<int>(plan.levels.size())),
+          work(c.work) {}
 
     void epsilon(double delta, Answer& a) const {
         const double least = delta - infinity_upper - kLeast, most = delta - infinity_lower;
@@ -110,7 +115,8 @@ struct Curves {
     // Terms of the budget, in units of delta.
     void budget(double epsilon, double delta, double slope_, Answer& a) const {
         const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
-        a.rounding = (upper.absolute + lower.absolute) * unit + (upper.relative + lower.relative + 2 * slack * slope_) * delta;
+        a.rounding = (upper.absolute + lower.absolute) * unit +
+                     (upper.relative + lower.relative + 2 * slack * slope_) * delta;
         a.wrapping = upper.wrapping(epsilon, true) + lower.wrapping(epsilon, false);
         a.truncation = infinity_upper - infinity_lower;
         for (double* term : {&a.rounding, &a.wrapping})
@@ -121,8 +127,8 @@ struct Curves {
     }
 };
 
-// How one attempt is made: the relative width asked for, a factor on what the lattice may take of it, caution about what
-// lies outside of the windows, and trust in the precision of sums, both in nats.
+// How one attempt is made: the relative width asked for, a factor on what the lattice may take of it, caution
+// about what lies outside of the windows, and trust in the precision of sums, both in nats.
 struct Try {
     double asked, finer, more_tail, digits;
 };
@@ -154,7 +160,8 @@ void refine(Once once, double width, std::size_t most_points, bool several, Answ
             next.digits -= 4;
         } else if (again) {
             // Of several laws one may have missed the lattice by chance.
-            const bool stuck = (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
+            const bool stuck = (attempt > 1 || !several) && got > 0.9 * had &&
+                               work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
             // The width falls with h^2, or, where atoms miss the lattice, with h.
             const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
@@ -212,8 +219,19 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         // that of epsilon and rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
-        Aim aim{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()), log_delta, 6 / saddle.tilt, saddle.tilt, saddle.tilt, 0, now.finer, now.digits, 0, most_points};
-        if (slope > 0) aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope, aim.slope = slope;
+        Aim aim{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
+                log_delta,
+                6 / saddle.tilt,
+                saddle.tilt,
+                saddle.tilt,
+                0,
+                now.finer,
+                now.digits,
+                0,
+                most_points};
+        if (slope > 0)
+            aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope,
+            aim.slope = slope;
         // What a cell costs is known for small changes of ln delta alone.
         aim.log_width = std::min(std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope), kMostNats);
         aim.log_tail = now.more_tail - std::min(0.0, aim.log_width);
@@ -252,7 +270,9 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
         if (slope == 0) {
             // A cut further left makes a better bound on delta, which allows a cut further left.
             for (int i = 0; i < 3; ++i)
-                log_delta = std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound, -745.0, 0.0);
+                log_delta = std::clamp(
+                    saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound,
+                    -745.0, 0.0);
         }
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_epsilon(sketches, epsilon);
@@ -282,7 +302,8 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
     Answer a{least, below_top(parts, epsilon)};
     try {
         const Cumulant all = Sketches(parts, kNothing).cumulant(0);
-        if (epsilon < all.mean - kDeviations * std::sqrt(all.variance)) a.lower = std::max(a.lower, nearly_one(parts, epsilon));
+        if (epsilon < all.mean - kDeviations * std::sqrt(all.variance))
+            a.lower = std::max(a.lower, nearly_one(parts, epsilon));
         if (1 - a.lower <= width) return a;
         refine(once, width, most_points, parts.size() > 1, a);
     } catch (const OutOfWork&) {

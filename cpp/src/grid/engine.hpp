@@ -18,8 +18,8 @@ struct Answer {
     double work = 0;  // points and evaluations of densities, of all levels
 };
 
-// Bounds on inf{epsilon >= 0 : delta(epsilon) <= delta}; parts not empty, 0 < delta < 1, counts up to 2^53. The relative
-// width asked for is met, or else `most_points` was reached, or rounding stands in the way.
+// Bounds on inf{epsilon >= 0 : delta(epsilon) <= delta}; parts not empty, 0 < delta < 1, counts up to 2^53.
+// The relative width asked for is met, or else `most_points` was reached, or rounding stands in the way.
 Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
 
 // How often, in this process, a lower end came out above an upper one: never, or there is a mistake.

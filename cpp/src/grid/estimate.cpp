@@ -122,7 +122,8 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         };
         const double left = sketch.loss[0] - gap(0);
         const double right = sketch.loss[size - 1] + (size == sketch.size ? gap(size < 2 ? 0 : size - 2) : 0);
-        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right, part.law->density != nullptr, nullptr});
+        cuts_.push_back({&sketch, size, part.count, part.law->infinity, left, right,
+                         part.law->density != nullptr, nullptr});
     }
     for (const Cut& cut : cuts_) units_ += units(cut);
     if (parts.size() < kManyParts) return;
@@ -216,8 +217,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const double left = from > 0 ? s.loss[from - 1] : cut.left;
     // Lumps of a density stand for something around them.
     if (cut.smooth || cut.size < 2) return {left, cut.right};
-    // Between atoms there is nothing: what is further left moves up to where the range begins, up to the next atom or until
-    // that is too much.
+    // Between atoms there is nothing: what is further left moves up to where the range begins, up to the next
+    // atom or until that is too much.
     const std::size_t last = std::min(from, cut.size - 2);
     const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
     return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};
@@ -237,8 +238,10 @@ Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest
     const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
     // Of a single loss, which has no spread, the best tilt is about 1/delta.
     const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
-    return minimise([&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; }, guess,
-                    [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
+    return minimise(
+        [&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
+        guess,
+        [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
 }
 
 namespace {

@@ -13,9 +13,9 @@ struct Cumulant {
     double value = 0, mean = 0, variance = 0;  // ln E[e^{tilt Y}] and its first two derivatives
 };
 
-// What a question's plan is made of takes few values, so that consecutive questions to a growing composition are
-// answered on one and the same lattice (grid.md, section 8). Tilts are those of a ladder, whole powers of 2^(1/32); with
-// fewer halvings of the octave, of 2, 2^(1/2), ...
+// What a question's plan is made of takes few values, so that consecutive questions to a growing composition
+// are answered on one and the same lattice (grid.md, section 8). Tilts are those of a ladder, whole powers of
+// 2^(1/32); with fewer halvings of the octave, of 2, 2^(1/2), ...
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
@@ -93,8 +93,9 @@ struct Window {
 // Where the composition, tilted, has all but e^{-log_tail} of its mass on either side.
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
-// The shortest window that leaves delta(epsilon) = e^{log_delta} as it is up to a factor 1 +- e^{-log_tail}: mass left of
-// epsilon may wrap round to where the kernel is small, mass right of it to where the kernel vanishes.
+// The shortest window that leaves delta(epsilon) = e^{log_delta} as it is up to a factor 1 +- e^{-log_tail}:
+// mass left of epsilon may wrap round to where the kernel is small, mass right of it to where the kernel
+// vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

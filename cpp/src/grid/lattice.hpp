@@ -30,8 +30,8 @@ struct Discretised {
     double work = 0;  // evaluations of densities
 };
 
-// Precondition: log_scale is about the cumulant of the law at the tilt, less tilt * anchor, so that the weights add up to about 1; the
-// points are first .. first + cells.
+// Precondition: log_scale is about the cumulant of the law at the tilt, less tilt * anchor, so that the
+// weights add up to about 1; the points are first .. first + cells.
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out);
 

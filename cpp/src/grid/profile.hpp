@@ -30,8 +30,8 @@ inline double up(double a, double b) {
 // 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over so many points t = h, 2h, ..., rounded up.
 double kernel_norm(double tilt, double h, double points);
 
-// Curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity is value[j] up to a
-// relative error, an absolute one, and what Outside says.
+// Curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity
+// is value[j] up to a relative error, an absolute one, and what Outside says.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;
@@ -52,7 +52,8 @@ struct Profile {
     // Upper or lower bound at any epsilon within the lattice, by the chord in e^epsilon.
     double bound_at(double epsilon, bool upper) const;
 
-    // Bound on the epsilon at which delta without infinity falls to `target`: +-infinity where the lattice does not tell.
+    // Bound on the epsilon at which delta without infinity falls to `target`: +-infinity where the lattice
+    // does not tell.
     double invert(double target, bool upper) const;
 };
 

@@ -31,10 +31,12 @@ bool coarsely(const Law& law, const Lattice& lattice, double log_scale, double m
     return true;
 }
 
-// sum w_i e^{-power h i} of up to a thousand points: within a relative 4096 u, and what underflows, under 1e-290, missing.
+// sum w_i e^{-power h i} of up to a thousand points: within a relative 4096 u, and what underflows, under
+// 1e-290, missing.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
-    for (std::size_t i = 0; i < weights.w.size(); ++i) sum += weights.w[i] * std::exp(-power * h * static_cast<double>(i));
+    for (std::size_t i = 0; i < weights.w.size(); ++i)
+        sum += weights.w[i] * std::exp(-power * h * static_cast<double>(i));
     return sum;
 }
 

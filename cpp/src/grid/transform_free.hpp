@@ -7,8 +7,8 @@
 
 namespace tightdp::grid {
 
-// More than all probabilities too small for a double can add up to, 2^53 steps and 5e-324 each, and than the roundings of
-// such deltas: in every upper end that is not zero by support.
+// More than all probabilities too small for a double can add up to, 2^53 steps and 5e-324 each, and than the
+// roundings of such deltas: in every upper end that is not zero by support.
 inline constexpr double kLeast = 1e-307;
 
 // No finite sum of losses exceeds it.
@@ -20,11 +20,13 @@ struct Infinity {
 };
 Infinity infinity_of(const std::vector<Part>& parts);
 
-// An upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses (grid.md, section 5.5).
+// An upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses
+// (grid.md, section 5.5).
 double below_top(const std::vector<Part>& parts, double epsilon);
 
-// A lower bound on delta(epsilon) that is good where it is nearly 1, or epsilon left of all sums of losses: all mass less
-// that of min(1, t), t = e^{epsilon - y}, which is at most the root of t, and at most t (grid.md, section 5.5).
+// A lower bound on delta(epsilon) that is good where it is nearly 1, or epsilon left of all sums of losses:
+// all mass less that of min(1, t), t = e^{epsilon - y}, which is at most the root of t, and at most t
+// (grid.md, section 5.5).
 double nearly_one(const std::vector<Part>& parts, double epsilon);
 
 // An upper bound on delta(epsilon) where epsilon is left of all sums of losses; 1 elsewhere (grid.md, section 5.5).

@@ -28,7 +28,8 @@ LogMass log_below(double z) {
     // phi(z)/|z| (1 - 1/z^2 + 3/z^4 - ...), the error below the first term left out (Abramowitz and Stegun 26.2.12).
     const double r = 1 / (z * z);
     const double series = 1 + r * (-1 + r * (3 + r * (-15 + r * 105)));
-    return {-0.5 * z * z - kHalfLog2Pi - std::log(-z) + std::log(series), 945 * r * r * r * r * r + u * (8 + 2 * z * z)};
+    return {-0.5 * z * z - kHalfLog2Pi - std::log(-z) + std::log(series),
+            945 * r * r * r * r * r + u * (8 + 2 * z * z)};
 }
 
 class Gaussian final : public Density {
@@ -66,8 +67,8 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less. From Q's mode on the left
-        // to P's on the right; between two that are far apart there is nothing.
+        // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less. From Q's
+        // mode on the left to P's on the right; between two that are far apart there is nothing.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const long n = static_cast<long>((to - from) / kStep);
@@ -103,8 +104,8 @@ class Gaussian final : public Density {
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
         constexpr long kBlock = 64;
         const double step = (reach_.last - reach_.first) / static_cast<double>(reach_.pieces);
-        alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock], rel[kBlock], bend[kBlock],
-            reach[kBlock];
+        alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock],
+            rel[kBlock], bend[kBlock], reach[kBlock];
         work::spend(kPieceUnits * reach_.pieces);
         for (long p = 0; p < reach_.pieces; p += kBlock) {
             const long here = std::min(kBlock, reach_.pieces - p), padded = (here + 7) / 8 * 8;
@@ -112,15 +113,16 @@ class Gaussian final : public Density {
                 z[i] = reach_.first + step * static_cast<double>(std::min(p + i, reach_.pieces));
                 shifted[i] = z[i] - (mean - mu);
             }
-            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt, pl, rel, bend,
-                                                     reach);
+            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt,
+                                                     pl, rel, bend, reach);
             for (long i = 0; i < here; ++i) visit(z[i], ps[i], pt[i], rel[i], pl[i]);
         }
     }
 
-    // A cell in pieces, added up with positive terms alone (grid.md, section 6.3): up to one unit of loss from its left end
-    // by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from there; beyond, where s is at most
-    // t / (e - 1), both densities on their own, so that no piece need be short beside a unit of loss.
+    // A cell in pieces, added up with positive terms alone (grid.md, section 6.3): up to one unit of loss
+    // from its left end by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from
+    // there; beyond, where s is at most t / (e - 1), both densities on their own, so that no piece need be
+    // short beside a unit of loss.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
         const double near = std::min(z1, z0 + 1 / mu_);
         const Reach whole(z0, near, 0, mu_, mu_), p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);

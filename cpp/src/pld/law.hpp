@@ -48,7 +48,8 @@ class Density {
     };
     virtual Left left_of(double y) const = 0;
 
-    // Over [y, inf): integral e^{y - Y} dP and integral (1 - e^{y - Y}) dP, or upper bounds on both with a relative error of 1.
+    // Over [y, inf): integral e^{y - Y} dP and integral (1 - e^{y - Y}) dP, or upper bounds on both with a
+    // relative error of 1.
     struct Right {
         LogMass s, t;
     };
@@ -91,8 +92,8 @@ struct Law {
     double anchor = 0;        // a loss that belongs on the lattice, as close to it as doubles are
     double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...
 
-    // Made when first asked for. Threads that ask at once may each make it, and keep the first one's: waiting for another
-    // thread would be for ever in a forked child, which has the law and not the thread.
+    // Made when first asked for. Threads that ask at once may each make it, and keep the first one's: waiting
+    // for another thread would be for ever in a forked child, which has the law and not the thread.
     const Sketch& sketch() const;
 
     // An upper bound on all finite losses, rounded up.

@@ -1,8 +1,9 @@
-// A Poisson-sampled Gaussian under "replace": (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1) (replace.md, section 5).
+// A Poisson-sampled Gaussian under "replace": (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1) (replace.md,
+// section 5).
 //
-// At the output z the loss is y = ln W(w) - ln W(-w), w = z/sigma^2, W(w) = 1 - q + q e^{w - mu^2/2}: increasing and odd.
-// Right of w_0 a cell's masses are those of two Gaussian laws, (N(1), N(0)) at the edges w - mu^2/2 and (N(0), N(-1)) at
-// w + mu^2/2, added with positive factors.
+// At the output z the loss is y = ln W(w) - ln W(-w), w = z/sigma^2, W(w) = 1 - q + q e^{w - mu^2/2}:
+// increasing and odd. Right of w_0 a cell's masses are those of two Gaussian laws, (N(1), N(0)) at the edges
+// w - mu^2/2 and (N(0), N(-1)) at w + mu^2/2, added with positive factors.
 #include <algorithm>
 #include <cmath>
 
@@ -46,7 +47,8 @@ class Replaced final : public Density {
             out.t[i] = scale * back * behind.t[i] + (ahead.t[i] > 0 ? std::exp(one - unit) * ahead.t[i] : 0);
             out.log_scale[i] = unit;
             out.rel[i] = ahead.rel[i] + behind.rel[i] +
-                         u * (64 + 8 * (std::abs(one) + std::abs(two)) + 16 * (std::abs(w[i]) + half_ + std::abs(log_q_)));
+                         u * (64 + 8 * (std::abs(one) + std::abs(two)) +
+                              16 * (std::abs(w[i]) + half_ + std::abs(log_q_)));
             // d ln(dQ/de^y)/dz is at most |z|/sigma + 4 mu in units of sigma.
             const double width = (w[i + 1] - w[i]) / mu_;
             out.bend[i] = width * (std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_ + 4 * mu_) * (1 + 1e-9);
@@ -60,7 +62,8 @@ class Replaced final : public Density {
         const Left one = gaussian_->left_of(w - half_), other = gaussian_->left_of(w + half_);
         const double rest = std::log1p(-q_) + other.p.log;
         const double p = logaddexp(rest, log_q_ + one.p.log), q = logaddexp(rest, log_q_ + other.q.log);
-        return {{p, std::max(one.p.rel, other.p.rel) + rounding(p)}, {q, std::max(other.p.rel, other.q.rel) + rounding(q)}};
+        return {{p, std::max(one.p.rel, other.p.rel) + rounding(p)},
+                {q, std::max(other.p.rel, other.q.rel) + rounding(q)}};
     }
 
     Right right_of(double y) const override {
@@ -94,9 +97,12 @@ class Replaced final : public Density {
     // w at the loss y: y/2 + asinh(e^{log_odds} sinh(y/2)).
     double output(double y) const {
         const double half = 0.5 * std::abs(y), top = log_odds_ + half;
-        const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half)) : std::asinh(std::exp(log_odds_) * std::sinh(half));
+        const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half))
+                                         : std::asinh(std::exp(log_odds_) * std::sinh(half));
         // Where y is tiny the logarithm may be far below: sinh is linear there.
-        const double v = top > kLarge && rest < kLarge / 2 ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half)))) : rest;
+        const double v = top > kLarge && rest < kLarge / 2
+                             ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half))))
+                             : rest;
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 

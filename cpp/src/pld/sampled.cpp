@@ -20,8 +20,8 @@ double log_add(double a, double b) {
     return top == -kInfinity ? top : top + std::log1p(std::exp(std::min(a, b) - top));
 }
 
-// The y of one edge x and e^y (sign = 1) or e^{-y} (sign = -1), to the last bit as cells() has it: what lies between two
-// versions of one edge would be lost.
+// The y of one edge x and e^y (sign = 1) or e^{-y} (sign = -1), to the last bit as cells() has it: what lies
+// between two versions of one edge would be lost.
 struct Edge {
     double y, ratio;
 };
@@ -218,7 +218,8 @@ class Mirrored final : public Density {
                 out.log_scale[i] = inner.log_scale[j] + edges[i + 1];
                 // The difference loses what its terms lose, both below w times the mass.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
-                out.rel[i] = inner.rel[j] + 4 * u + (out.t[i] > 0 ? lost / out.t[i] : 1) + 2 * u * std::abs(edges[i + 1]);
+                out.rel[i] = inner.rel[j] + 4 * u + (out.t[i] > 0 ? lost / out.t[i] : 1) +
+                             2 * u * std::abs(edges[i + 1]);
                 out.bend[i] = inner.bend[j] + 3 * w;
             }
             out.slack = worst(out.slack, inner.slack);

@@ -30,7 +30,8 @@ TIGHTDP_HD inline double signed_tail(double z) noexcept {
     return z < 0 ? tail : -tail;
 }
 
-// P(a < Z <= b) of a standard normal Z; within 2 u absolutely where 0 lies between, else within the tails' errors and u.
+// P(a < Z <= b) of a standard normal Z; within 2 u absolutely where 0 lies between, else within the tails'
+// errors and u.
 TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
     const double mass = signed_tail(b) - signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
     return mass > 0 ? mass : 0.0;

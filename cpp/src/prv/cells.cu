@@ -22,7 +22,10 @@ void prv_cells(const prv::Law& law, double h, long long first, long count, doubl
     // Fewer than 2^31 blocks: a circle has at most 2^30 points, a law not many more cells.
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
     std::visit(
-        [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); }, law);
+        [&](const auto& l) {
+            cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out);
+        },
+        law);
     check(cudaGetLastError(), "the launch of the cells");
 }
 

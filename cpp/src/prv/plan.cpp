@@ -77,7 +77,8 @@ Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_mo
     plan.step = width / (points - kSpare);
     // Values and a second spectrum; roots of unity; edges and cells of one law.
     const double here = points * (parts.size() > 1 ? 16 : 8) + points * 9.5;
-    const double bytes = (request.bytes_a_point > 0 ? points * request.bytes_a_point : here) + 16 * (widest / plan.step);
+    const double bytes =
+        (request.bytes_a_point > 0 ? points * request.bytes_a_point : here) + 16 * (widest / plan.step);
     const bool fits = bytes <= request.max_bytes && points <= static_cast<double>(RealFft::kMaxLength);
     if (!fits) throw TooLarge(bytes, request.max_bytes);
     plan.start = range.low - margin;

@@ -17,7 +17,8 @@ namespace {
 constexpr long kChunk = 8;
 // Values a thread takes at a time, and should have before it is worth waking: some 50 microseconds of work.
 constexpr std::size_t kGrain = 1u << 14;
-// Units of work of one settled draw by draw, as are most of a large deviation: a look at whether to stop is cheap beside that.
+// Units of work of one settled draw by draw, as are most of a large deviation: a look at whether to stop is
+// cheap beside that.
 constexpr std::int64_t kUnits = kGrain * 64;
 constexpr int kGroups = 4;  // of 32 draws a tile
 constexpr int kGroupDraws = kTileValues / kGroups;
@@ -32,8 +33,8 @@ void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uin
     for (int lane = 0; lane < kLanes; ++lane) {
         const std::uint32_t w[4] = {words[lane], words[kLanes + lane], words[2 * kLanes + lane],
                                     words[3 * kLanes + lane]};
-        const RoundedPair drawn = rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w, sigma[each ? lane : 0],
-                                               sigma[each ? kLanes + lane : 0]);
+        const RoundedPair drawn = rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w,
+                                               sigma[each ? lane : 0], sigma[each ? kLanes + lane : 0]);
         add_one(drawn.cosine, values[lane]);
         add_one(drawn.sine, values[kLanes + lane]);
     }

@@ -44,7 +44,8 @@ inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __res
 
 void rounded_groups(const std::uint32_t* words, long groups, const double* sigma, bool each, std::int64_t* values,
                     unsigned char* doubt) {
-    each ? add_groups<true>(words, groups, sigma, values, doubt) : add_groups<false>(words, groups, sigma, values, doubt);
+    each ? add_groups<true>(words, groups, sigma, values, doubt)
+         : add_groups<false>(words, groups, sigma, values, doubt);
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -12,8 +12,8 @@
 
 namespace tightdp {
 
-// Draws of index [first, first + n), first + n <= 2^48, on the calling thread alone; values[i] += draw first + i modulo 2^64.
-// 0 <= sigma <= 2^39, one for all or one for each value.
+// Draws of index [first, first + n), first + n <= 2^48, on the calling thread alone; values[i] += draw first
+// + i modulo 2^64. 0 <= sigma <= 2^39, one for all or one for each value.
 void add_rounded_normals_range(const random::RandomStream& stream, double sigma, std::uint64_t first, std::size_t n,
                                std::int64_t* values) noexcept;
 void add_rounded_normals_range(const random::RandomStream& stream, const double* sigma, std::uint64_t first,

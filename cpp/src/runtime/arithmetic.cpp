@@ -39,7 +39,8 @@ const char* arithmetic_fault() noexcept {
 #endif
     if (!nearest || std::fegetround() != FE_TONEAREST) return "this thread does not round to nearest";
     if (!gradual)
-        return "this thread takes subnormal numbers for zero, as libraries built with -ffast-math make those that load them";
+        return "this thread takes subnormal numbers for zero, as libraries built with -ffast-math make those "
+               "that load them";
     return nullptr;
 }
 
@@ -53,7 +54,8 @@ std::string library_fault() {
 #define TIGHTDP_ARGUMENTS_2(x, y) at(x), at(y)
 #define TIGHTDP_PICK(_1, _2, name, ...) name
 #define TIGHTDP_ARGUMENTS(...) TIGHTDP_PICK(__VA_ARGS__, TIGHTDP_ARGUMENTS_2, TIGHTDP_ARGUMENTS_1, )(__VA_ARGS__)
-#define HARD(name, arguments, value, rest, units) {#name #arguments, std::name(TIGHTDP_ARGUMENTS arguments), value, rest, units},
+#define HARD(name, arguments, value, rest, units) \
+    {#name #arguments, std::name(TIGHTDP_ARGUMENTS arguments), value, rest, units},
     const Hard table[] = {
 #include "hard_arguments.hpp"
     };
@@ -61,7 +63,8 @@ std::string library_fault() {
     for (const Hard& h : table) {
         if (!off(h)) continue;
         char text[160];
-        std::snprintf(text, sizeof text, "the C library's %s is %.17g, and %.17g is right: off by more than %g units of 2^-53",
+        std::snprintf(text, sizeof text,
+                      "the C library's %s is %.17g, and %.17g is right: off by more than %g units of 2^-53",
                       h.name, h.found, h.value, h.units);
         return text;
     }

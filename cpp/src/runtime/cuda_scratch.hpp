@@ -9,8 +9,9 @@
 
 namespace tightdp::cuda {
 
-// The library's own pool of a device's memory. Unlike the default one, which users may have set up for themselves, it keeps
-// what was freed: else each wait of the host would return it to the driver, and the next call would map it anew.
+// The library's own pool of a device's memory. Unlike the default one, which users may have set up for
+// themselves, it keeps what was freed: else each wait of the host would return it to the driver, and the next
+// call would map it anew.
 inline cudaMemPool_t pool_here() {
     static std::mutex mutex;
     static std::map<int, cudaMemPool_t> pools;

@@ -39,7 +39,8 @@ class SpinBarrier {
     std::atomic<unsigned> generation_{0};
 };
 
-// A flag for the threads of a job: the calling thread, worker 0, raises it when it is asked to stop, and the others see it.
+// A flag for the threads of a job: the calling thread, worker 0, raises it when it is asked to stop, and the
+// others see it.
 class StopFlag {
   public:
     // Asked once a piece of work of so many units (work.hpp).
@@ -56,17 +57,19 @@ class StopFlag {
     std::atomic<bool> raised_{false};
 };
 
-// Calls body(begin, end) on pieces of [0, total) of at most `grain`, which threads take as they come free: the caller is at
-// work, and can be asked to stop, to the end. `units` of work a piece, or more. Throws Interrupted once the pieces that were
-// begun are done. The body must not throw.
+// Calls body(begin, end) on pieces of [0, total) of at most `grain`, which threads take as they come free:
+// the caller is at work, and can be asked to stop, to the end. `units` of work a piece, or more. Throws
+// Interrupted once the pieces that were begun are done. The body must not throw.
 template <class Body>
 void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, Body&& body) {
     const std::size_t pieces = total / grain + (total % grain != 0);
-    const std::size_t wanted = pieces < static_cast<std::size_t>(max_threads()) ? pieces : static_cast<std::size_t>(max_threads());
+    const std::size_t wanted =
+        pieces < static_cast<std::size_t>(max_threads()) ? pieces : static_cast<std::size_t>(max_threads());
     std::atomic<std::size_t> next{0};
     StopFlag stop;
     parallel(static_cast<int>(wanted), [&](int, int) {
-        for (std::size_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces && !stop.raised(units);) {
+        for (std::size_t piece;
+             (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces && !stop.raised(units);) {
             const std::size_t begin = piece * grain;
             body(begin, total - begin < grain ? total : begin + grain);
         }

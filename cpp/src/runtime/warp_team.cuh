@@ -13,8 +13,8 @@ struct LaneTeam {
     __device__ int size() const noexcept { return lanes; }
     __device__ void sync() const noexcept { __syncwarp(); }
 
-    // Butterflies: in each round two lanes combine the same pair of numbers, so all end with the same bits. Every lane of
-    // the warp takes part.
+    // Butterflies: in each round two lanes combine the same pair of numbers, so all end with the same bits.
+    // Every lane of the warp takes part.
     __device__ double sum(double x) const noexcept {
         for (int d = lanes / 2; d > 0; d /= 2) x += __shfl_xor_sync(kAll, x, d);
         return x;

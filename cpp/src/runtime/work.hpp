@@ -43,8 +43,8 @@ void look(Counter& c);
 
 inline std::int64_t spent() noexcept { return counter().spent; }
 
-// OutOfWork beyond the limit; Interrupted where that is asked. Called where the next piece of work of so many units begins,
-// a piece being some milliseconds at most.
+// OutOfWork beyond the limit; Interrupted where that is asked. Called where the next piece of work of so many
+// units begins, a piece being some milliseconds at most.
 inline void spend(std::int64_t units) {
     Counter& c = counter();
     c.passed += units;
@@ -54,8 +54,8 @@ inline void spend(std::int64_t units) {
     if (c.spent > c.limit) throw OutOfWork{};
 }
 
-// Whether this thread is asked to stop, looked at once in so many units: for loops that must not throw, and whose work is
-// not charged.
+// Whether this thread is asked to stop, looked at once in so many units: for loops that must not throw, and
+// whose work is not charged.
 inline bool asked_to_stop(std::int64_t units) noexcept {
     Counter& c = counter();
     c.passed += units;

@@ -5,10 +5,11 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// With y = e^{-t} and the place s = (y - y_far)/width in the cell, F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high)), p = (1 -
-// e^{-eta}/y)/least, is A + B/y + C y, concave for the convex V: its maximum is where y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),
-// g = low - high, d = high' - high, e = low' - low - d. The place may be a little off; F is evaluated there, a sum of
-// positive terms, and misses the maximum by a second-order amount.
+// With y = e^{-t} and the place s = (y - y_far)/width in the cell, F(s) = p (low + s (low' - low)) + (1 -
+// p)(high + s (high' - high)), p = (1 - e^{-eta}/y)/least, is A + B/y + C y, concave for the convex V: its
+// maximum is where y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)), g = low - high, d = high' - high, e
+// = low' - low - d. The place may be a little off; F is evaluated there, a sum of positive terms, and misses
+// the maximum by a second-order amount.
 void selection_cell(const SelectionCell& cell, const double* low, const double* high, double* best, std::size_t n) {
     const SelectionCell c = cell;
     for (std::size_t k = 0; k < n; ++k) {

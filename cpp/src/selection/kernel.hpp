@@ -17,8 +17,9 @@ struct SelectionCell {
     double least;       // 1 - e^{-eta}
 };
 
-// best[k] = max(best[k], largest over the cell of p V(eps_k - t) + (1 - p) V(eps_k - t + eta)), k < n, where V is interpolated
-// linearly in e^eps: low[k], low[k+1] are its values at eps_k - (i+1)h and eps_k - ih, high those at eta above.
+// best[k] = max(best[k], largest over the cell of p V(eps_k - t) + (1 - p) V(eps_k - t + eta)), k < n, where
+// V is interpolated linearly in e^eps: low[k], low[k+1] are its values at eps_k - (i+1)h and eps_k - ih, high
+// those at eta above.
 TIGHTDP_DECLARE_SIMD(void, selection_cell,
                      (const SelectionCell& cell, const double* low, const double* high, double* best, std::size_t n))
 

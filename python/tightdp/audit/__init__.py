@@ -3,7 +3,7 @@
     from tightdp import audit
     with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without: a score each
     found = audit.paired(with_, without, delta=1e-5, confidence=0.95)
-    found.epsilon(1e-5)                           # lower bound; above the claimed upper bound: a proven leak
+    found.epsilon(1e-5)                           # lower bound; a leak is proved if it exceeds the claim
     found.excludes(clf.charged_)                  # the whole claimed curve against the evidence
 
     inside = audit.coins(1000)                    # one run: 1000 canaries, each in by a fair coin

@@ -11,9 +11,9 @@ MOST_TRIALS = 10**6
 """Trials up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
 _TERMS = 100_000
-"""Terms of the continued fraction: it needs some sqrt(n) (Press et al., Numerical Recipes, section 6.4)."""
+"""Terms of the continued fraction, of which about sqrt(n) are needed (Press et al., Numerical Recipes, section 6.4)."""
 _HALVINGS = 60
-"""Bisections of [0, 1]: to 1e-18, below the spacing of floats near any limit that matters."""
+"""Bisections of [0, 1], down to 1e-18: below the spacing of floats near any limit that matters."""
 
 
 def log_pmf(k: int, n: int, p: float) -> float:

@@ -1,4 +1,4 @@
-"""What an experiment has shown: that some test has at least this power at no more than this level.
+"""What an experiment has shown: some test has at least this power at no more than this level.
 
 Statements and proofs: docs/theory/audit.md.
 """
@@ -16,8 +16,8 @@ from ..composition import Composition
 from ..mechanisms import Mechanism
 
 SLOPES = 24
-"""Values of epsilon at which a claimed curve is compared with the evidence. Every one is valid; more find a violation
-that is nearer to the boundary."""
+"""Values of epsilon at which a claimed curve is compared with the evidence. All are valid; more of them find smaller
+violations."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .paired import numbers
 
 _HALVINGS = 60
 _LARGEST = 100.0
-"""Epsilon beyond which nothing is looked for: e^-100 is no chance that any number of guesses could show."""
+"""The largest epsilon tried: no affordable number of guesses can show a probability of e^-100."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,12 @@ def one_run(
 
     Parameters
     ----------
-    scores : ``(canaries,)`` one a canary, larger where the run seems to have seen it; NaN is never guessed about
-        (any number of them)
+    scores : ``(canaries,)`` larger where the run seems to have seen the canary; no guess is made about a NaN
     included : ``(canaries,)`` of booleans: whether each canary was in. They must be independent fair coins (``coins``)
     delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``
-    guesses : of how many canaries to guess: half of them "in" (largest scores), half "out" (smallest), abstaining from
-        the rest. Fixed before the run. Several are tried with confidence shared equally; None tries all canaries, and
-        1/2, 1/4, ... 1/32 of them
+    guesses : the number of canaries to guess, fixed before the run: half of them "in" (largest scores) and half "out"
+        (smallest), abstaining from the rest. Several numbers are tried at confidence shared equally; None tries all
+        canaries, and 1/2, 1/4, ... 1/32 of them
 
     Neighbouring relation: add/remove one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023; pure-DP part their
     Theorem 5.2.
@@ -69,7 +68,7 @@ def one_run(
     if s.ndim != 1 or not 1 <= len(s) <= MOST_TRIALS:
         raise ValueError(f"scores must have shape (canaries,) with 1 to {MOST_TRIALS} of them, got shape {s.shape}")
     if coins.shape != s.shape or not np.isin(coins, (0, 1)).all():
-        raise ValueError("included must be booleans, one a canary")
+        raise ValueError("included must be booleans, one for each canary")
     d = _check.closed_unit("delta", delta)
     error = 1 - _check.open_unit("confidence", confidence)
     m = len(s)
@@ -116,7 +115,7 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """The largest epsilon found that (epsilon, delta)-DP contradicts at ``error``; 0 where none is."""
+    """The largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if there is none."""
     if p_value(canaries, guesses, correct, 0.0, delta) > error:
         return 0.0
     low, high = 0.0, _LARGEST
@@ -130,5 +129,5 @@ def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: fl
 
 
 def coins(canaries: int) -> npt.NDArray[np.bool_]:
-    """A fair coin a canary, from the operating system's generator."""
+    """A fair coin for each canary, from the operating system's generator."""
     return SecureRandom().bernoulli(0.5, _check.count("canaries", canaries, most=MOST_TRIALS))

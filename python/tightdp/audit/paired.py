@@ -13,7 +13,7 @@ from .evidence import Evidence
 
 Scores = npt.NDArray[np.float64]
 NOT_A_NUMBER = np.inf
-"""Where a score of NaN is put, on the "with" side: an output that is not a number is as plain to see as any other."""
+"""The value of a score of NaN, on the "with" side: an attacker sees an output that is not a number like any other."""
 
 
 def paired(
@@ -29,10 +29,10 @@ def paired(
 
     Parameters
     ----------
-    scores_with, scores_without : one number a run, any function of what the run released; NaN counts as +inf. Tell
-        runs apart by what you like, as long as the score function was not chosen by looking at these runs
+    scores_with, scores_without : one number for each run, any function of what the run released; NaN counts as +inf.
+        The score function must not be chosen by looking at these runs
     confidence : of the limits, in (0, 1)
-    delta : the test that is looked for is the best for epsilon at this delta; None looks for the largest mu
+    delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu
     thresholds : fixed before the runs; each is tried in both senses, at confidence shared equally (union bound). None
         chooses one from the first ``holdout`` part of the scores and has the limits rest on the others alone
     holdout : in (0, 1)
@@ -100,9 +100,9 @@ def _limits(with_: Scores, without: Scores, t: float, above: bool, error: float,
 def _best(
     with_: Scores, without: Scores, error: float, aim: float | None, kept_with: int, kept_without: int
 ) -> tuple[float, bool]:
-    """The threshold and sense that promise most on as many runs as are kept.
+    """The threshold and sense with the best expected result on the runs that are kept.
 
-    Any choice is valid, so limits are approximated here: by Wilson's, all thresholds at once.
+    Any choice is valid, so limits are approximated here, by Wilson's, for all thresholds at once.
     """
     values = np.unique(np.concatenate([with_, without]))
     p = 1 - np.searchsorted(np.sort(with_), values, side="left") / len(with_)

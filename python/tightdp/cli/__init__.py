@@ -1,4 +1,4 @@
-"""The command line: ``tightdp COMMAND ...``. A file a command, with ``add_parser(commands)`` and ``run(arguments)``."""
+"""The command line: ``tightdp COMMAND ...``. Each command is a file with ``add_parser`` and ``run``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result: int = arguments.run(arguments)
         sys.stdout.flush()
         return result
-    except BrokenPipeError:  # the reader of our output left, which is its right
+    except BrokenPipeError:  # the reader of our output closed the pipe, which is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError, ImportError) as error:

@@ -83,7 +83,7 @@ def report(arguments: argparse.Namespace, bound: Bound, quantity: str, given: di
 
 
 def check_writable(name: str, out: Path) -> None:
-    """ValueError, before any work and any release, where ``out`` is no file that can be written."""
+    """ValueError, before any work and any release, if ``out`` cannot be written."""
     if not out.parent.is_dir():
         raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):

@@ -106,7 +106,7 @@ class Rows:
         return self.columns[name]
 
     def undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
-        """Which records have something else in a column than ``values``; nothing counts as something else."""
+        """Which records have a text in a column that is not among ``values``; an empty cell counts as such."""
         known = frozenset(values)
         return np.array([cell not in known for cell in self.column(name)])
 
@@ -130,7 +130,7 @@ class Rows:
 
 
 def _number(cell: str) -> float | None:
-    """None for text, and for 1_0, which Python alone takes for a number."""
+    """None for text, and for 1_0, which only Python reads as a number."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -140,7 +140,7 @@ def _number(cell: str) -> float | None:
 def plan_columns(
     rows: Rows, label: str, categories: Mapping[str, tuple[str, ...]], bounds: Mapping[str, tuple[float, float]]
 ) -> tuple[Column, ...]:
-    """How each column but the label is encoded. ValueError for names that are not there and bounds that are needed."""
+    """How each column but the label is encoded. ValueError for unknown names and for missing bounds."""
     for name in (label, *categories, *bounds):
         rows.column(name)
     if label in categories or label in bounds:

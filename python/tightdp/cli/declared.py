@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .csv_table import Rows
 
 MOST = 1000
-"""Labels, or categories of a column: more than these are no kinds of things but measurements, names or keys."""
+"""The most labels, or categories of a column: a column with more values holds measurements, names or keys."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ def declared(classes: str | None, categories: Sequence[str], categorical: str, p
         if column not in given and not public_values:
             raise ValueError(
                 f"--categorical {column}: its categories must be declared, --categories {column}=VALUE,VALUE,..., "
-                f"for the model file lists them; or say that those which occur are public, --public-values"
+                f"because the model file lists them; or declare all that occur to be public, --public-values"
             )
         given.setdefault(column, None)
     if classes is None and not public_values:
         raise ValueError(
-            "--classes must be given, LABEL,LABEL,..., for the model file lists them; or say that those which occur "
-            "are public, --public-values"
+            "--classes must be given, LABEL,LABEL,..., because the model file lists them; or declare all that occur "
+            "to be public, --public-values"
         )
     labels = None if classes is None else _values(f"--classes {classes}", classes)
     if labels is not None and len(labels) < 2:

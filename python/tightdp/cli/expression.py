@@ -23,8 +23,8 @@ def parse(text: str) -> Composition:
         value = _value(ast.parse(text, mode="eval").body)
     except SyntaxError:
         raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
-    except (RecursionError, MemoryError):  # the parser's word for too many brackets is the latter
-        raise ValueError("composition must be of fewer terms: write equal ones as one and its count") from None
+    except (RecursionError, MemoryError):  # the parser raises the latter for too many brackets
+        raise ValueError("composition must have fewer terms: write equal ones as one with a count") from None
     if not isinstance(value, Composable):
         raise ValueError(f"composition must be of mechanisms, got {text!r}")
     return value._composition()

@@ -8,7 +8,7 @@ from typing import TextIO
 
 WIDTH = 30
 INTERVAL = 0.1
-"""Seconds between two redraws: fast enough to look alive, too slow to cost anything."""
+"""Seconds between two redraws: often enough to look alive, and too rarely to cost time."""
 
 
 class Progress:

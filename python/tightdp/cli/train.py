@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or arguments.data.with_suffix(".model.json")
     for given in (arguments.data, arguments.test):
         if given is not None and given.exists() and out.exists() and out.samefile(given):
-            raise ValueError(f"--out {out}: is the file that records are read from, and would be overwritten")
+            raise ValueError(f"--out {out}: must not be the file that records are read from")
     check_writable("--out", out)
     values = declared(arguments.classes, arguments.categories, arguments.categorical, arguments.public_values)
     bounds = _bounds(arguments.bounds)
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _labels(rows: Rows, label: str, labels: tuple[str, ...], X: NDArray[np.float64]) -> NDArray[np.str_]:
-    """The labels, and a row of NaN in ``X``, which contributes nothing, where it is none of them."""
+    """The labels. A record whose label is none of them gets a row of NaN in ``X``, which contributes nothing."""
     undeclared = rows.undeclared(label, labels)
     X[undeclared] = np.nan
     _note(rows, label, undeclared, "contribute nothing")
@@ -123,7 +123,7 @@ def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
 
 
 def _note(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
-    """Tells whoever holds the data, and not the model file, of a slip in what was declared."""
+    """Tells whoever holds the data that a declaration may be wrong; the model file does not mention it."""
     if undeclared.any():
         print(
             f"tightdp: note, not to be published: {undeclared.sum():,} of {len(undeclared):,} records have no declared "
@@ -220,7 +220,7 @@ def _sentences(report: dict[str, Any]) -> list[str]:
 
 
 def _private(report: dict[str, Any]) -> list[str]:
-    """What is printed and stands in no file."""
+    """What is printed and not written to a file."""
     lines = [f"Model: {report['model_file']}"]
     if "test_accuracy_not_private" in report:
         lines.insert(0, f"Accuracy on the test file (not private): {report['test_accuracy_not_private']:.4f}")

@@ -12,15 +12,15 @@ from .model import Vector
 from .records import Array
 
 MOST = 2000
-"""Passes over the data, some 15 to 300 being usual; the rest is for settings that make the problem singular."""
+"""Most passes over the data. Some 15 to 300 are usual; more are for settings that make the problem nearly singular."""
 MOST_PRODUCTS = 250
-"""Of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
+"""Most products of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
 MOST_TRIALS = 50
-"""Of one line search, which halves an interval each time."""
+"""Most trials of one line search, each of which halves an interval."""
 
 
 def dot(a: Array, b: Array) -> float:
-    """a . b in an order that is the same for any number of threads: that of BLAS is not."""
+    """a . b in an order that is the same for any number of threads, unlike that of BLAS."""
     return float((a * b).sum())
 
 
@@ -51,10 +51,10 @@ def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, mos
     """A point at which the true gradient has norm at most ``tolerance``.
 
     Newton's method with conjugate gradients for its linear systems and a line search along each step (Nocedal and
-    Wright 2006, chapter 7). What is certified is the end alone: the computed gradient and its error bound are within
-    the tolerance together, however w was found.
+    Wright 2006, chapter 7). Only the result is certified: the computed gradient and its error bound are together within
+    the tolerance, however w was found.
 
-    Raises ``NotReached`` after ``most`` passes, saying how far it came.
+    Raises ``NotReached`` after ``most`` passes; the message says how far it came.
     """
     w, passes = start.copy(), 1
     point = at(w)
@@ -95,7 +95,7 @@ def _newton(point: Point, accuracy: float) -> tuple[Vector, int]:
 
 
 def _length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
-    """A t at which the slope is at most half of what it was at 0, and the number of slopes asked."""
+    """A t at which the slope is at most half of that at 0, and the number of slopes computed."""
     low, high, t, trial = 0.0, math.inf, 1.0, 0
     while trial < MOST_TRIALS:
         trial += 1

@@ -2,7 +2,7 @@
 
 F(w) = sum of losses + b . w + convexity/2 |w|^2, for a linear model with a smooth loss, records scaled down to
 ``max_norm`` (intercept included), b a noise vector or 0. The minimum is computed, certified and rounded to a public
-grid; how far all that may take it from the true one is part of the sensitivity.
+grid. The largest distance of the result from the true minimum is part of the sensitivity.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from .records import Array, Records
 from .sampling import Source
 
 SLACK = 1e-6
-"""Gradient norm to which a minimum is certified, as a part of one record's largest gradient: far above the rounding of
-a gradient (``Sum.error``) for up to some 10^7 records, and of no weight beside any useful noise."""
+"""Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
+rounding of a gradient (``Sum.error``) for up to some 10^7 records, and negligible beside any useful noise."""
 OUTWARD = 1 + 2.0**-40
-"""More than the rounding of the few products that make a constant."""
+"""Covers the rounding of the few products that make a constant."""
 BLOCK = 256
-"""Records whose gradients are added up in plain floating point: fewer are slower, more lose digits."""
+"""Records whose gradients are added up in plain floating point: fewer are slower, and more lose digits
+(docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
 STAGE, STAGE_PASSES = 0.1, 300
-"""Tolerance of a minimum to start from, over one record's largest gradient, and passes that it may take."""
+"""For a minimum that serves as a starting point: its tolerance over one record's largest gradient, and its passes."""
 COVER_BITS = 6
-"""Digits of the distance that the second noise covers: truncation adds a 64th to it."""
+"""Binary digits of the distance that the second noise covers: truncation adds a 64th to it."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Perturbed:
 
 
 def objective(public: Public, max_norm: float) -> Objective:
-    """F for a public description. ValueError where the model, the loss or the regularization does not carry it."""
+    """F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
     if public.loss is None or not math.isfinite(public.loss.curvature):
         raise ValueError("algorithm needs a linear model with a smooth loss: logistic, or a hinge with huber > 0")
     if not public.regularization > 0:
@@ -125,14 +126,14 @@ def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: Source)
     data = _scaled(records, f.max_norm, w.size // f.loss.outputs)
     for stage in _stages(f.loss):
         smoother = dataclasses.replace(f, loss=stage)
-        # Only the last minimum is certified. The others are where to start from, and may be found badly.
+        # Only the last minimum is certified. The others are starting points, and need not be accurate.
         with contextlib.suppress(NotReached):
             w = minimize(partial(Sum, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
     return minimize(partial(Sum, f, data, b), w, f.tolerance)
 
 
 def _stages(loss: Loss) -> list[Hinge]:
-    """Wider roundings of a hinge: Newton's method on a narrow one looks at the few records near the kink."""
+    """Wider roundings of a hinge to begin with: on a narrow one Newton's method sees few records near the kink."""
     if not isinstance(loss, Hinge):
         return []
     widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]
@@ -243,8 +244,8 @@ def _scaled(records: Records, max_norm: float, width: int) -> Data:
 
 
 def _order(records: Records) -> NDArray[np.intp]:
-    """The finite records' row numbers, sorted by a hash of features and target, and by those themselves where unequal
-    records share a hash: floating-point sums in this order do not tell how the rows came."""
+    """The finite records' row numbers, sorted by a hash of features and target, and by features and target themselves
+    where unequal records share a hash: floating-point sums in this order do not depend on the order of the rows."""
     words = records.features.view(f"u{records.features.itemsize}")
     targets = records.targets.astype(np.uint64)
     odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)

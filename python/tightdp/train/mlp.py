@@ -1,6 +1,6 @@
-"""A multilayer perceptron whose per-example gradients are never formed: each layer's is an outer product of its error
-and its input, as in a linear model, and the squared norms of the layers add up. All that is computed of a record is a
-function of that record alone, to the last bit."""
+"""A multilayer perceptron whose per-example gradients are never formed. The gradient of each layer is an outer product
+of its error and its input, as in a linear model, and the squared norms of the layers add up. Whatever is computed for a
+record is a function of that record alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Perceptron:
         return [part.reshape(shape) for part, shape in zip(np.split(w, self._ends[:-1]), self._shapes, strict=True)]
 
     def _forward(self, w: Vector, features: Array) -> tuple[list[Array], Array]:
-        """What each layer was given, and the scores."""
+        """The inputs of each layer, and the scores."""
         tables = self.layers(w)
         activate, _ = ACTIVATIONS[self._activation]
         given = [features]

@@ -1,4 +1,4 @@
-"""What a model tells the oracle: per-example gradients and losses, in a form that need not be materialised."""
+"""What a model gives the oracle: per-example gradients and losses, in a form that need not be materialised."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Model(Protocol):
         ``arithmetic`` of the gradients is "exact"; NaN where it cannot be computed."""
 
     def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        """``losses`` at ``w - step * direction`` for each step: what a line search asks."""
+        """``losses`` at ``w - step * direction`` for each step, for a line search."""
 
 
 def materialised(matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised") -> Gradients:
@@ -81,9 +81,9 @@ class CallableModel:
     ----------
     size : length of the flat parameter vector
     gradients : ``(w, X, y) -> (batch, size)``, row k the gradient of record k alone. Rows must not depend on one
-        another (no batch normalisation): the sensitivity of every clipped sum rests on that. Sums of rows are exact,
-        but a product of matrices rounds a row by what stands beside it: of the rows themselves the guarantee is that of
-        real arithmetic, unless they are computed one by one (``arithmetic`` is "idealised").
+        another (no batch normalisation): the sensitivity of every clipped sum depends on this. Sums of rows are exact,
+        but a product of matrices may round a row differently when its neighbours change. So for the rows themselves the
+        guarantee is that of real arithmetic (``arithmetic`` is "idealised"), unless you compute them one by one.
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD)
     initial : public starting point, zeros by default
 

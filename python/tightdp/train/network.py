@@ -20,7 +20,7 @@ class MLPClassifier(Probabilities):
     """Private multilayer perceptron with the logistic loss.
 
     ``hidden_layer_sizes`` holds the widths of the hidden layers, ``activation`` is "relu" or "tanh". Every algorithm
-    works but those that rest on convexity (objective and output perturbation); None is ``DPSGD()``. Every layer has a
+    works except those that need convexity (objective and output perturbation); None is ``DPSGD()``. Every layer has a
     bias. Per-example gradients are never formed: memory is that of the activations of one batch.
 
     >>> import numpy as np

@@ -1,8 +1,8 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
-Every step looks at every record, so no sampling has to be believed, the account is the exact Gaussian one, and what
-noise does to the weights depends on the total length of the steps alone, not on their number: settings can follow
-from public facts."""
+Every step looks at every record, so the account needs no assumption about sampling and is the exact Gaussian one. The
+effect of the noise on the weights depends on the total length of the steps alone, not on their number, so settings can
+follow from public facts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from .reach import STRIDE, check_stable, plain_steps, total_length
 from .settings import below_one, checked, optional
 
 FEWEST, MOST = 20, 150
-"""Range of the number of steps. Below 20 the average of the last half is of too few iterates; 150 bounds the time."""
+"""Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""
 LONGEST = 2.0
-"""Learning rate that momentum is chosen to stay under: a logistic loss is smooth with constant |x|^2/4, and one-hot
+"""Momentum is chosen to keep the learning rate below this: a logistic loss is smooth with constant |x|^2/4, and one-hot
 rows have |x|^2 of some 10."""
 
 
@@ -50,8 +50,7 @@ class NoisyGD:
     center : the share of the budget (as mu^2) for the mean of the features, which is then subtracted from them: smaller
         gradients, hence less noise for the same clipping. 0 to leave it. Only for linear models with an intercept
     average : the share of last iterates whose mean is returned; 0 returns the last one
-    noise_multiplier : noise over ``max_norm`` in each step; None to have it follow from the estimator's epsilon and
-        delta
+    noise_multiplier : noise over ``max_norm`` in each step; None computes it from the estimator's epsilon and delta
 
     Guarantee: that of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one record.
     All defaults depend on public facts alone.
@@ -73,7 +72,7 @@ class NoisyGD:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether what is released costs the same for every number of records."""
+        """Whether the releases cost the same for every number of records."""
         return self.noise_multiplier is None or self.steps is not None
 
     def plan(self, public: Public, target: Target) -> Plan:

@@ -1,4 +1,4 @@
-"""The oracle: the only one that sees records. It answers no question; it hands out queries that the gate may release.
+"""The oracle: the only part that sees records. It answers no question; it makes queries that the gate may release.
 
 A query knows, before anything is computed, how far one record can move its value (``sensitivity``) and with what
 probability that record is looked at (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
@@ -35,7 +35,7 @@ class Query:
     One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and whatever
     the other records are; with ``scale`` by one with ``|m * grid / scale| <= sensitivity``, coordinate by coordinate.
     For ``scores`` one record adds between 0 and ``sensitivity`` to every one. ``evaluate`` is for the gate alone; its
-    sums wrap modulo 2^64, so that nothing is refused for what the records are (docs/theory/exact.md).
+    sums wrap modulo 2^64, so no refusal depends on the records (docs/theory/exact.md).
     """
 
     shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class Query:
     """A power of two, public: the value is ``evaluate(source) * grid``."""
     evaluate: Callable[[Source], Integers] = field(repr=False, compare=False)
     scale: Vector | None = field(default=None, repr=False, compare=False)
-    """One positive number a coordinate, public or from releases; the noise is that much larger there."""
+    """One positive number for each coordinate, public or from releases; the noise there is multiplied by it."""
     scores: bool = False
     """Whether the value is a vector of scores to choose from, each record adding between 0 and ``sensitivity`` to
     every one."""
@@ -53,7 +53,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Public:
-    """All that an algorithm may know without asking: none of it depends on the records."""
+    """All that an algorithm may know without a release: none of it depends on the records."""
 
     records: int
     """The public number of records; sampling probabilities and divisors come from it."""
@@ -62,7 +62,7 @@ class Public:
     regularization: float = 0.0
     """lambda: the objective is (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
     linear: LinearModel | None = None
-    """The model if it is linear, for algorithms that rest on its form; None for other models."""
+    """The model if it is linear, for algorithms that need its form; None for other models."""
 
     @property
     def loss(self) -> Loss | None:
@@ -73,8 +73,8 @@ class Public:
 class Oracle:
     """Builds queries over records for one model.
 
-    ``state`` holds what a query needs to remember about each record between evaluations (DPIS keeps the last norms
-    there). It is as private as the records: queries read and write it, nobody else.
+    ``state`` holds what a query must remember about each record between evaluations (DPIS keeps the last norms there).
+    It is as private as the records: only queries read and write it.
     """
 
     def __init__(self, model: Model, records: Records, public: Public) -> None:
@@ -97,8 +97,8 @@ class Oracle:
             return self.model.gradients(w, records)
 
     def pieces(self, records: Records) -> Iterable[Records]:
-        """For queries: a batch in parts of which memory holds everything. All of it at once for a linear model, which
-        keeps no more than the scores, and those for its next question."""
+        """For queries: a batch in parts that fit into memory. A linear model gets it whole, because it keeps only the
+        scores, and needs them for its next question."""
         return (records,) if self.public.linear is not None else records.pieces(CHUNK)
 
     def gradient_sum(
@@ -172,8 +172,8 @@ class Oracle:
     ) -> Query:
         """For each step s: sum_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
 
-        One record adds between 0 and ``max_loss`` to every entry, which is what the gate's selections rest on: they
-        are monotone, so noise of scale max_loss / eta is enough (docs/theory/selection.md).
+        One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
+        max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
         """
 
         grid = grid_below(max_loss)

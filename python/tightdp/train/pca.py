@@ -22,7 +22,7 @@ from .records import Records
 from .sampling import Source
 
 DIGITS = 16
-"""Binary digits of a row: products of two then add up exactly in doubles over 2^19 rows."""
+"""Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
 
 
 class DPPCA(TransformerMixin, BaseEstimator):
@@ -38,7 +38,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
 
     Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_`` as in classifiers.
 
-    Second moments, not covariances: nothing is centred, for a mean would cost a release. Guarantee: that of one
+    Second moments, not covariances: nothing is centred, because a mean would cost a release. Guarantee: that of one
     Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add nothing.
 
     >>> import numpy as np

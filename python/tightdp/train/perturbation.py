@@ -23,11 +23,11 @@ from .oracle import Oracle, Public
 from .settings import checked, optional
 
 CURVATURE_SHARE = 0.5
-"""Largest part of epsilon that may go into the change of curvature; the regularization is raised where it would be
-more."""
+"""Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
+raised (docs/theory/perturbation.md, section 3)."""
 COVER = 0.02
-"""Part of epsilon and delta for the noise that covers the inexactness of the minimum. It can be this small because the
-minimum is computed to 1e-6 of one record's gradient, so that even this much noise is invisible."""
+"""Part of epsilon and delta for the noise that covers the inexactness of the minimum. It can be small, because the
+minimum is computed to 1e-6 of one record's gradient: even the noise that it buys is negligible."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class OutputPerturbation:
     ----------
     max_norm : records are scaled down to this norm, intercept included
     noise_multiplier : noise over the minimum's sensitivity L / (N regularization), L the largest gradient of a
-        record; None to have it follow from epsilon and delta
+        record; None computes it from epsilon and delta
 
     Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
     al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
@@ -53,7 +53,7 @@ class OutputPerturbation:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether what is released costs the same for every number of records."""
+        """Whether the releases cost the same for every number of records."""
         return True
 
     def plan(self, public: Public, target: Target) -> Plan:
@@ -91,7 +91,7 @@ class ObjectivePerturbation:
         epsilon."""
         f = objective(public, self.max_norm)
         if f.loss.outputs != 1:
-            raise ValueError("classes must be two: objective perturbation rests on losses of one score")
+            raise ValueError("classes must be two: objective perturbation needs losses of one score")
         least = f.curvature / math.expm1(CURVATURE_SHARE * epsilon)
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 

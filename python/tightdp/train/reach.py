@@ -18,16 +18,16 @@ from .optimizers import SGD, Optimizer
 from .oracle import Public
 
 FRACTION = 0.02
-"""Sampling probability by default: 20 epochs are then 1,000 steps, short enough ones for step lengths not to
+"""Sampling probability by default. 20 epochs are then 1,000 steps, which are short enough for step lengths not to
 matter, and amplification by sampling loses nothing against full batches down to a noise multiplier of about 1."""
 SPREAD = 2.3
 """Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to .5% of accuracy."""
 
 
 STRIDE = 8.0
-"""Length of one step, momentum included. Up to it finer steps change nothing, so no more are taken; where the number of
-steps is given, longer ones would leap over the minimum, and at large epsilon probabilities end far from it: log-loss on
-IPUMS .545, 1.99 at epsilon .8, 8 without this limit."""
+"""Largest length of one step, momentum included. Below it finer steps change nothing, so no more steps are taken. If
+the number of steps is given, longer ones would leap over the minimum, and at large epsilon probabilities would end far
+from it: without this limit the log-loss on IPUMS was .545 at epsilon .8 and 1.99 at epsilon 8."""
 
 
 def total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
@@ -56,7 +56,7 @@ def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
 
 
 def check_stable(name: str, public: Public, optimizer: Optimizer | None) -> None:
-    """ValueError where plain steps of the caller's would diverge for the penalty alone."""
+    """ValueError if plain steps given by the caller would diverge for the penalty alone."""
     if not isinstance(optimizer, SGD):
         return
     limit = 2 * (1 + optimizer.momentum)

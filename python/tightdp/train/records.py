@@ -1,4 +1,4 @@
-"""The raw data, held where no algorithm reaches: features, targets, and what is computed once of them."""
+"""The raw data, which no algorithm can reach: features, targets, and what is computed from them once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Records:
         return len(self.features)
 
     def units(self, bias: bool) -> Units:
-        """The rows' integer forms, with a 1 appended or not; computed once a fit, whatever the number of steps."""
+        """The rows' integer forms, with a 1 appended or not; computed once for a fit, whatever the number of steps."""
         if bias not in self._units:
             if self._whole is None:
                 self._units[bias] = units(self.features, bias, self.valid)

@@ -1,7 +1,8 @@
 """Choosing one of several integer scores privately, with coins of exactly the probabilities that are accounted for.
 
 Rational arithmetic on Python's integers: a choice among some twenty candidates costs less than the losses it compares.
-Laws and proofs: docs/theory/selection.md. The number of coins is random and shows in time; it depends on the scores.
+Distributions and proofs: docs/theory/selection.md. The number of coins is random and depends on the scores, and the
+time taken reveals it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-// floor(sigma Z + 1/2) where Z = sqrt(-2 ln x) cos 2 pi y or sqrt(-2 ln x) sin 2 pi y and x, y are real numbers in [0, 1]
-// of which the first 64, 128, 192, ... binary digits are known: as many as settle it.
+// floor(sigma Z + 1/2) where Z = sqrt(-2 ln x) cos 2 pi y or sqrt(-2 ln x) sin 2 pi y and x, y are real
+// numbers in [0, 1] of which the first 64, 128, 192, ... binary digits are known: as many as settle it.
 //
-// Intervals of fixed-point numbers that hold -2 ln x and |cos 2 pi y| or |sin 2 pi y| for every x and y with those digits;
-// their ends times sigma, squared, are compared as integers. Errors are counted in docs/theory/noise.md, section 5.4.
+// Intervals of fixed-point numbers that hold -2 ln x and |cos 2 pi y| or |sin 2 pi y| for every x and y with
+// those digits; their ends times sigma, squared, are compared as integers. Errors are counted in
+// docs/theory/noise.md, section 5.4.
 #pragma once
 
 #include <math.h>
@@ -13,9 +14,11 @@
 
 namespace tightdp::exact {
 
-// sum over k of s^(2k+1) / (2k+1), or with alternating signs: artanh s, or arctan s. 0 <= s <= 1/5. Work: 5 n + 5 limbs.
+// sum over k of s^(2k+1) / (2k+1), or with alternating signs: artanh s, or arctan s. 0 <= s <= 1/5. Work: 5 n
+// + 5 limbs.
 TIGHTDP_HD_STAGE inline void odd_series(int n, const Limb* s, bool alternating, Limb* sum, Limb* work) noexcept {
-    Limb *const square = work, *const power = square + n + 1, *const term = power + n + 1, *const scratch = term + n + 1;
+    Limb *const square = work, *const power = square + n + 1, *const term = power + n + 1,
+                *const scratch = term + n + 1;
     multiply(n, s, s, square, scratch);
     copy(n, s, power);
     copy(n, s, sum);
@@ -38,9 +41,9 @@ TIGHTDP_HD inline void inverse_series(int n, Limb factor, Limb q, bool alternati
     multiply(n, s, out, out, work + n + 1);
 }
 
-// A constant p artanh(1/a) +- q artanh(1/b), or with arctan, from its integer part and its digits, most significant limb
-// first, which serve the first 128 digits of x and y. More are computed when they are wanted, once in some 2^60 draws.
-// Work: 7 n + 7 limbs.
+// A constant p artanh(1/a) +- q artanh(1/b), or with arctan, from its integer part and its digits, most
+// significant limb first, which serve the first 128 digits of x and y. More are computed when they are
+// wanted, once in some 2^60 draws. Work: 7 n + 7 limbs.
 inline constexpr int kStoredLimbs = 5;
 struct Constant {
     Limb integer, digits[kStoredLimbs];
@@ -101,7 +104,8 @@ TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
 }
 
 // -2 ln of the numbers in [x, x + 2^-digits], x > 0 of `digits` binary digits. x is used up. Work: 9 n + 9 limbs.
-TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, const Enclosure& out, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, const Enclosure& out,
+                                                    Limb* work) noexcept {
     Limb *const t = work, *const s = t + n + 1, *const rest = s + n + 1;
     // x = 2^-k mu with mu in [1, 2).
     const int k = normalise(n, x);
@@ -135,7 +139,8 @@ TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, 
 }
 
 // sin or cos 2 pi t of the numbers in [t, t + 2^-digits], t in [0, 1/8). Work: 8 n + 8 limbs.
-TIGHTDP_HD_STAGE inline void enclose_turn(int n, int digits, const Limb* t, bool sine, const Enclosure& out, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline void enclose_turn(int n, int digits, const Limb* t, bool sine, const Enclosure& out,
+                                          Limb* work) noexcept {
     Limb *const theta = work, *const rest = work + n + 1;
     evaluate(n, two_pi(), theta, rest);
     multiply(n, theta, t, theta, rest);
@@ -157,7 +162,8 @@ TIGHTDP_HD inline std::uint64_t square_root(Uint128 x) noexcept {
 }
 
 // floor(sigma sqrt(l) a + 1/2) from l and a, rounded down, or up where `up`. sigma <= 2^39. Work: 4 n + 16 limbs.
-TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a, bool up, Limb* work) noexcept {
+TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a,
+                                                      bool up, Limb* work) noexcept {
     Limb *const p = work, *const scratch = work + n + 5;
     multiply(n, l, a, p, scratch);
     add_limb(n, up, 0, p);

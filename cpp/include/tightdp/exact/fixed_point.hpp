@@ -1,8 +1,10 @@
-// Nonnegative fixed-point numbers of any precision: what the rare branch of a rounded normal needs of them and no more.
+// Nonnegative fixed-point numbers of any precision: what the rare branch of a rounded normal needs of them
+// and no more.
 //
-// A number of precision n is an array of n + 1 limbs, least significant first, of value sum a[i] 2^(32 (i - n)): n limbs
-// of fraction, one of integer part. A unit is 2^-32n. Every operation rounds down by less than one unit, and callers keep
-// results within [0, 2^32). How many steps an operation takes depends on n alone: noise is secret.
+// A number of precision n is an array of n + 1 limbs, least significant first, of value sum a[i] 2^(32 (i -
+// n)): n limbs of fraction, one of integer part. A unit is 2^-32n. Every operation rounds down by less than
+// one unit, and callers keep results within [0, 2^32). How many steps an operation takes depends on n alone:
+// noise is secret.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The eight normals of one lane of a tile: the work of one thread of a device. Same bits as random/normal.exact.simd.cpp.
+// The eight normals of one lane of a tile: the work of one thread of a device. Same bits as
+// random/normal.exact.simd.cpp.
 #pragma once
 
 #include "normal.hpp"

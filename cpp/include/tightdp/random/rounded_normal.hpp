@@ -1,5 +1,6 @@
-// floor(sigma Z + 1/2) for an exactly normal real number Z: Box and Muller's transform of two real uniforms, of which as many
-// binary digits are drawn as the integer depends on. docs/theory/noise.md, section 5. Compile without contraction (normal.hpp).
+// floor(sigma Z + 1/2) for an exactly normal real number Z: Box and Muller's transform of two real uniforms,
+// of which as many binary digits are drawn as the integer depends on. docs/theory/noise.md, section 5.
+// Compile without contraction (normal.hpp).
 #pragma once
 
 #include "../exact/box_muller.hpp"
@@ -33,8 +34,8 @@ template <int first_bits = 64>
 TIGHTDP_HD inline RoundedPair rounded_pair(const RandomStream& stream, std::uint64_t pair, const std::uint32_t (&w)[4],
                                            double sigma_cosine, double sigma_sine) noexcept {
     RoundedPair rounded =
-        nearest_pair<first_bits>(rounding_limits<first_bits>(sigma_cosine), rounding_limits<first_bits>(sigma_sine), w[0],
-                                 w[1], w[2], w[3]);
+        nearest_pair<first_bits>(rounding_limits<first_bits>(sigma_cosine),
+                                 rounding_limits<first_bits>(sigma_sine), w[0], w[1], w[2], w[3]);
     const PairDigits<first_bits> digits{stream, pair, static_cast<std::uint64_t>(w[0]) << 32 | w[1],
                                         static_cast<std::uint64_t>(w[2]) << 32 | w[3]};
     if (rounded.cosine_in_doubt) rounded.cosine = exact::settle_normal(sigma_cosine, false, digits);
@@ -49,7 +50,8 @@ struct RoundedDraw {
 };
 
 template <int first_bits = 64>
-TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std::uint64_t index, double sigma) noexcept {
+TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std::uint64_t index,
+                                                double sigma) noexcept {
     const std::uint64_t tile = index / kTileValues;
     const int rest = static_cast<int>(index % kTileValues), k = rest / (2 * kLanes), lane = rest % kLanes;
     std::uint32_t words[4];

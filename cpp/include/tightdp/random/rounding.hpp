@@ -6,8 +6,8 @@
 
 namespace tightdp::random {
 
-// What is in doubt for a deviation. `first_bits` binary digits of each uniform are looked at first: 64, or fewer in tests,
-// where doubt is to be common.
+// What is in doubt for a deviation. `first_bits` binary digits of each uniform are looked at first: 64, or
+// fewer in tests, where doubt is to be common.
 struct RoundingLimits {
     double sigma;
     double gap;              // v at this distance from its nearest integer, or farther

@@ -57,8 +57,9 @@ TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexc
     return tile * (kTileValues / 2) + static_cast<std::uint64_t>(kLanes * k + lane);
 }
 
-// Words beyond those: the j-th further four of a pair < 2^47, j < 2^16. Block 2^63 + 2^16 pair + j, its first four words: the tiles of any index below
-// 2^64 are made of blocks below 2^63, so no word is read twice. docs/theory/noise.md, section 5.
+// Words beyond those: the j-th further four of a pair < 2^47, j < 2^16. Block 2^63 + 2^16 pair + j, its first
+// four words: the tiles of any index below 2^64 are made of blocks below 2^63, so no word is read twice.
+// docs/theory/noise.md, section 5.
 TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
                                    std::uint32_t (&out)[4]) noexcept {
     const std::uint64_t block = std::uint64_t{1} << 63 | pair << 16 | j;
