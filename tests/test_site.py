@@ -9,7 +9,8 @@ import pytest
 
 DOCS = pages.DOCS
 PROOFS = DOCS / "theory", DOCS / "algorithms"
-WRITTEN = [page for page in [*pages.PAGES, pages.ROOT / "CHANGELOG.md"] if page.parent != DOCS / "algorithms"]
+MEASURED = DOCS / "algorithms" / "dpis.md", DOCS / "algorithms" / "adaclip.md"
+WRITTEN = [page for page in [*pages.PAGES, pages.ROOT / "CHANGELOG.md"] if page not in MEASURED]
 SOURCES = [
     path
     for folder in ("bench", "cmake", "cpp", "examples", "python", "tests", "tools")
