@@ -1,5 +1,6 @@
-# What other C++ projects build on: find_package(tightdp CONFIG) gives tightdp::tightdp, the library, and tightdp::headers,
-# the headers that need nothing else. In a wheel everything lies in the package (tightdp.get_cmake_dir()).
+# What other C++ projects build on: find_package(tightdp CONFIG) gives tightdp::tightdp, the library, and
+# tightdp::headers, the headers that need nothing else. In a wheel everything lies in the package
+# (tightdp.get_cmake_dir()).
 if(TIGHTDP_BUILD_PYTHON)
   set(tightdp_include tightdp/include)
   set(tightdp_lib tightdp/lib)
@@ -15,6 +16,7 @@ target_include_directories(tightdp_flags INTERFACE $<INSTALL_INTERFACE:${tightdp
 install(TARGETS tightdp_cpu tightdp_flags EXPORT tightdp ARCHIVE DESTINATION ${tightdp_lib})
 install(EXPORT tightdp NAMESPACE tightdp:: DESTINATION ${tightdp_cmake} FILE tightdpTargets.cmake)
 install(DIRECTORY cpp/include/ DESTINATION ${tightdp_include} FILES_MATCHING PATTERN "*.hpp")
-write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/cmake/tightdpConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(
+  ${CMAKE_CURRENT_BINARY_DIR}/cmake/tightdpConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/tightdpConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/cmake/tightdpConfigVersion.cmake
   DESTINATION ${tightdp_cmake})

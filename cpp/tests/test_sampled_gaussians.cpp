@@ -55,7 +55,8 @@ int main() {
     CHECK(refused([] { sampled_gaussians_epsilon({}, 1e-5); }));
     CHECK(refused([&] { sampled_gaussians_epsilon(whole, 0); }));
     CHECK(refused([&] { sampled_gaussians_delta(whole, nan); }));
-    for (const SampledGaussians& bad : {SampledGaussians{0, 0.1, 1}, {nan, 0.1, 1}, {1, 0, 1}, {1, 1.5, 1}, {1, 0.1, 0.5}})
+    for (const SampledGaussians& bad :
+         {SampledGaussians{0, 0.1, 1}, {nan, 0.1, 1}, {1, 0, 1}, {1, 1.5, 1}, {1, 0.1, 0.5}})
         CHECK(refused([&] { sampled_gaussians_epsilon({&bad, 1}, 1e-5); }));
     return check::failures;
 }
