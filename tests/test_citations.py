@@ -50,8 +50,8 @@ def found(path: str) -> list[Path]:
 
 @functools.cache
 def source(kind: str) -> str:
-    """All of our C++, or of our Python."""
-    suffixes = {"cpp": (".hpp", ".cpp", ".cuh", ".cu"), "python": (".py", ".pyi")}[kind]
+    """All of our C++ with its targets, or of our Python."""
+    suffixes = {"cpp": (".hpp", ".cpp", ".cuh", ".cu", ".cmake"), "python": (".py", ".pyi")}[kind]
     return "\n".join(path.read_text() for path in FILES.values() if path.suffix in suffixes)
 
 
