@@ -121,6 +121,7 @@ def network(task: Cell) -> Cell:
         delta=DELTA,
         hidden_layer_sizes=(task["hidden"],),
         random_state=10**6 + seed,
+        public_size=len(X),
     ).fit(pca.transform(X), y)
     assert (clf.charged_ + pca.charged_).epsilon(DELTA).upper <= epsilon
     return quality(clf, pca.transform(X_test), y_test)
