@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..release.noise import Philox
 from .dense import affine
-from .grid import grid_below, norms_above, truncated
+from .grid import clip_factors, grid_below, truncated
 from .linear import Hinge, Logistic, Loss
 from .minimize import NotReached, dot, minimize, norm
 from .model import Vector
@@ -237,9 +237,7 @@ def _scaled(records: Records, max_norm: float, width: int) -> Data:
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
-        norms = norms_above(rows)
-        with np.errstate(divide="ignore"):
-            rows *= np.minimum(1.0, max_norm * (1 - 2.0**-50) / norms)[:, None]
+        rows *= clip_factors(rows, max_norm)
     return Data(features, np.ascontiguousarray(records.targets[order]), Table(features))
 
 

@@ -1,0 +1,167 @@
+"""The public names and their signatures, as other code calls them. A change here is a change of the contract."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp import cli, train
+
+OPTIONS = "neighbors='add_or_remove', engine='auto', width=1e-06, eps_error=0.01, delta_error=1e-10"
+CLIPPING = "weights=None, center=None, scale=None, groups=None, normalize=False, stability=0.01"
+
+FUNCTIONS = {
+    "add_noise": "(total, deviation, *, grid=None, rng=None)",
+    "calibrate": f"(factory, *, epsilon, delta, low=1e-09, high=1000000000000000.0, integer=False, {OPTIONS})",
+    "clip_and_noise": f"(grads, max_norm, noise_multiplier, *, {CLIPPING}, rng=None, out=None, arithmetic='exact')",
+    "clipped_sum": f"(grads, max_norm, *, {CLIPPING}, out=None, accumulate=False, arithmetic='float')",
+    "discrete_gaussian": "(sigma, size, *, rng=None)",
+    "discrete_laplace": "(scale, size, *, rng=None)",
+    "epsilon_batch": "(noise_multiplier, sampling_probability, steps, delta, *, width=0.0001, threads=None, "
+    "device='cpu')",
+    "exact_grid": "(max_norm)",
+    "exact_release": "(grads, max_norm, noise_multiplier, *, noise='gaussian', grid=None, rng=None)",
+    "get_cmake_dir": "()",
+    "get_include": "()",
+    "ghost_clipped_sum": "(activations, signals, max_norm, *, weights=None, bias=False, norms=None)",
+    "ghost_norms": "(activations, signals, *, bias=False)",
+    "noise_multiplier": f"(epsilon, delta, sampling_probability=1.0, steps=1, *, {OPTIONS})",
+    "rounded_gaussian": "(sigma, size, *, rng=None)",
+}
+MECHANISMS = {
+    "ApproximateDP": "(epsilon, delta)",
+    "BoundedRange": "(eta)",
+    "DiscreteGaussian": "(sigma, sensitivity=1)",
+    "DiscreteLaplace": "(scale, sensitivity=1)",
+    "FixedSizeSampled": "(mechanism, sample_size, dataset_size)",
+    "Gaussian": "(noise_multiplier)",
+    "Laplace": "(noise_multiplier)",
+    "PoissonSampled": "(mechanism, sampling_probability)",
+    "PureDP": "(epsilon)",
+    "RandomAllocation": "(mechanism, steps, selected=1)",
+    "RandomizedResponse": "(noise_parameter, num_buckets)",
+    "ZCDP": "(rho)",
+}
+OTHERS = {
+    "Accountant": "(*, neighbors='add_or_remove')",
+    "Composition": "(parts=())",
+    "Odometer": "(delta, levels, *, neighbors='add_or_remove')",
+    "Philox": "(seed, first_stream=0)",
+    "PrivacyFilter": "(epsilon, delta, *, family='renyi', order=None, expected=None, others=None, failure=0.0, "
+    "neighbors='add_or_remove')",
+    "SecureRandom": "()",
+}
+UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
+UNCALLED |= {"RandomSource", "__version__"}
+
+QUESTIONS = {
+    "advantage": f"(self, *, {OPTIONS})",
+    "bayes_risk": f"(self, prior, *, {OPTIONS})",
+    "delta": f"(self, epsilon, *, {OPTIONS})",
+    "epsilon": f"(self, delta, *, {OPTIONS})",
+    "profile": f"(self, epsilons, *, {OPTIONS})",
+    "tradeoff": f"(self, alphas, *, {OPTIONS})",
+}
+THOSE_OF_AN_ACCOUNT = OPTIONS.replace("'add_or_remove'", "None")
+METHODS = {
+    "Accountant.compose": "(self, mechanism, count=1)",
+    "Accountant.delta": f"(self, epsilon, *, {THOSE_OF_AN_ACCOUNT})",
+    "Accountant.epsilon": f"(self, delta, *, {THOSE_OF_AN_ACCOUNT})",
+    "Accountant.from_json": "(text)",
+    "Accountant.to_json": "(self)",
+    "Bound.to_dict": "(self)",
+    "Odometer.spend": "(self, mechanism, count=1)",
+    "PrivacyFilter.can_spend": "(self, mechanism, count=1)",
+    "PrivacyFilter.cost": "(self, mechanism)",
+    "PrivacyFilter.spend": "(self, mechanism, count=1)",
+    "PrivacyLoss.from_cdf": "(cdf, *, low, high, infinity=0.0, points=65536, error=8.881784197001252e-16, "
+    "relation='add_or_remove', mirrored=False)",
+    "PrivacyLoss.from_pmf": "(losses, probabilities, *, infinity=0.0, minus_infinity=None, relation='add_or_remove', "
+    "mirrored=False, loss_error=0.0)",
+}
+FIT = "classes=None, public_size=None, bounds=None, regularization=0.0"
+ESTIMATORS = {
+    "LinearSVC": f"huber=0.0, {FIT}, fit_intercept=True",
+    "LogisticRegression": f"{FIT}, fit_intercept=True",
+    "MLPClassifier": f"hidden_layer_sizes=(100,), activation='relu', {FIT}",
+}
+COMMANDS = {
+    "calibrate": ["--epsilon", "--delta", "--sampling-probability", "--steps", "--json"],
+    "delta": ["--noise-multiplier", "--sampling-probability", "--steps", "--epsilon", "--json"],
+    "epsilon": ["--noise-multiplier", "--sampling-probability", "--steps", "--delta", "--json"],
+    "info": ["--json"],
+    "plot": ["--noise-multiplier", "--sampling-probability", "--steps", "--out"],
+    "train": ["--label", "--model", "--algorithm", "--epsilon", "--delta"],
+}
+
+
+def shape(function):
+    """The signature without annotations."""
+    signature = inspect.signature(function)
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def test_the_package_holds_these_names():
+    assert set(dp.__all__) == set(FUNCTIONS) | set(MECHANISMS) | set(OTHERS) | UNCALLED
+
+
+@pytest.mark.parametrize(("name", "expected"), [*FUNCTIONS.items(), *MECHANISMS.items(), *OTHERS.items()])
+def test_signatures(name, expected):
+    assert shape(getattr(dp, name)) == expected
+
+
+@pytest.mark.parametrize("of", [*MECHANISMS, "Composition", "PrivacyLoss"])
+def test_everything_that_composes_answers_the_questions(of):
+    for name, expected in QUESTIONS.items():
+        assert shape(getattr(getattr(dp, of), name)) == expected
+
+
+@pytest.mark.parametrize(("path", "expected"), METHODS.items())
+def test_methods(path, expected):
+    of, name = path.split(".")
+    assert shape(getattr(getattr(dp, of), name)) == expected
+
+
+@pytest.mark.parametrize(("name", "own"), ESTIMATORS.items())
+def test_estimators(name, own):
+    guarantee = "algorithm=None, epsilon=None, delta=None"
+    assert shape(getattr(train, name)) == f"({guarantee}, *, {own}, random_state=None, callback=None)"
+    for method in ("fit", "predict", "score", "get_params", "set_params"):
+        assert callable(getattr(getattr(train, name), method))
+
+
+def test_algorithms_are_built_without_arguments():
+    for name in ("AdaCliP", "DPAGD", "DPIS", "DPSGD"):
+        assert callable(getattr(train, name)().plan)
+
+
+@pytest.mark.parametrize(("command", "options"), COMMANDS.items())
+def test_commands(command, options, capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main([command, "--help"])
+    assert done.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(option in shown for option in options)
+
+
+def test_an_unknown_option_of_a_question_is_refused():
+    for ask in (dp.Gaussian(1.0).epsilon, dp.Accountant().epsilon, (dp.Gaussian(1.0) * 2).delta):
+        with pytest.raises(TypeError, match="neighbours"):
+            ask(0.5, neighbours="add")
+    with pytest.raises(TypeError, match="accuracy"):
+        dp.noise_multiplier(1.0, 1e-5, accuracy=0.1)
+
+
+def test_answers_have_the_fields_that_are_read():
+    b = dp.Gaussian(1.0).epsilon(1e-5)
+    assert float(b) == b.upper >= b.lower and b.width >= 0 and b.engine and dict(b.error_budget)
+    for curve in (
+        dp.Gaussian(1.0).profile([0.0, 1.0]),
+        dp.Gaussian(1.0).tradeoff([0.1, 0.5]),
+        dp.Gaussian(1.0).bayes_risk([0.1, 0.5]),
+        dp.epsilon_batch([1.0, 2.0], 0.1, 10, 1e-5),
+    ):
+        lower, upper = curve
+        assert lower.shape == upper.shape == (2,) and np.all(curve.lower <= curve.upper)
