@@ -11,6 +11,9 @@ import pytest
 
 import tightdp as dp
 from tightdp import _core
+from tightdp.accounting import questions
+from tightdp.accounting.engines.base import Request
+from tightdp.accounting.engines.grid import ENGINE
 
 DEADLINE = 4.0
 """Seconds of one core; what is here takes 1.5 at most, and took 10 to 60 without a budget."""
@@ -112,6 +115,28 @@ def test_what_is_kept_is_charged():
     _core.grid_keep(_core.GRID_STORE_BYTES)
     run.epsilon(1e-6)
     assert _core.work_spent() - between == between - before > 10**5
+
+
+def test_a_question_that_takes_more_than_the_grid_engine_may_spend():
+    """A thousand distinct distributions. The answer is what was known when the work was spent: sound, and wider than
+    what was asked for."""
+    run = sum((dp.Laplace(3 + i / 100) for i in range(1000)), dp.Composition())
+    before, start = _core.work_spent(), time.process_time()
+    found = ENGINE.epsilon(run.parts, "remove", 1e-6, Request())
+    assert time.process_time() - start < 60  # 7 on an idle machine
+    assert 5.9e9 < _core.work_spent() - before < 6.1e9
+    assert 1e-6 * found.upper < found.upper - found.lower < 0.1 * found.upper
+    assert found.lower <= run.epsilon(1e-6, engine="renyi").upper
+
+
+@pytest.mark.parametrize("units", [10**7, 10**8])
+def test_both_directions_of_a_question_share_one_budget(units, monkeypatch):
+    monkeypatch.setattr(questions, "_UNITS", units)
+    run = sum((dp.PoissonSampled(dp.Laplace(3 + i / 100), 0.1) for i in range(100)), dp.Composition())
+    truth, before = run.epsilon(1e-6, engine="renyi"), _core.work_spent()
+    found = run.epsilon(1e-6)
+    assert 0.5 * units < _core.work_spent() - before < 1.1 * units + 1e6
+    assert 0 <= found.lower <= truth.upper and truth.lower <= found.upper
 
 
 LONG = {
