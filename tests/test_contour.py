@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 from tests.reference import sampled_gaussian
 
 import tightdp as dp
@@ -227,3 +228,18 @@ def test_every_instruction_set_certifies_the_same_truth(isa):
     assert out[3] in (isa, "baseline")
     assert holds(out[1], "1.828236666516576873074", out[2])
     assert float(out[2]) - float(out[1]) < 1e-10
+
+
+def test_total_variations_of_many_parts_are_added_upward():
+    """Summands of less than half a rounding of the sum vanish from it, all to one side: at a delta between the sum as
+    computed and the true one epsilon is no longer 0. The sum of distances is delta(0) but for 1e-30 of it."""
+    first, small = 2.0**-100 * (1 + 2.0**-50), 0.9 * 2.0**-153
+    for many in (1, 10, 2000):
+        parts = [(1.0, first, 1.0)] + [(1.0, small, 1.0)] * many
+        with mp.workdps(60):
+            total = (mp.mpf(first) + many * mp.mpf(small)) * mp.erf(1 / mp.sqrt(8))
+            below = math.nextafter(math.nextafter(float(total), 0.0), 0.0)
+            status, _, upper, _ = epsilon(parts, below, add=False)
+            assert status != "certified" or upper > 0
+            above = float(total * (1 + (4 * many + 80) * mp.mpf(2) ** -53))
+        assert epsilon(parts, above, add=False)[:3] == ("certified", 0.0, 0.0)

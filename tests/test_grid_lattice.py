@@ -233,3 +233,18 @@ def test_both_lattices_are_second_order(name):
         assert low.sum() == pytest.approx(high.sum(), rel=1e-9)
     ratio = widths[0] / widths[1]
     assert (ratio > 3.6).all() and (ratio < 4.4).all()
+
+
+@pytest.mark.parametrize("mass", [0.5, 1e-3, 1e-15, 7.3e-123, 3e-200, 1e-300, 1e-308])
+@pytest.mark.parametrize("add", [True, False])
+def test_a_mass_at_infinity_of_a_sample_is_confined_by_its_own_logarithm(mass, add):
+    """It becomes an atom where one of the two sides vanishes, and is kept as its logarithm, whose rounding grows with
+    it: ln 1e-308 is known to 512 units of roundoff."""
+    q, far = 0.3, -5.0 if add else 5.0
+    ends = (mass, 0.0) if add else (0.0, mass)
+    base = _core.GridLaw.atoms([far], [math.log1p(-mass)], [1e-15], *ends, 0.0, 0.0, far, 0.0)
+    edge = -math.log1p(-q) if add else math.log1p(-q)
+    high, low, *_ = _core.grid_weights(base.poisson(q, add), edge, 2.0**-4, 0.0, 0.0, -2, 4)
+    with mp.workdps(40):
+        truth = mp.mpf(mass) * (1 if add else 1 - mp.mpf(q))
+        assert low[2] <= truth <= high[2] <= low[2] * (1 + mp.mpf(10) ** -11)
