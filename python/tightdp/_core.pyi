@@ -53,6 +53,20 @@ def clipped_sum(
     accumulate: bool,
     norms: NDArray[np.float64] | None,
 ) -> None: ...
+def emulate_clipped_sum(
+    grads: list[Any],
+    outs: list[Any],
+    max_norm: float,
+    normalize: bool,
+    stability: float,
+    weights: NDArray[np.float64] | None,
+    center: NDArray[np.float64] | None,
+    inverse_scale: NDArray[np.float64] | None,
+    deviation: float,
+    stream: RandomStream | None,
+    accumulate: bool,
+    norms: NDArray[np.float64] | None,
+) -> None: ...
 def exact_clipped_sum(
     grads: list[Any],
     outs: list[Any],
@@ -223,7 +237,7 @@ def grid_weights(
 class Budget:
     def __init__(self, units: int) -> None: ...
     def __enter__(self) -> None: ...
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, *args: object) -> None: ...
 
 class Stop:
     def __init__(self) -> None: ...
@@ -239,7 +253,7 @@ def allocation(
     law: GridLaw, steps: int, spacing: float, floor: float, most_cells: int
 ) -> tuple[AllocationAtoms, AllocationAtoms, float]: ...
 
-# the vector functions, for tests
+# dense layers
 class dense:
     @staticmethod
     def affine(inputs: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any] | None) -> NDArray[Any]: ...
@@ -263,6 +277,7 @@ class dense:
         out: NDArray[np.int64] | None,
     ) -> None: ...
 
+# the vector functions, for tests
 class simd_math:
     @staticmethod
     def exp(x: ArrayLike) -> NDArray[np.float64]: ...

@@ -9,10 +9,10 @@ from typing import Any
 
 def _module() -> ModuleType | None:
     try:
-        from . import _cuda  # type: ignore[attr-defined, unused-ignore]
+        from . import _cuda
     except ImportError:  # not built, or for another machine
         return None
-    return _cuda  # type: ignore[no-any-return, unused-ignore]
+    return _cuda
 
 
 @cache

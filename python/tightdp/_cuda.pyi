@@ -1,0 +1,41 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core import RandomStream
+
+class CudaError(RuntimeError): ...
+
+def device_count() -> int: ...
+def describe(device: int) -> tuple[str, int, int, int]: ...
+def device_of(address: int) -> int: ...
+def clipped_sum(
+    arrays: list[tuple[int, int, int, int, int]],
+    rows: int,
+    dtype: str,
+    out_dtype: str,
+    max_norm: float,
+    normalize: bool,
+    stability: float,
+    weights: int,
+    center: int,
+    inverse_scale: int,
+    deviation: float,
+    noise: RandomStream | None,
+    accumulate: bool,
+    norms: int,
+    grid: float,
+    device: int,
+    stream: int,
+) -> None: ...
+def epsilon_batch(
+    sigma: NDArray[np.float64],
+    q: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    delta: NDArray[np.float64],
+    tolerance: float,
+    device: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8]]: ...
+def prv_cells(
+    run: tuple[str, float, float, int, float], h: float, first: int, count: int, out: int, device: int, stream: int
+) -> None: ...
+def random_words(stream: RandomStream, tile: int, tiles: int, device: int) -> NDArray[np.uint32]: ...

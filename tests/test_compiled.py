@@ -1,0 +1,84 @@
+"""Compiled modules: their stubs name what they hold."""
+
+import ast
+import re
+from types import ModuleType
+
+import pages
+
+from tightdp import _core
+
+PACKAGE = pages.ROOT / "python" / "tightdp"
+CUDA = (pages.ROOT / "cpp" / "bindings" / "cuda" / "module.cpp").read_text()
+FIELDS = r'm\.def\("(\w+)"((?:[^;"]|"\w+"_a)*)\);'
+"""A function of a binding's source and its arguments, "name"_a each."""
+
+
+def stubbed(body, prefix=""):
+    """Name to argument names (of a function) or None, from a stub; those of a class or submodule after a dot."""
+    found = {}
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            found[prefix + node.name] = None
+            found |= stubbed(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            is_property = any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
+            arguments = [a.arg for a in node.args.args if a.arg != "self"]
+            arguments += ["*" + node.args.vararg.arg] if node.args.vararg else []
+            found[prefix + node.name] = None if is_property else arguments
+        elif isinstance(node, ast.AnnAssign):
+            found[prefix + node.target.id] = None
+    return found
+
+
+def stub(path):
+    return stubbed(ast.parse(path.read_text()).body)
+
+
+def documented(doc):
+    """Argument names that a docstring of pybind11 gives, or None: `name(x: float, out: numpy.ndarray[...]) -> None`."""
+    line = next((line for line in (doc or "").splitlines() if re.match(r"(1\. )?\w+\((?!\*args)", line)), None)
+    if line is None or "arg0" in line:
+        return None
+    depth, flat = 0, ""
+    for c in line[line.index("(") + 1 :]:
+        depth += (c in "([{") - (c in ")]}")
+        if depth < 0:
+            break
+        flat += c if depth == 0 else ""
+    return [name for name in (part.split(":")[0].strip() for part in flat.split(",")) if name not in ("", "self")]
+
+
+def bound(holder, prefix=""):
+    """The same of a compiled module."""
+    found = {}
+    for name in vars(holder):
+        if name.startswith("_") and name not in ("__version__", "__init__", "__enter__", "__exit__"):
+            continue
+        value = getattr(holder, name)
+        if isinstance(value, type | ModuleType):
+            found[prefix + name] = None
+            found |= bound(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = documented(value.__doc__) if callable(value) else None
+    return found
+
+
+def test_the_stub_of_the_core_names_what_it_has():
+    said, found = stub(PACKAGE / "_core.pyi"), bound(_core)
+    implicit = {name for name in found if name.endswith(".__init__") and name not in said}  # "no constructor defined"
+    assert set(said) == set(found) - implicit
+    compared = 0
+    for name, arguments in found.items():
+        if arguments:
+            assert said[name] == arguments, name
+            compared += 1
+    assert compared > 10
+
+
+def test_the_stub_of_the_device_module_names_what_its_source_binds():
+    source = {name: re.findall(r'"(\w+)"_a', rest) for name, rest in re.findall(FIELDS, CUDA)}
+    assert len(source) == CUDA.count("m.def(")
+    assert {
+        name: arguments for name, arguments in stub(PACKAGE / "_cuda.pyi").items() if arguments is not None
+    } == source
