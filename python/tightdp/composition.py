@@ -51,7 +51,7 @@ class Composable:
         """The one arrow from a value up to what answers it (pyproject.toml names it)."""
         from .accounting.questions import Question
 
-        return Question.of(self._composition(), **options)
+        return Question.of(self._composition(), **options) if options else Question(self._composition())
 
     @asks
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
