@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contour/batch_epsilon.hpp"
+#include "contour/team.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -56,12 +57,12 @@ void emulate_epsilon_batch(long n, const double* sigma, const double* q, const d
     const auto memory = std::make_unique<BatchMemory>();
     const auto run = [&](const auto& team) {
         for (long i = 0; i < n; ++i) {
-            const BatchResult r = batch_epsilon(team, *memory, sigma[i], q[i], steps[i], delta[i], tolerance);
+            const Result r = batch_epsilon(team, *memory, sigma[i], q[i], steps[i], delta[i], tolerance);
             team.sync();
             if (team.lane() != 0) continue;
-            lower[i] = r.lower;
-            upper[i] = r.upper;
-            status[i] = r.certified;
+            status[i] = r.status == Status::certified;
+            lower[i] = status[i] ? r.lower : 0;
+            upper[i] = status[i] ? r.upper : HUGE_VAL;
             nodes[i] = r.nodes;
             abscissae[i] = r.abscissae;
         }

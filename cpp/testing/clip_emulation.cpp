@@ -1,7 +1,7 @@
 #include "clip_emulation.hpp"
 
 #include "clipping/device_request.hpp"
-#include "contour/batch_team.hpp"
+#include "contour/team.hpp"
 
 namespace tightdp {
 namespace {

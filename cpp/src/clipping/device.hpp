@@ -2,7 +2,7 @@
 // clipping/clipped_sum.cu, and on the host, for tests, testing/clip_emulation.cpp and kernel_emulation.cpp.
 // docs/theory/clipping.md, sections 1 to 3; compile without contraction.
 //
-// Teams are those of contour/batch_team.hpp. A row is clipped as on the CPU: squares in double, the factor of
+// Teams are those of contour/team.hpp. A row is clipped as on the CPU: squares in double, the factor of
 // clip_factor, products rounded to float32 where rows are float32 or narrower and not transformed, sums in double.
 #pragma once
 

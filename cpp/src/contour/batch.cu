@@ -34,13 +34,14 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
         if (team.lane() == 0) next = atomicAdd(taken, 1ull);
         const long i = static_cast<long>(__shfl_sync(WarpTeam::kAll, next, 0));
         if (i >= batch.n) return;
-        const contour::BatchResult r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i],
-                                                              batch.steps[i], batch.delta[i], batch.tolerance);
+        const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i], batch.steps[i],
+                                                         batch.delta[i], batch.tolerance);
+        const bool certified = r.status == contour::Status::certified;
         team.sync();
         if (team.lane() == 0) {
-            batch.lower[i] = r.lower;
-            batch.upper[i] = r.certified ? r.upper : HUGE_VAL;
-            batch.status[i] = r.certified;
+            batch.lower[i] = certified ? r.lower : 0;
+            batch.upper[i] = certified ? r.upper : HUGE_VAL;
+            batch.status[i] = certified;
         }
     }
 }

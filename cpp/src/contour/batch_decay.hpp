@@ -1,5 +1,5 @@
 // How fast the tilted law of a batch's setting lets |M(c + is) / M(c)| decay: cells, samples, total variation.
-// The twin of Decay and Part::build_decay in contour/part.cpp; docs/theory/contour.md, section 3.
+// The loops of Decay and Part::build_decay (part.cpp); formulas: moments.hpp; docs/theory/contour.md, section 3.
 #pragma once
 
 #include "batch_part.hpp"
@@ -19,38 +19,17 @@ class BatchDecay {
 
     // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed. Lanes may ask differently.
     TIGHTDP_HD_STAGE double log_decay(double s_low, double s_high) const noexcept {
-        double least = decay(m_.cells, cells_, s_low, s_high);
-        const double last = spacing_ > 0 ? std::floor(s_high / spacing_ + 0.5) : HUGE_VAL;
-        if (last < static_cast<double>(kBatchSamples)) {
-            double inside = 1;
-            for (long m = static_cast<long>(s_low / spacing_ + 0.5); m <= static_cast<long>(last); ++m)
-                inside = smaller(inside, m_.sampled[m]);
-            least = larger(least, inside);
-        }
-        return larger(least, std::log(s_low / variation_));
+        const long samples = spacing_ > 0 ? kBatchSamples : 0;
+        return contour::log_decay({m_.cells, cells_, variation_, m_.sampled, samples, spacing_}, s_low, s_high);
     }
 
   private:
-    // Section 3.4.
-    TIGHTDP_HD double slope(long i, double b) const noexcept {
-        const double inverse = 1 / p_.sigma_;
-        return -(p_.first_ + static_cast<double>(i)) * p_.h_ - inverse + b * m_.posterior[i] * inverse;
-    }
-
     TIGHTDP_HD_STAGE double variation(double c, double sum) const noexcept {
-        const double b = p_.beta(c) + 1, inverse = 1 / p_.sigma_, h = p_.h_;
-        const bool unimodal = b <= 0;
-        const bool covered = unimodal ? slope(0, b) > 0 && slope(p_.n_ - 1, b) < 0 : p_.first_ * h < -inverse;
-        if (!covered) return HUGE_VAL;
+        const double b = p_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
+        if (!covers_modes(b, 1 / p_.sigma_, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1])) return HUGE_VAL;
         double peak = 0;
-        for (long i = team_.lane(); i < p_.n_; i += team_.size()) {
-            const double density = m_.weights[i] / m_.posterior[i];
-            // A posterior weight that underflowed makes the bound void, not small.
-            peak = density >= 0 ? larger(peak, density) : HUGE_VAL;
-        }
-        peak = team_.largest(peak);
-        const double bend = 1 + std::fabs(b) * 0.25 * inverse * inverse;
-        return (unimodal ? 2 : 4) * peak * p_.sigma_ / h * std::exp(bend * h * h / 8) / (sum * (1 - 1e-3));
+        for (long i = team_.lane(); i < p_.n_; i += team_.size()) peak = higher_peak(peak, m_.weights[i], m_.posterior[i]);
+        return density_variation(b, p_.sigma_, h, team_.largest(peak), sum);
     }
 
     // Section 3.3. Cells of no mass stay where they are: decay() passes over them.
@@ -64,7 +43,7 @@ class BatchDecay {
         from = team_.smallest(from);
         to = team_.largest(to);
         const double low = (p_.first_ + from - 1) * p_.h_, high = (p_.first_ + to + 1) * p_.h_;
-        const double h = larger(smaller(0.15, 0.2 * p_.sigma_), (high - low) / (kBatchCells - 8));
+        const double h = cell_step(p_.sigma_, low, high, kBatchCells - 8);
         const double first = std::floor(low / h);
         const long n = static_cast<long>((high - low) / h) + 3;
         double *loss = m_.cell_at, *posterior = m_.cell_mass, *density = m_.cell_density;
@@ -75,17 +54,14 @@ class BatchDecay {
             density[i] = h * 0.39894228040143267794 * std::exp(b * loss[i] - 0.5 * u * u - shift);
         }
         team_.sync();
-        const double total = sum * (1 + 1e-3);
         cells_ = n - 1;
         for (long i = team_.lane(); i + 1 < n; i += team_.size()) {
-            const double length = h / p_.sigma_ * posterior[i];
-            double right = density[i + 1];
-            if (!p_.add_) right *= larger(0.0, 1 - b * (loss[i + 1] - loss[i] - length) * (1 + 1e-9) - 1e-9);
-            double mass = smaller(density[i], right) * posterior[i] / posterior[i + 1] / total;
-            if (!(mass > 0) || !(length > 0)) mass = 0;
+            const Cell cell =
+                minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
+                              h / p_.sigma_, b, p_.add_, most_mass(sum));
             // Under "add" the loss is -ln W: mirrored, so that cells run left to right.
-            if (p_.add_) m_.cells[cells_ - 1 - i] = {mass, -loss[i] - length, length};
-            else m_.cells[i] = {mass, loss[i], length};
+            if (p_.add_) m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
+            else m_.cells[i] = cell;
         }
         team_.sync();
     }
@@ -114,10 +90,7 @@ class BatchDecay {
         for (long m = team_.lane(); m < kBatchSamples; m += team_.size()) {
             const double s = static_cast<double>(m) * spacing_;
             const double modulus = m == 0 ? total : std::hypot(total + m_.re[m], m_.im[m]);
-            // 1e-9: the rounding of these sums (contour.md 3.5).
-            const double bound = total - modulus - (s * s / 24 + 0.06 * s * spacing_) * squares -
-                                 0.5 * spacing_ * spread - 1e-9;
-            m_.sampled[m] = larger(0.0, bound);
+            m_.sampled[m] = sampled_decay(total, modulus, s, spacing_, squares, spread);
         }
         team_.sync();
     }

@@ -1,27 +1,14 @@
 // One Poisson-subsampled Gaussian of a batch: its nodes, cumulants and products, shared among the lanes of a team.
-// The twin of contour/part.cpp with fixed memory; bounds and proofs: docs/theory/contour.md, 4, 5 and 7.
+// The loops of part.cpp with fixed memory; formulas: moments.hpp; proofs: docs/theory/contour.md, 4, 5 and 7.
 #pragma once
 
 #include <cmath>
 
-#include "batch_team.hpp"
-#include "quadrature.hpp"
-#include "saddle.hpp"
+#include "batch_memory.hpp"
+#include "moments.hpp"
 #include "tightdp/special/sampled_loss.hpp"
 
 namespace tightdp::contour {
-
-// Sums over nodes with a_i = h phi(u_i) e^{beta L_i - shift}; the last five in units of 2^-53.
-struct BatchMoments {
-    double sum = 0, minus_one = 0, first = 0, second = 0;
-    double abs_first = 0, alpha = 0, alpha_first = 0, eta = 0, minus_one_err = 0;
-};
-
-// ln M at a real abscissa and bounds on its rule and rounding errors.
-struct BatchLogMgf {
-    double value = 0, rule = 0, rounding = 0;
-    TIGHTDP_HD double upper() const noexcept { return value + rule + rounding; }
-};
 
 // Abscissae that a lane sums at a time, in registers.
 inline constexpr int kBatchRow = 8;
@@ -41,15 +28,14 @@ class BatchPart {
 
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD long nodes() const noexcept { return n_; }
-    TIGHTDP_HD double sigma() const noexcept { return sigma_; }
 
     // As Part::place; false over the cap.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
-        h_ = node_step(sigma_, q_, c_most, add_, s_most, log_inverse);
-        margin_ = range_margin(sigma_, c_most, add_, log_inverse);
+        const Extent e = extent(sigma_, q_, add_, c_most, s_most, log_inverse);
+        const double left = e.left, right = e.right;
+        h_ = e.h;
+        margin_ = e.margin;
         s_most_ = s_most;
-        const double left = std::floor((range_left(sigma_, q_, c_most, add_) - margin_) / h_) - 1;
-        const double right = std::ceil(range_right(sigma_, q_, c_most, add_, margin_) / h_) + 1;
         if (!(right - left < kBatchNodes)) return false;
         first_ = left;
         n_ = static_cast<long>(right - left) + 1;
@@ -65,36 +51,21 @@ class BatchPart {
 
     // count * ln M and its derivatives at c <= c_most; not certified.
     TIGHTDP_HD_STAGE Cumulants cumulants(double c) const noexcept {
-        const double s = shift(c), sign = add_ ? -1 : 1;
-        const BatchMoments m = moments<false>(c, s, nullptr);
-        const double mean = m.first / m.sum;
-        const double k0 = s > 0 ? s + std::log(m.sum) : std::log1p(m.minus_one);
-        return {count_ * k0, count_ * sign * mean, count_ * larger(0.0, m.second / m.sum - mean * mean)};
+        const double s = shift(c);
+        return cumulants_of(moments<false>(c, s, nullptr), s, count_, add_);
     }
 
     // count * ln M(c), certified; c <= c_most.
-    TIGHTDP_HD_STAGE BatchLogMgf log_mgf(double c) const noexcept {
-        const double s = shift(c), sums = static_cast<double>(n_);
-        const BatchMoments m = moments<true>(c, s, nullptr);
-        const double rule = quadrature_error(sigma_, q_, c, add_, 0, h_) + range_error(sigma_, c, add_, margin_) +
-                            2.1 * std::exp(-2 * (kPi / h_) * (kPi / h_));
-        double value, rounding;
-        if (s > 0) {
-            value = s + std::log(m.sum);
-            rounding = (m.alpha / m.sum + sums + 8) * kUnitRoundoff + 4 * kUnitRoundoff * std::fabs(value);
-        } else {
-            value = std::log1p(m.minus_one);
-            rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff +
-                       4 * kUnitRoundoff * std::fabs(value);
-        }
-        if (!(rule + rounding < 0.01)) return {count_ * value, HUGE_VAL, HUGE_VAL};
-        return {count_ * value, count_ * 1.02 * rule, count_ * 1.02 * rounding};
+    TIGHTDP_HD_STAGE CertifiedLogMgf log_mgf(double c) const noexcept {
+        const double s = shift(c);
+        const Moments m = moments<true>(c, s, nullptr);
+        return log_mgf_of(m, s, real_rule_error(sigma_, q_, add_, c, h_, margin_), n_, count_);
     }
 
     // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into round[m].
     // Returns the bound on the rule's error, common to all.
     TIGHTDP_HD_STAGE double products(double c, double step, long steps) const noexcept {
-        const BatchMoments m = moments<true>(c, shift(c), m_.weights);
+        const Moments m = moments<true>(c, shift(c), m_.weights);
         const double reach = range_right(sigma_, q_, c, add_, margin_);
         const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
         const long n = needed < static_cast<double>(n_) ? static_cast<long>(needed) : n_;
@@ -106,7 +77,7 @@ class BatchPart {
         for (long i = team_.lane() + 1; i <= steps; i += team_.size())
             m_.round[i] = kUnitRoundoff * step * static_cast<double>(i) * fixed;
         team_.sync();
-        return 2.2 * (quadrature_error(sigma_, q_, c, add_, s_most_, h_) + range_error(sigma_, c, add_, margin_));
+        return transform_rule_error(sigma_, q_, add_, c, s_most_, h_, margin_);
     }
 
     // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
@@ -154,10 +125,8 @@ class BatchPart {
     TIGHTDP_HD double beta(double c) const noexcept { return add_ ? -c : 1 + c; }
 
     TIGHTDP_HD_STAGE double shift(double c) const noexcept {
-        // Below this no term of the sum overflows and M - 1 is summed directly (as in contour/part.cpp).
-        constexpr double direct = 600;
         const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
-        if (most < direct) return 0;
+        if (most < kDirect) return 0;
         double peak = 0;
         const double b = beta(c);
         for (long i = team_.lane(); i < n_; i += team_.size()) {
@@ -165,15 +134,15 @@ class BatchPart {
             peak = larger(peak, b * m_.loss[i] - 0.5 * u * u);
         }
         peak = team_.largest(peak);
-        return peak < direct ? 0 : peak;
+        return peak < kDirect ? 0 : peak;
     }
 
     // The sums of contour_moments (contour/kernels.simd.cpp); without `certified` the first four alone.
     template <bool certified>
-    TIGHTDP_HD_STAGE BatchMoments moments(double c, double shift, double* weights) const noexcept {
+    TIGHTDP_HD_STAGE Moments moments(double c, double shift, double* weights) const noexcept {
         const double b = beta(c), abs_b = std::fabs(b), inverse = 1 / sigma_;
         const double scale = h_ * 0.39894228040143267794;  // 1 / sqrt(2 pi)
-        BatchMoments out;
+        Moments out;
         for (long i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_, half = 0.5 * u * u;
             const double l = m_.loss[i], abs_l = std::fabs(l), x = b * l;

@@ -1,6 +1,7 @@
 // The loops of the contour engine over nodes, compiled once per instruction set (kernels.simd.cpp).
 #pragma once
 
+#include "moments.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
@@ -14,20 +15,6 @@ struct NodeGrid {
     double h;
     double first;  // an integer
     long n;        // a multiple of kNodeBlock
-};
-
-// Sums over nodes with a_i = h phi(u_i) e^{beta L_i - shift}; see docs/theory/contour.md, sections 4 and 5.
-struct Moments {
-    double sum;           // sum a
-    double minus_one;     // sum (a - h phi), shift = 0 only
-    double first;         // sum a L
-    double second;        // sum a L^2
-    // For the rounding bound, in units of 2^-53:
-    double abs_first;     // sum a |L|
-    double alpha;         // sum a alpha_i, alpha_i the relative error of a_i
-    double alpha_first;   // sum a alpha_i |L|
-    double eta;           // sum a eta_i, eta_i the error of L_i
-    double minus_one_err; // error of minus_one
 };
 
 }  // namespace tightdp::contour

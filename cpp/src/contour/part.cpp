@@ -4,43 +4,22 @@
 #include <cmath>
 
 #include "runtime/work.hpp"
-#include "quadrature.hpp"
 
 namespace tightdp::contour {
 namespace {
-
-// Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no
-// term of the sum overflows and M - 1 is summed directly.
-constexpr double kDirect = 600;
 
 // Of work: a node's loss or its moments, and those of a replaced record; four of the nodes of an abscissa.
 constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace
 
-// Step, and the first and last node in steps.
-struct Part::Extent {
-    double h, margin, left, right;
-};
-
-Part::Extent Part::extent(double c_most, double s_most, double log_inverse) const {
-    Extent e;
-    e.h = node_step(sigma_, q_, c_most, pair_, s_most, log_inverse);
-    e.margin = range_margin(sigma_, c_most, pair_, log_inverse);
-    // One more node on the right: the tail of the sum is compared with an integral that starts a step
-    // earlier.
-    e.left = std::floor((range_left(sigma_, q_, c_most, pair_) - e.margin) / e.h) - 1;
-    e.right = std::ceil(range_right(sigma_, q_, c_most, pair_, e.margin) / e.h) + 1;
-    return e;
-}
-
 double Part::nodes_for(double c_most, double s_most, double log_inverse) const {
-    const Extent e = extent(c_most, s_most, log_inverse);
+    const Extent e = extent(sigma_, q_, pair_, c_most, s_most, log_inverse);
     return e.right - e.left < kMaxNodes ? e.right - e.left : HUGE_VAL;
 }
 
 bool Part::place(double c_most, double s_most, double log_inverse, long most_nodes) {
-    const auto [h, margin, left, right] = extent(c_most, s_most, log_inverse);
+    const auto [h, margin, left, right] = extent(sigma_, q_, pair_, c_most, s_most, log_inverse);
     if (!(right - left < most_nodes)) return false;
     margin_ = margin;
     s_most_ = s_most;
@@ -88,66 +67,32 @@ void Part::moments(double c, Moments& out, double* weights) {
 Cumulants Part::cumulants(double c) {
     Moments m;
     moments(c, m, nullptr);
-    const double s = shift(c), sign = add_ ? -1 : 1, mean = m.first / m.sum;
-    const double k0 = s > 0 ? s + std::log(m.sum) : std::log1p(m.minus_one);
-    return {count_ * k0, count_ * sign * mean, count_ * std::max(0.0, m.second / m.sum - mean * mean)};
+    return cumulants_of(m, shift(c), count_, add_);
 }
 
 CertifiedLogMgf Part::log_mgf(double c) {
     Moments m;
     moments(c, m, nullptr);
-    const double s = shift(c);
-    const double rule = quadrature_error(sigma_, q_, c, pair_, 0, grid_.h) +
-                        range_error(sigma_, c, pair_, margin_) +
-                        2.1 * std::exp(-2 * (kPi / grid_.h) * (kPi / grid_.h));
-    const double sums = static_cast<double>(grid_.n);
-    double value, rounding;
-    if (s > 0) {
-        value = s + std::log(m.sum);
-        rounding = (m.alpha / m.sum + sums + 8) * kUnitRoundoff + 4 * kUnitRoundoff * std::abs(value);
-    } else {
-        value = std::log1p(m.minus_one);
-        rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff +
-                   4 * kUnitRoundoff * std::abs(value);
-    }
-    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use; larger ones give an infinite
-    // bound.
-    if (!(rule + rounding < 0.01)) return {count_ * value, HUGE_VAL, HUGE_VAL};
-    return {count_ * value, count_ * 1.02 * rule, count_ * 1.02 * rounding};
+    const double rule = real_rule_error(sigma_, q_, pair_, c, grid_.h, margin_);
+    return log_mgf_of(m, shift(c), rule, grid_.n, count_);
 }
 
-// contour.md 3.4: the density of the loss is f = phi W^beta sigma / (r M) and d ln f / du = -u - 1/sigma +
-// (beta + 1) r / sigma, so that every mode lies where the two linear bounds of that change sign, there are at
-// most two (one where beta <= -1), and between nodes f exceeds the nearer one at most by e^{B h^2 / 8}, B
-// bounding the second derivative of ln f.
 double Part::variation(double c, double sum) const {
     if (replace_) return HUGE_VAL;  // the number of modes is not known
-    const double b = beta(c) + 1, inverse = 1 / sigma_;
-    const auto slope = [&](long i) {
-        return -(grid_.first + i) * grid_.h - inverse + b * posterior_[i] * inverse;
-    };
-    const bool unimodal = b <= 0;
-    // Right of the nodes f falls: range_right() saw to it. Under "add" b < 1, and the right end is past 0.
-    const bool covered = unimodal ? slope(0) > 0 && slope(grid_.n - 1) < 0 : grid_.first * grid_.h < -inverse;
-    if (!covered) return HUGE_VAL;
+    const double b = beta(c) + 1;
+    const long last = grid_.n - 1;
+    if (!covers_modes(b, 1 / sigma_, grid_.first * grid_.h, posterior_[0], (grid_.first + last) * grid_.h, posterior_[last]))
+        return HUGE_VAL;
     double peak = 0;
-    for (long i = 0; i < grid_.n; ++i) peak = std::max(peak, weights_[i] / posterior_[i]);
-    const double bend = 1 + std::abs(b) * 0.25 * inverse * inverse;
-    return (unimodal ? 2 : 4) * peak * sigma_ / grid_.h * std::exp(bend * grid_.h * grid_.h / 8) /
-           (sum * (1 - 1e-3));
+    for (long i = 0; i < grid_.n; ++i) peak = higher_peak(peak, weights_[i], posterior_[i]);
+    return density_variation(b, sigma_, grid_.h, peak, sum);
 }
 
 double Decay::log_decay(double s_low, double s_high) const {
     work::spend(kNodeUnits * static_cast<std::int64_t>(cells.size()));
-    double least = decay(cells.data(), static_cast<long>(cells.size()), s_low, s_high);
-    const double last = sampled.empty() ? HUGE_VAL : std::floor(s_high / spacing + 0.5);
-    if (last < static_cast<double>(sampled.size())) {
-        double inside = 1;
-        for (long m = static_cast<long>(s_low / spacing + 0.5); m <= last; ++m)
-            inside = std::min(inside, sampled[m]);
-        least = std::max(least, inside);
-    }
-    return std::max(least, std::log(s_low / variation));
+    const long samples = static_cast<long>(sampled.size());
+    return contour::log_decay({cells.data(), static_cast<long>(cells.size()), variation, sampled.data(), samples, spacing},
+                              s_low, s_high);
 }
 
 // contour.md 3.5: the transform of the minorant itself at equally spaced abscissae, cells taken as points at
@@ -180,12 +125,8 @@ void Decay::sample() {
     TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, spacing, samples, re.data(),
                                           im.data());
     for (long m = 1; m < samples; ++m) {
-        const double s = m * spacing;
         const double modulus = std::hypot(total + re[m - 1], im[m - 1]);
-        // 1e-9: the rounding of these sums, which is below 1e-12 (contour.md 5.2).
-        const double bound =
-            total - modulus - (s * s / 24 + 0.06 * s * spacing) * squares - 0.5 * spacing * spread - 1e-9;
-        sampled[m] = std::max(0.0, bound);
+        sampled[m] = sampled_decay(total, modulus, m * spacing, spacing, squares, spread);
     }
 }
 
@@ -206,12 +147,11 @@ void Part::build_cells(double c, double resolution, std::vector<Cell>& cells) {
     while (from < to && weights_[from] < least) ++from;
     while (to > from && weights_[to] < least) --to;
     const double low = (grid_.first + from - 1) * grid_.h, high = (grid_.first + to + 1) * grid_.h;
-    // Steps of .15 keep 9/10 of the mass under the minorant; .2 sigma keeps the density even across a cell.
-    constexpr long most_cells = 1024;
-    const double h = std::max(std::min(0.15, 0.2 * sigma_), (high - low) / (most_cells - 2 * kNodeBlock));
+    constexpr long most_cells = 1024 - 2 * kNodeBlock;
+    const double h = cell_step(sigma_, low, high, most_cells);
     NodeGrid g{q_, 1 / sigma_, h, std::floor(low / h), 0};
     g.n = (static_cast<long>((high - low) / h) + 2 + kNodeBlock) / kNodeBlock * kNodeBlock;
-    if (replace_) return cells_replaced(c, g, m.sum * (1 + 1e-3), cells);
+    if (replace_) return cells_replaced(c, g, most_mass(m.sum), cells);
     thread_local std::vector<double> loss, posterior, density;
     loss.resize(g.n);
     posterior.resize(g.n);
@@ -221,15 +161,10 @@ void Part::build_cells(double c, double resolution, std::vector<Cell>& cells) {
     const double b = beta(c);
     TIGHTDP_SELECT_SIMD(contour_moments)
     (g, b, shift(c), loss.data(), posterior.data(), density.data(), unused);
-    // place() kept the relative error of the sum under 1e-3 (contour.md 3.3).
-    const double total = m.sum * (1 + 1e-3);
     for (long i = 0; i + 1 < g.n; ++i) {
-        const double length = h / sigma_ * posterior[i];
-        // ln density is concave under "add"; under "remove" it is a chord plus a tangent away from that.
-        double right = density[i + 1];
-        if (!add_) right *= std::max(0.0, 1 - b * (loss[i + 1] - loss[i] - length) * (1 + 1e-9) - 1e-9);
-        const double mass = std::min(density[i], right) * posterior[i] / posterior[i + 1] / total;
-        if (mass > 0 && length > 0) cells.push_back({mass, loss[i], length});
+        const Cell cell = minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
+                                        h / sigma_, b, add_, most_mass(m.sum));
+        if (cell.mass > 0) cells.push_back(cell);
     }
     if (add_) {  // the loss is -ln W: mirror, so that cells run left to right
         for (Cell& cell : cells) cell.left = -cell.left - cell.length;
@@ -257,8 +192,7 @@ double Part::products(double c, double step, long steps, double* re, double* im,
         const double row = static_cast<double>(i % 128) + 1;
         rounding[i] = kUnitRoundoff * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
-    return 2.2 *
-           (quadrature_error(sigma_, q_, c, pair_, s_most_, grid_.h) + range_error(sigma_, c, pair_, margin_));
+    return transform_rule_error(sigma_, q_, pair_, c, s_most_, grid_.h, margin_);
 }
 
 }  // namespace tightdp::contour

@@ -1,14 +1,10 @@
 // One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its decay.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels.hpp"
-#include "quadrature.hpp"
-#include "saddle.hpp"
-#include "truncation.hpp"
+#include "moments.hpp"
 
 namespace tightdp::contour {
 
@@ -22,16 +18,8 @@ struct Decay {
 
     // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed.
     double log_decay(double s_low, double s_high) const;
-    // Cost most of the time; they pay where |phi| itself must be small, not |phi|^count.
+    // Samples take most of the time: they pay where |phi| itself must be small, not |phi|^count.
     void sample();
-};
-
-// ln M at a real abscissa with a bound on its error.
-struct CertifiedLogMgf {
-    double value = 0;
-    double rule = 0;      // bound on the error of the trapezoid rule over u
-    double rounding = 0;  // bound on the rounding error
-    double upper() const { return value + rule + rounding; }
 };
 
 // ln W(u), the posterior weights at u and -u, and the loss ln W(u) - ln W(-u) with its error in units of 2^-53.
@@ -73,8 +61,6 @@ class Part {
     double largest_loss() const;
 
   private:
-    struct Extent;
-    Extent extent(double c_most, double s_most, double log_inverse) const;
     double beta(double c) const { return add_ ? -c : 1 + c; }
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);

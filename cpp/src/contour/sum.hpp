@@ -1,30 +1,107 @@
-// The finite trapezoid sum over the abscissae and all that is certified of it. docs/theory/contour.md, sections 1 to 5.
+// The finite trapezoid sum over the abscissae and all that is certified of it. docs/theory/contour.md,
+// sections 1 to 5 and 7.
 #pragma once
-
-#include <vector>
 
 #include "plan.hpp"
 
 namespace tightdp::contour {
 
-class TrapezoidSum {
-  public:
-    // The transform on the abscissae of the plan. The cumulant carries the nodes that the plan placed.
-    TrapezoidSum(Cumulant& cumulant, const Plan& plan);
+// ln of M(z)/M(c) at one abscissa, and bounds on what the rule and rounding add to it. An error x of a
+// factor's logarithm bounds the factor's relative error by e^x - 1.
+struct LogRatio {
+    double re = 0, im = 0, rule = 0, round = 0;
 
-    struct Value {
-        double delta, slope;                                // the sum and its derivative
-        double aliasing, truncation, quadrature, rounding;  // certified; aliasing is one-sided
-        double error() const { return aliasing + truncation + quadrature + rounding; }
-        double below() const { return delta - error(); }
-        double above() const { return delta + truncation + quadrature + rounding; }
-    };
-    Value at(double epsilon) const;
-
-  private:
-    Plan plan_;
-    // h_m = (M(z)/M(c)) / (z (z + 1)), halved at m = 0, and the bounds on its rule and rounding errors.
-    std::vector<double> re_, im_, rule_, round_;
+    // Of `count` factors 1 + x + iy, with errors `rule_error` and `given` of x + iy.
+    TIGHTDP_HD void add(double x, double y, double rule_error, double given, double count) noexcept {
+        // Relative to |xi| where that is small, relative to |1 + xi| where that is.
+        const double log_modulus =
+            x > -0.5 ? 0.5 * std::log1p(x * (2 + x) + y * y) : std::log(larger(std::hypot(1 + x, y), 1e-300));
+        const double angle = std::atan2(y, 1 + x), inverse = 1 / std::exp(log_modulus);
+        re += count * log_modulus;
+        im += count * angle;
+        rule += count * std::log1p(rule_error * inverse);
+        round += count * std::log1p(given * inverse) +
+                 kUnitRoundoff * (6 * count * (std::fabs(log_modulus) + std::fabs(angle)) +
+                                  2 * (std::fabs(re) + std::fabs(im)));
+    }
 };
+
+// h_m = (M(z)/M(c)) / (z (z + 1)), halved at m = 0, and the bounds on its rule and rounding errors, m =
+// 0..count.
+struct Ordinates {
+    double *re, *im, *rule, *round;
+
+    // Plain Gaussians add mu2 to the logarithm.
+    TIGHTDP_HD void set(long m, LogRatio l, double c, double step, double mu2) const noexcept {
+        const double s = step * static_cast<double>(m);
+        const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
+        l.re += gauss_re;
+        l.im += gauss_im;
+        l.round += 12 * kUnitRoundoff *
+                   (std::fabs(gauss_re) + std::fabs(gauss_im) + std::fabs(l.re) + std::fabs(l.im) + 1);
+        // Divided by z (z + 1).
+        const double p = c * (c + 1) - s * s, r = s * (2 * c + 1), norm = p * p + r * r;
+        const double size = std::exp(l.re), co = std::cos(l.im), si = std::sin(l.im);
+        const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
+        re[m] = m == 0 ? 0.5 * a : a;
+        im[m] = m == 0 ? 0.0 : b;
+        // |prod (a_j + e_j)^k - prod a_j^k| <= prod (|a_j| + |e_j|)^k - prod |a_j|^k, here e^{l + x} - e^l.
+        // The cross term of the two kinds of error is charged to the rule.
+        const double off = l.round + 16 * kUnitRoundoff, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
+        rule[m] = std::exp(l.re + l.rule + off) * -std::expm1(-l.rule) * weight;
+        round[m] = std::exp(l.re + off) * -std::expm1(-off) * weight;
+    }
+};
+
+// delta(epsilon) as the sum has it.
+struct CurveValue {
+    double delta, slope;                                // the sum and its derivative
+    double aliasing, truncation, quadrature, rounding;  // certified; aliasing is one-sided
+    TIGHTDP_HD double error() const noexcept { return aliasing + truncation + quadrature + rounding; }
+    TIGHTDP_HD double below() const noexcept { return delta - error(); }
+    TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
+};
+
+// By the lanes of a team. trigonometry: what a sine and a cosine, their products and the sum of the two err,
+// in units of 3u of the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
+template <class Team>
+TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan,
+                                     double trigonometry, double epsilon) {
+    double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
+    for (long m = team.lane(); m <= plan.count; m += team.size()) {
+        const double s = plan.step * static_cast<double>(m), angle = s * epsilon;
+        const double co = std::cos(angle), si = std::sin(angle), re = h.re[m], im = h.im[m];
+        const double real = re * co + im * si, imaginary = im * co - re * si;
+        sum += real;
+        slope += plan.c * real - s * imaginary;
+        const double modulus = std::fabs(re) + std::fabs(im);
+        size += modulus;
+        rule += h.rule[m];
+        round += h.round[m] + modulus * 3 * kUnitRoundoff * (trigonometry + std::fabs(angle));
+    }
+    sum = team.sum(sum);
+    slope = team.sum(slope);
+    rule = team.sum(rule);
+    round = team.sum(round) + team.sum(size) * kUnitRoundoff * static_cast<double>(plan.count + 4);
+    const double front = plan.step / kPi * std::exp(plan.k.value - plan.c * epsilon);
+    CurveValue v;
+    v.delta = front * sum;
+    v.slope = -front * slope;
+    const double front_rounding =
+        kUnitRoundoff * (std::fabs(plan.k.value) + 3 * std::fabs(plan.c * epsilon) + 16);
+    v.truncation = std::exp(plan.k.upper() - plan.c * epsilon + plan.log_decay) /
+                   (kPi * plan.step * static_cast<double>(plan.count)) * (1 + 1e-9);
+    // An error x of ln M(c) multiplies the sum and what is certified of it by at most e^x.
+    const double inflate = std::exp(plan.k.rule + plan.k.rounding + front_rounding);
+    v.quadrature = (front * rule + std::fabs(v.delta) * std::expm1(plan.k.rule)) * inflate;
+    v.rounding =
+        (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;
+    const double period = 2 * kPi / plan.step;
+    v.aliasing = alias_excess(plan.left.k.upper() + log_kappa(plan.left.c) - plan.left.c * epsilon,
+                              plan.c - plan.left.c, period) +
+                 alias_excess(plan.right.k.upper() + log_kappa(plan.right.c) - plan.right.c * epsilon,
+                              plan.right.c - plan.c, period);
+    return v;
+}
 
 }  // namespace tightdp::contour

@@ -1,0 +1,135 @@
+#include "cumulant.hpp"
+
+#include <algorithm>
+
+#include "runtime/work.hpp"
+#include "team.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+// Beyond these the grid engine is faster.
+constexpr double kMaxAbscissae = 1 << 17;
+constexpr double kMaxProducts = 3e7;
+// Of work: an abscissa's sine, cosine and their like.
+constexpr std::int64_t kAbscissaUnits = 20;
+
+}  // namespace
+
+long Cumulant::nodes() const {
+    long all = 0;
+    for (const Part& part : parts_) all += part.nodes();
+    return all;
+}
+
+bool Cumulant::place(double c_most, double s_most, double log_inverse, long most_nodes) {
+    reach_ = c_most;
+    for (Part& part : parts_)
+        if (!part.place(c_most, s_most, log_inverse, most_nodes)) return false;
+    return true;
+}
+
+bool Cumulant::at(double c, Cumulants& out) {
+    if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
+    out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
+    for (Part& part : parts_) {
+        const Cumulants k = part.cumulants(c);
+        out.k0 += k.k0;
+        out.k1 += k.k1;
+        out.k2 += k.k2;
+    }
+    return true;
+}
+
+CertifiedLogMgf Cumulant::certified(double c) {
+    CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0, 0};
+    sum.rounding = 10 * kUnitRoundoff * sum.value;
+    for (Part& part : parts_) {
+        const CertifiedLogMgf k = part.log_mgf(c);
+        sum.value += k.value;
+        sum.rule += k.rule;
+        sum.rounding += k.rounding + 2 * kUnitRoundoff * std::abs(sum.value);
+    }
+    return sum;
+}
+
+// The most that abscissae may stretch: to the caps.
+double Cumulant::reach(const Plan& plan, double log_inverse) const {
+    double s = kMaxAbscissae * plan.step;
+    for (; s > plan.step; s *= 0.8) {
+        double nodes = 0;
+        for (const Part& part : parts_)
+            nodes += part.nodes_for(std::max(plan.right.c, plan.c), s, log_inverse);
+        if (nodes * (s / plan.step) <= kMaxProducts) break;
+    }
+    return s;
+}
+
+Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_inverse) {
+    // Levels of abscissae, a factor 1.25 apart; past the last level that decays too little, all do.
+    constexpr double ratio = 1.25;
+    constexpr int most_levels = 120;
+    std::vector<Decay> decays(parts_.size());
+    for (std::size_t j = 0; j < parts_.size(); ++j)
+        parts_[j].build_decay(plan.c, std::min(1e-4, 0.01 / total_count_), decays[j]);
+    const auto decay_between = [&](double low, double high) {
+        double total = 0.5 * mu2_ * low * low;
+        for (std::size_t j = 0; j < decays.size() && total < need; ++j)
+            total += parts_[j].count() * decays[j].log_decay(low, high);
+        return total;
+    };
+    const double reach = this->reach(plan, log_inverse);
+    for (std::size_t j = 0; j < parts_.size(); ++j)
+        if (need > 0.01 * parts_[j].count()) decays[j].sample();
+    // What does not decay at the end of reach does not decay within.
+    if (decay_between(reach, 1.05 * reach) < need) return Status::slow_decay;
+    double length = std::sqrt(2 * need) / sd, s = length;
+    for (int level = 0; level < most_levels; ++level, s *= ratio) {
+        if (length > ratio * reach) return Status::slow_decay;
+        if (decay_between(s, ratio * s) < need) {
+            length = ratio * s;
+            continue;
+        }
+        if (decay_between(s, HUGE_VAL) >= need) {
+            plan.count = static_cast<long>(std::ceil(length / plan.step)) + 1;
+            return Status::certified;
+        }
+    }
+    return Status::slow_decay;
+}
+
+Status Cumulant::place_for(const Plan& plan, double log_inverse) {
+    if (!place(std::max(plan.right.c, plan.c), plan.count * plan.step, log_inverse, kMaxNodes))
+        return Status::too_many_nodes;
+    double products = 0;
+    for (const Part& part : parts_) {
+        products += static_cast<double>(part.nodes()) * plan.count;
+        if (part.largest_loss() * plan.step * plan.count > kMostPhase) return Status::slow_decay;
+    }
+    return products > kMaxProducts ? Status::slow_decay : Status::certified;
+}
+
+void Cumulant::transform(const Plan& plan) {
+    const std::size_t n = plan.count;
+    std::vector<LogRatio> ratios(n + 1);
+    std::vector<double> xi_re(n), xi_im(n), rounding(n);
+    for (Part& part : parts_) {
+        work::spend(3 * kAbscissaUnits * plan.count);
+        const double rule =
+            part.products(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
+        for (std::size_t m = 1; m <= n; ++m)
+            ratios[m].add(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
+    }
+    memory_.resize(4 * (n + 1));
+    double* at = memory_.data();
+    ordinates_ = {at, at + (n + 1), at + 2 * (n + 1), at + 3 * (n + 1)};
+    for (std::size_t m = 0; m <= n; ++m)
+        ordinates_.set(static_cast<long>(m), ratios[m], plan.c, plan.step, mu2_);
+}
+
+CurveValue Cumulant::value(const Plan& plan, double epsilon) const {
+    work::spend(kAbscissaUnits * plan.count);
+    return value_at(SoloTeam{}, ordinates_, plan, 2, epsilon);
+}
+
+}  // namespace tightdp::contour
