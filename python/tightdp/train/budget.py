@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter
 from ..accounting.calibrate import calibrate
 from ..accounting.numerics.outward import Range
@@ -21,6 +22,8 @@ from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
 ROUNDING = 1e-12
 """Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
 the sum (docs/theory/caps.md, Rounding)."""
+LARGEST_EPSILON = 1e6
+"""Of what training is asked for: beyond it nothing is private, and calibrations take up to a minute."""
 
 
 class Target(NamedTuple):
@@ -30,6 +33,15 @@ class Target(NamedTuple):
     delta: float
     beside: Composition | None = None
     """Releases before the plan is made that count towards the guarantee; None if there are none."""
+
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float | None) -> Target:
+        """The checked arguments of an estimator."""
+        if delta is None:
+            raise ValueError("delta must be given, a number in (0, 1)")
+        if epsilon is not None and _check.positive("epsilon", epsilon) > LARGEST_EPSILON:
+            raise ValueError(f"epsilon must be a number in (0, {LARGEST_EPSILON:g}], got {epsilon!r}")
+        return cls(None if epsilon is None else float(epsilon), _check.open_unit("delta", delta))
 
 
 class Budget(Protocol):

@@ -76,7 +76,7 @@ def fit(
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
-    target = _target(epsilon, delta)
+    target = Target.of(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
     records = _records(X, y)
@@ -94,12 +94,6 @@ def fit(
         gate, charged, before = Gate(plan.budget, source, progress), plan.budget.charge(), ()
     parameters = plan.run(Oracle(model, records, public), gate, model.start(source.uniform))
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
-
-
-def _target(epsilon: float | None, delta: float | None) -> Target:
-    if delta is None:
-        raise ValueError("delta must be given, a number in (0, 1)")
-    return Target(None if epsilon is None else _check.positive("epsilon", epsilon), _check.open_unit("delta", delta))
 
 
 def _records(X: Any, y: Any) -> Records:

@@ -42,9 +42,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     algorithm : what trains; None for ``NoisyGD()``
-    epsilon, delta : the guarantee to meet, add/remove one record; the noise follows. With ``epsilon=None`` the
-        algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is no default: a
-        privacy parameter is a decision.
+    epsilon, delta : the guarantee to meet, add/remove one record, epsilon at most 1e6; the noise follows. With
+        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
+        no default: a privacy parameter is a decision.
     classes : the label set, which is taken to be public. None takes it from ``y``, and thereby declares the labels that
         occur to be public.
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it

@@ -67,10 +67,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features); y is not used."""
-        if self.delta is None:
-            raise ValueError("delta must be given, a number in (0, 1)")
-        epsilon = None if self.epsilon is None else _check.positive("epsilon", self.epsilon)
-        target = Target(epsilon, _check.open_unit("delta", self.delta))
+        target = Target.of(self.epsilon, self.delta)
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)
         bound = norm_bound("max_norm", self.max_norm)
