@@ -159,9 +159,10 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_an_interrupt_is_heard(name):
     code = f"""
-import time
+import signal, time
 import numpy as np
 import tightdp as dp
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell is born deaf to it
 print("started", flush=True)
 try:
     {LONG[name]}
