@@ -1,3 +1,5 @@
+set(TIGHTDP_SIMD_OPTIMIZATION "-O3" CACHE STRING "Optimisation of the kernels; sanitizers take minutes a file at -O3")
+
 # tightdp_add_simd(target file.simd.cpp...)
 #
 # Compiles each file once per instruction set. The file wraps its code in `namespace TIGHTDP_ISA { ... }`;
@@ -26,7 +28,7 @@ function(tightdp_add_simd target)
       target_link_libraries(${target}_${isa} PRIVATE tightdp_flags)
       set_target_properties(${target}_${isa} PROPERTIES TIGHTDP_CONTRACT ON)
       target_compile_definitions(${target}_${isa} PRIVATE TIGHTDP_ISA=${isa} TIGHTDP_ISA_${isa}=1)
-      target_compile_options(${target}_${isa} PRIVATE -O3 -Wno-psabi ${flags_${isa}})
+      target_compile_options(${target}_${isa} PRIVATE ${TIGHTDP_SIMD_OPTIMIZATION} -Wno-psabi ${flags_${isa}})
       target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
     endif()
   endforeach()

@@ -203,3 +203,11 @@ def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
     parts = run._composition().parts
     for width in (1e-2, 1e-6):
         check(parts, direction, target, (epsilon, epsilon / 3), Request(width=width))
+
+
+@pytest.mark.parametrize("epsilon", [-5.0, -3.9434187258664344, -1.0, -0.1])
+def test_no_upper_end_is_below_what_every_curve_exceeds(epsilon):
+    """Two outcomes of 4e-10 were missing from the upper curve, which fell below 1 - e^epsilon by as much."""
+    mechanism = dp.PoissonSampled(dp.DiscreteGaussian(sigma=0.15207942182031334, sensitivity=8), 7.0584188944957555e-09)
+    bound = (mechanism * 2).delta(epsilon, neighbors="remove")
+    assert bound.upper >= -mp.expm1(mp.mpf(epsilon))

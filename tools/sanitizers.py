@@ -2,8 +2,8 @@
 
     python tools/sanitizers.py [--minutes 10] [--seed 1]
 
-Builds into build/sanitized, which takes some minutes the first time. The tests run in an order that depends on the
-seed, and stop when the time is up.
+Builds into build/sanitized, which takes six minutes on two cores the first time. The tests run in an order that depends
+on the seed, and stop when the time is up.
 """
 
 import argparse
@@ -52,6 +52,7 @@ def main() -> int:
 def build() -> None:
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", ".", "--no-deps"]
     command += ["--upgrade", "--target", str(BUILT), f"-Cbuild-dir={BUILT}-objects"]
+    command += ["-Ccmake.define.TIGHTDP_SIMD_OPTIMIZATION=-O1"]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "CXXFLAGS": FLAGS})
 
 
