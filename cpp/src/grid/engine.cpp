@@ -96,7 +96,7 @@ struct Curves {
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
         const double low = found > 1 ? 1 : found;  // a law that was given with a little more mass than 1; or no number
         a.lower = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
-        // No curve is below 1 - e^epsilon. One that is has lost mass and bounds nothing; nor does one that is no number.
+        // What is below 1 - e^epsilon, as no curve is, has lost mass and bounds nothing; nor does what is no number.
         a.upper = high >= a.lower && high <= 1 ? high : 1;
         if (low > a.lower) a.lower = low;
         uncross(a);
