@@ -41,6 +41,7 @@ class Draw:
                 lambda: dp.BoundedRange(pick([0.0, log_uniform(1e-4, 100)])),
                 lambda: dp.RandomizedResponse(pick([1.0, log_uniform(1e-9, 1)]), pick([2, 3, 1000])),
                 lambda: dp.DiscreteGaussian(log_uniform(1e-2, 300), self.random.randint(1, 10)),
+                lambda: dp.DiscreteGaussian(log_uniform(0.05, 0.5), self.random.randint(1, 30)),
                 lambda: dp.DiscreteLaplace(log_uniform(1e-2, 1e3), self.random.randint(1, 50)),
             ]
         )()
@@ -82,6 +83,13 @@ def pair(mechanism):
             tail = 1 / (1 + ratio)
             middle = [tail * (1 - ratio) * ratio**k for k in range(1, sensitivity)]
             return [ratio**sensitivity * tail, *middle[::-1], tail], [tail, *middle, ratio**sensitivity * tail]
+        case dp.DiscreteGaussian(sigma, sensitivity) if sigma < 1:
+            reach = math.ceil(48 * sigma)
+            far = range(-reach - sensitivity, reach + sensitivity + 1)
+            mass = {n: mp.exp(-((n / mp.mpf(sigma)) ** 2) / 2) for n in far}
+            total = mp.fsum(mass.values())
+            at = range(-reach - sensitivity, reach + 1)
+            return [mass[n] / total for n in at], [mass[n + sensitivity] / total for n in at]
     return None
 
 
@@ -205,9 +213,11 @@ def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
         check(parts, direction, target, (epsilon, epsilon / 3), Request(width=width))
 
 
-@pytest.mark.parametrize("epsilon", [-5.0, -3.9434187258664344, -1.0, -0.1])
-def test_no_upper_end_is_below_what_every_curve_exceeds(epsilon):
-    """Two outcomes of 4e-10 were missing from the upper curve, which fell below 1 - e^epsilon by as much."""
-    mechanism = dp.PoissonSampled(dp.DiscreteGaussian(sigma=0.15207942182031334, sensitivity=8), 7.0584188944957555e-09)
-    bound = (mechanism * 2).delta(epsilon, neighbors="remove")
-    assert bound.upper >= -mp.expm1(mp.mpf(epsilon))
+# All of Q is where P has next to nothing, a little of it is, or all but a little.
+@pytest.mark.parametrize(("sigma", "sensitivity"), [(0.152, 8), (0.3, 15), (0.3, 20), (0.2, 11), (0.5, 24), (0.9, 42)])
+@pytest.mark.parametrize("probability", [7e-9, 0.1, 0.9])
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_none_of_the_neighbour_is_lost(sigma, sensitivity, probability, direction):
+    mechanism = dp.PoissonSampled(dp.DiscreteGaussian(sigma, sensitivity), probability)
+    for steps in (1, 2):
+        check((mechanism * steps)._composition().parts, direction, 1e-9, (-3.9, -1.0, -0.1, 0.05, 1.0), Request())

@@ -17,7 +17,7 @@ ATOMS = st.lists(st.tuples(st.floats(-3, 3, allow_subnormal=False), st.floats(1e
 def law_of(atoms):
     y = np.array([a[0] for a in atoms])
     logs = np.log([a[1] for a in atoms])
-    return _core.GridLaw.atoms(y, logs, np.full(len(y), 1e-15), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return _core.GridLaw.atoms(y, logs, np.full(len(y), 1e-15), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def normalised(drawn):
@@ -242,7 +242,7 @@ def test_a_mass_at_infinity_of_a_sample_is_confined_by_its_own_logarithm(mass, a
     it: ln 1e-308 is known to 512 units of roundoff."""
     q, far = 0.3, -5.0 if add else 5.0
     ends = (mass, 0.0) if add else (0.0, mass)
-    base = _core.GridLaw.atoms([far], [math.log1p(-mass)], [1e-15], *ends, 0.0, 0.0, far, 0.0)
+    base = _core.GridLaw.atoms([far], [math.log1p(-mass)], [1e-15], *ends, 0.0, 0.0, far, 0.0, 0.0)
     edge = -math.log1p(-q) if add else math.log1p(-q)
     high, low, *_ = _core.grid_weights(base.poisson(q, add), edge, 2.0**-4, 0.0, 0.0, -2, 4)
     with mp.workdps(40):

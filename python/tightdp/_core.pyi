@@ -210,7 +210,7 @@ class GridLaw:
         loss_slack: float,
         anchor: float,
         step: float,
-        total_rel: float = ...,
+        total_rel: float,
     ) -> GridLaw: ...
     def poisson(self, q: float, add: bool) -> GridLaw: ...
     def replace_one(self, q: float) -> GridLaw: ...
@@ -219,6 +219,7 @@ class GridLaw:
 _GridParts = list[tuple[GridLaw, float]]
 
 GRID_STORE_BYTES: int
+GRID_USER_TOTAL: float
 
 def grid_crossings() -> int: ...
 def grid_keep(bytes: int) -> None: ...

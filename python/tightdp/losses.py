@@ -14,7 +14,7 @@ from . import _check, _core
 from .mechanisms import Mechanism, _set
 
 Relation = Literal["add_or_remove", "replace", "any"]
-_TOLERANCE = 1e-9
+TOLERANCE = 1e-9
 """How far a sum of probabilities may be from 1 and still be meant as 1."""
 _UNEVEN = 1e-6
 """How far the curves of a pair and its reverse may be apart and still be meant as one."""
@@ -53,9 +53,9 @@ class PrivacyLoss(Mechanism):
         _check.choice("relation", self.relation, get_args(Relation))
         if not isinstance(self.mirrored, bool):
             raise TypeError(f"mirrored must be True or False, got {self.mirrored!r}")
-        if abs(math.fsum((*masses, infinity)) - 1) > _TOLERANCE:
+        if abs(math.fsum((*masses, infinity)) - 1) > TOLERANCE:
             raise ValueError(f"probabilities and infinity must add up to 1, got {math.fsum((*masses, infinity))!r}")
-        if _q_mass(losses, masses) + hidden > 1 + _TOLERANCE:
+        if q_mass(losses, masses) + hidden > 1 + TOLERANCE:
             raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
         _set(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
         _set(self, infinity=infinity, minus_infinity=hidden)
@@ -65,10 +65,10 @@ class PrivacyLoss(Mechanism):
                 raise TypeError(f"optimistic must be losses, probabilities and an infinity, got {self.optimistic!r}")
             y, p = _table("losses of optimistic", self.optimistic[0], "its probabilities", self.optimistic[1])
             all_but = _check.closed_unit("the infinity of optimistic", self.optimistic[2])
-            if abs(math.fsum((*p, all_but)) - 1) > _TOLERANCE:
+            if abs(math.fsum((*p, all_but)) - 1) > TOLERANCE:
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
             _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
-            if _excess((y, p, all_but), (losses, masses, infinity)) > _TOLERANCE + 2 * self.loss_error:
+            if _excess((y, p, all_but), (losses, masses, infinity)) > TOLERANCE + 2 * self.loss_error:
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
         elif self.mirrored:
             with np.errstate(over="ignore", under="ignore"):
@@ -111,7 +111,7 @@ class PrivacyLoss(Mechanism):
         masses = np.zeros(len(merged))
         np.add.at(masses, where, p[p > 0])
         if minus_infinity is None:
-            minus_infinity = min(1.0, max(0.0, 1 - _q_mass(merged, masses)))
+            minus_infinity = min(1.0, max(0.0, 1 - q_mass(merged, masses)))
         table = tuple(merged.tolist()), tuple(masses.tolist())
         return cls(*table, infinity, minus_infinity, relation, mirrored, loss_error)
 
@@ -124,7 +124,7 @@ class PrivacyLoss(Mechanism):
         if len(ps) != len(qs):
             raise ValueError(f"q must have one entry an outcome, got {len(qs)} for {len(ps)}")
         for name, values in (("p", ps), ("q", qs)):
-            if (values < 0).any() or abs(math.fsum(values) - 1) > _TOLERANCE:
+            if (values < 0).any() or abs(math.fsum(values) - 1) > TOLERANCE:
                 raise ValueError(f"{name} must be non-negative and add up to 1")
         both = (ps > 0) & (qs > 0)
         log_p, log_q = np.log(ps[both]), np.log(qs[both])
@@ -259,6 +259,7 @@ def _vector(name: str, values: Any) -> NDArray[np.float64]:
     return array
 
 
-def _q_mass(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+def q_mass(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+    """What Q has at the losses."""
     with np.errstate(over="ignore"):
         return float(np.sum(np.exp(np.log(masses) - losses)))

@@ -67,7 +67,7 @@ void bind_grid(py::module_& m) {
             "bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a,
                     "minus_infinity"_a, "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a,
-                    "total_rel"_a = kUserTotal)
+                    "total_rel"_a)
         .def(
             "poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; },
             "q"_a, "add"_a)
@@ -79,6 +79,7 @@ void bind_grid(py::module_& m) {
     m.def("grid_keep", [](std::size_t bytes) { Store::shared().limit(bytes); }, "bytes"_a);
     m.def("grid_kept", [] { return Store::shared().bytes(); });
     m.def("grid_found", [] { return Store::shared().found(); });
+    m.attr("GRID_USER_TOTAL") = kUserTotal;
     m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
     m.def("grid_epsilon",
           [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {

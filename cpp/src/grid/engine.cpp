@@ -54,14 +54,17 @@ bool no_sketch(const std::vector<Part>& parts) {
 
 std::atomic<std::size_t> crossed{0};
 
-// A lower end above the upper one would be a mistake: it is counted, for the tests, and what either may be right about
-// is kept.
-void uncross(Answer& a) {
+// A lower end above the upper one: one of them is a mistake, and nothing tells which.
+struct Crossed {};
+
+void uncrossed(const Answer& a) {
     if (!(a.lower > a.upper)) return;
     ++crossed;
-    std::swap(a.lower, a.upper);
-    a.rounding = HUGE_VAL;  // nothing is known of it
+    throw Crossed();
 }
+
+// No curve is below this, rounded down.
+double least_delta(double epsilon) { return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u)); }
 
 // The two curves of one run.
 struct Curves {
@@ -87,7 +90,7 @@ struct Curves {
         double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
         a.upper = high >= 0 || high < 0 ? std::max(0.0, high) : HUGE_VAL;  // also if it is no number
         a.lower = low > 0 ? low : 0;
-        uncross(a);
+        uncrossed(a);
     }
 
     void delta(double epsilon, Answer& a) const {
@@ -95,11 +98,11 @@ struct Curves {
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
         const double low = found > 1 ? 1 : found;  // a law that was given with a little more mass than 1; or no number
-        a.lower = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+        a.lower = least_delta(epsilon);
         // What is below 1 - e^epsilon, as no curve is, has lost mass and bounds nothing; nor does what is no number.
         a.upper = high >= a.lower && high <= 1 ? high : 1;
         if (low > a.lower) a.lower = low;
-        uncross(a);
+        uncrossed(a);
     }
 
     // -d ln delta / d epsilon between two points some steps apart.
@@ -146,7 +149,7 @@ void refine(Once once, double width, std::size_t most_points, bool several, Answ
         Answer a = once(next, informed);
         a.lower = std::max(a.lower, best.lower);
         a.upper = std::min(a.upper, best.upper);
-        uncross(a);
+        uncrossed(a);
         best = a;
         const double had = got, size = std::min(a.upper, DBL_MAX);
         got = (a.upper - a.lower) / a.upper;
@@ -257,7 +260,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
 }
 
 Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
-    const double least = std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+    const double least = least_delta(epsilon);
     if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
     if (epsilon >= top_of(parts)) {
         const Infinity mass = infinity_of(parts);
@@ -314,7 +317,7 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
         a.lower = std::max(a.lower, nearly_one(parts, epsilon));
         a.upper = std::min(a.upper, left_of_all(parts, epsilon));
     }
-    uncross(a);
+    uncrossed(a);
     return a;
 }
 
@@ -328,13 +331,19 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
     try {
         epsilon_within(parts, delta, width, most_points, best);
     } catch (const OutOfWork&) {
+    } catch (const Crossed&) {
+        return {0, HUGE_VAL, 0, HUGE_VAL};
     }
     return best;
 }
 
 Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
     const work::Budget budget(kUnits);
-    return delta_within(parts, epsilon, width, most_points);
+    try {
+        return delta_within(parts, epsilon, width, most_points);
+    } catch (const Crossed&) {
+        return {least_delta(epsilon), 1, 0, HUGE_VAL};
+    }
 }
 
 }  // namespace tightdp::grid

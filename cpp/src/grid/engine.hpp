@@ -22,7 +22,8 @@ struct Answer {
 // The relative width asked for is met, or else `most_points` was reached, or rounding stands in the way.
 Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
 
-// How often, in this process, a lower end came out above an upper one: never, or there is a mistake.
+// How often, in this process, a lower end came out above an upper one: never, or there is a mistake; the answer is then
+// that nothing is known.
 std::size_t crossings();
 
 // Bounds on delta(epsilon). An upper end is 0 only where the support has ended, else 1e-307 at least.

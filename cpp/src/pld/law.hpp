@@ -124,7 +124,7 @@ inline constexpr double kUserTotal = 1e-8;
 
 // Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
-             double anchor, double step, double total_rel = kUserTotal);
+             double anchor, double step, double total_rel = 0);
 
 // (1-q) Q + q P against Q ("remove") or P against (1-q) P + q Q ("add"), grid.md section 6.1; q in (0, 1).
 LawPtr poisson(const LawPtr& base, double q, bool add);

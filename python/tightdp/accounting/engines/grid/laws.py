@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .... import _core
 from .... import mechanisms as m
-from ....losses import PrivacyLoss, completed
+from ....losses import TOLERANCE, PrivacyLoss, completed, q_mass
 from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import replaced
@@ -159,10 +159,12 @@ def _atoms(
     slack: float = 0.0,
     anchor: float = 0.0,
     step: float = 0.0,
+    total: float = 0.0,
 ) -> _core.GridLaw:
-    """``losses`` ascend and are within ``slack``, masses within their ``relative`` errors."""
+    """``losses`` ascend and are within ``slack``, masses within their ``relative`` errors and add up to 1 within these
+    and ``total``: what misses the 1 by more is refused an answer."""
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
-    return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step)
+    return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
 
 def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> _core.GridLaw:
@@ -223,7 +225,20 @@ def _discrete_gaussian(sigma: float, sensitivity: int) -> _core.GridLaw:
     losses = (n + 0.5 * sensitivity) * step
     relative = (16 + 8 * np.abs(exponent) + 2 * abs(math.log(total))) * U
     slack = 8 * U * float(np.abs(losses).max())
-    return _atoms(losses, log_masses, relative, slack=slack, anchor=float(losses[reach]), step=step)
+    # Q is P moved to the left. What of it is there beyond P's atoms must not be lost: a sample mixes it into P.
+    beyond = np.exp(log_masses[:sensitivity])
+    mass = min(math.fsum(beyond), 1.0)
+    error = float(beyond @ relative[:sensitivity]) / mass + 4 * U if mass > 0 else 0.0
+    return _atoms(
+        losses,
+        log_masses,
+        relative,
+        minus_infinity=mass,
+        infinity_relative=error,
+        slack=slack,
+        anchor=float(losses[reach]),
+        step=step,
+    )
 
 
 def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
@@ -231,7 +246,7 @@ def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
     rate = 1 / Range(scale)
     inner = np.arange(1, sensitivity, dtype=np.float64)
     log_end = -log1p(exp(-rate))  # of P[noise >= 0]
-    log_mode = log(-_expm1(-rate)) + log_end  # of P[noise = 0]
+    log_mode = log(-expm1(-rate)) + log_end  # of P[noise = 0]
     ends = [(-sensitivity * rate, log_end - sensitivity * rate), (sensitivity * rate, log_end)]
     if sensitivity == 1:
         return _of_ranges(ends, step=2 * sensitivity * rate)
@@ -243,14 +258,12 @@ def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
     return _atoms(losses, masses, relative, slack=slack, anchor=sensitivity / scale, step=2 / scale)
 
 
-def _expm1(x: Range) -> Range:
-
-    return expm1(x)
-
-
 def _user_defined(given: PrivacyLoss, add: bool) -> Pair:
     table = given.losses, given.probabilities
-    high = _table(*table, given.infinity, given.minus_infinity, given.loss_error)
+    # What Q's masses lack of 1 is where P has none, whether or not the user says so.
+    lack = 1 - q_mass(np.asarray(given.losses), np.asarray(given.probabilities))
+    hidden = lack if lack - given.minus_infinity > TOLERANCE else given.minus_infinity
+    high = _table(*table, given.infinity, hidden, given.loss_error)
     if given.optimistic is None:
         return _exact(high.reversed() if add else high)
     if not add:
@@ -278,4 +291,4 @@ def _table(
     gaps = np.diff(y)
     even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
     step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
-    return _atoms(y, logs, relative, infinity, minus_infinity, 8 * U, error, heaviest, step)
+    return _atoms(y, logs, relative, infinity, minus_infinity, 8 * U, error, heaviest, step, _core.GRID_USER_TOTAL)
