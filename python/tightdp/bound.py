@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,14 @@ class ContradictionError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``lower <= truth <= upper``. ``float(bound)`` is the safe side, the upper bound.
+    """``lower <= truth <= upper``. As a number it is its upper end, the safe side: float, str, format and round.
+
+    Comparisons are true only where they are certain: ``bound <= x`` where the upper end is, ``bound >= x`` where the
+    lower one is, and between bounds where every pair of values agrees. So neither may hold. ``==`` compares fields.
+
+    >>> bound = dp.Bound(0.25, 0.5, "grid")
+    >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
+    ('0.500', True, False, False)
 
     ``engine`` says what computed it ("gdp" alone is an approximation and bounds nothing), ``error_budget`` how much
     each named term, in the unit that was asked for, adds to the width: they add up to it where it is finite. An
@@ -43,6 +50,32 @@ class Bound:
 
     def __float__(self) -> float:
         return self.upper
+
+    def __str__(self) -> str:
+        return str(self.upper)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.upper, spec)
+
+    @overload
+    def __round__(self, digits: None = None) -> int: ...
+    @overload
+    def __round__(self, digits: SupportsIndex) -> float: ...
+    def __round__(self, digits: SupportsIndex | None = None) -> float:
+        """To the nearest, as Python rounds ``upper``: the result may be less than that."""
+        return round(self.upper) if digits is None else round(self.upper, digits)
+
+    def __lt__(self, other: Bound | float) -> bool:
+        return self.upper < (other.lower if isinstance(other, Bound) else other)
+
+    def __le__(self, other: Bound | float) -> bool:
+        return self.upper <= (other.lower if isinstance(other, Bound) else other)
+
+    def __gt__(self, other: Bound | float) -> bool:
+        return self.lower > (other.upper if isinstance(other, Bound) else other)
+
+    def __ge__(self, other: Bound | float) -> bool:
+        return self.lower >= (other.upper if isinstance(other, Bound) else other)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: an infinite upper bound is None."""
