@@ -81,10 +81,11 @@ METHODS = {
     "mirrored=False, loss_error=0.0)",
 }
 FIT = "classes=None, public_size=None, bounds=None, regularization=0.0"
+RUN = "random_state=None, callback=None"
 ESTIMATORS = {
-    "LinearSVC": f"huber=0.0, {FIT}, fit_intercept=True",
-    "LogisticRegression": f"{FIT}, fit_intercept=True",
-    "MLPClassifier": f"hidden_layer_sizes=(100,), activation='relu', {FIT}",
+    "LinearSVC": f"{FIT}, fit_intercept=True, {RUN}, huber=0.0",
+    "LogisticRegression": f"{FIT}, fit_intercept=True, {RUN}",
+    "MLPClassifier": f"{FIT}, {RUN}, hidden_layer_sizes=(100,), activation='relu'",
 }
 COMMANDS = {
     "calibrate": ["--epsilon", "--delta", "--sampling-probability", "--steps", "--json"],
@@ -127,7 +128,7 @@ def test_methods(path, expected):
 @pytest.mark.parametrize(("name", "own"), ESTIMATORS.items())
 def test_estimators(name, own):
     guarantee = "algorithm=None, epsilon=None, delta=None"
-    assert shape(getattr(train, name)) == f"({guarantee}, *, {own}, random_state=None, callback=None)"
+    assert shape(getattr(train, name)) == f"({guarantee}, *, {own})"
     for method in ("fit", "predict", "score", "get_params", "set_params"):
         assert callable(getattr(getattr(train, name), method))
 

@@ -3,8 +3,8 @@ gate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from ..composition import Composition
 from ..mechanisms import Mechanism
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithm import Algorithm
-from .driver import fit
+from .driver import Callback, fit
 from .linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .model import Model, Vector
 from .noisygd import NoisyGD
@@ -36,6 +36,7 @@ def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
 
+@dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
     """What every private classifier shares: checks, bounds on features, the run, the account.
 
@@ -70,32 +71,18 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     charged, to the last bit: integer sums and exactly sampled noise (docs/theory/exact.md).
     """
 
-    _default: type[Any] = NoisyGD
-
-    def __init__(
-        self,
-        algorithm: Algorithm | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        classes: Any = None,
-        public_size: int | None = None,
-        bounds: Any = None,
-        regularization: float = 0.0,
-        fit_intercept: bool = True,
-        random_state: int | None = None,
-        callback: Callable[[int, int | None], object] | None = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.public_size = public_size
-        self.bounds = bounds
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.callback = callback
+    algorithm: Algorithm | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    classes: Any = None
+    public_size: int | None = None
+    bounds: Any = None
+    regularization: float = 0.0
+    fit_intercept: bool = True
+    random_state: int | None = None
+    callback: Callback | None = None
+    _default: ClassVar[type[Any]] = NoisyGD
 
     def fit(self, X: Any, y: Any) -> Any:
         """Trains privately on features ``(n, d)`` and labels ``(n,)``.
@@ -123,6 +110,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.public_size_ = run.size
         self.n_iter_ = len(run.history)
         return self
+
+    def _loss(self, classes: int) -> Loss:
+        raise NotImplementedError
 
     def _build(self, features: int, classes: int) -> Model:
         raise NotImplementedError
@@ -163,13 +153,19 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         bounded: Array = (np.clip(features, low, high) - low) / width
         return bounded
 
-    def _predictable(self, X: Any) -> Array:
+    def _fitted(self) -> Vector:
         if not hasattr(self, "_w"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self._w
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
+        w = self._fitted()
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
-        return self._bounded(features)
+        z = np.asarray(self._model.scores(w, self._bounded(features)), dtype=np.float64)
+        return z[:, 0] if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row, shape (n,)."""
@@ -177,18 +173,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
-        raise NotImplementedError
-
 
 class LinearClassifier(PrivateClassifier):
     """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
-
-    _model: LinearModel
-
-    def _loss(self, classes: int) -> Loss:
-        raise NotImplementedError
 
     def _build(self, features: int, classes: int) -> LinearModel:
         return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
@@ -204,18 +191,14 @@ class LinearClassifier(PrivateClassifier):
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 
     def _table(self) -> Vector:
-        if not hasattr(self, "_w"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        return self._w.reshape(self._model.loss.outputs, -1)
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        features = self._predictable(X)
-        z = np.asarray(self._model.scores(self._w, features), dtype=np.float64)
-        return z[:, 0] if z.shape[1] == 1 else z
+        return np.reshape(self._fitted(), (self._model.loss.outputs, -1))
 
 
 class Probabilities(PrivateClassifier):
-    """A classifier whose scores are log-odds."""
+    """A classifier whose scores are log-odds: the logistic loss of two classes or more."""
+
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Multinomial(classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities, shape (n, classes)."""
@@ -246,10 +229,8 @@ class LogisticRegression(Probabilities, LinearClassifier):
 
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
 
-    def _loss(self, classes: int) -> Loss:
-        return Logistic() if classes == 2 else Multinomial(classes)
 
-
+@dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifier):
     """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more
     than two.
@@ -259,34 +240,7 @@ class LinearSVC(LinearClassifier):
 
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
 
-    def __init__(
-        self,
-        algorithm: Algorithm | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        huber: float = 0.0,
-        classes: Any = None,
-        public_size: int | None = None,
-        bounds: Any = None,
-        regularization: float = 0.0,
-        fit_intercept: bool = True,
-        random_state: int | None = None,
-        callback: Callable[[int, int | None], object] | None = None,
-    ) -> None:
-        super().__init__(
-            algorithm,
-            epsilon,
-            delta,
-            classes=classes,
-            public_size=public_size,
-            bounds=bounds,
-            regularization=regularization,
-            fit_intercept=fit_intercept,
-            random_state=random_state,
-            callback=callback,
-        )
-        self.huber = huber
+    huber: float = field(default=0.0, kw_only=True)
 
     def _loss(self, classes: int) -> Loss:
         return Hinge(classes, _check.nonnegative("huber", self.huber))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from .. import _check
-from .algorithm import Algorithm
 from .dpsgd import DPSGD
 from .estimators import PrivateClassifier, Probabilities
-from .linear import Logistic, Multinomial
 from .mlp import ACTIVATIONS, Perceptron
 
 
+@dataclass(eq=False, repr=False)
 class MLPClassifier(Probabilities):
     """Private multilayer perceptron with the logistic loss.
 
@@ -32,39 +29,12 @@ class MLPClassifier(Probabilities):
     True
     """
 
-    _model: Perceptron
-    _default = DPSGD
-
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
 
-    def __init__(
-        self,
-        algorithm: Algorithm | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        activation: str = "relu",
-        classes: Any = None,
-        public_size: int | None = None,
-        bounds: Any = None,
-        regularization: float = 0.0,
-        random_state: int | None = None,
-        callback: Callable[[int, int | None], object] | None = None,
-    ) -> None:
-        super().__init__(
-            algorithm,
-            epsilon,
-            delta,
-            classes=classes,
-            public_size=public_size,
-            bounds=bounds,
-            regularization=regularization,
-            random_state=random_state,
-            callback=callback,
-        )
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
+    _default: ClassVar[type[Any]] = DPSGD
+    hidden_layer_sizes: Sequence[int] = field(default=(100,), kw_only=True)
+    activation: str = field(default="relu", kw_only=True)
+    fit_intercept: bool = field(default=True, init=False)
 
     def _build(self, features: int, classes: int) -> Perceptron:
         _check.choice("activation", self.activation, tuple(ACTIVATIONS))
@@ -75,9 +45,4 @@ class MLPClassifier(Probabilities):
                 f"hidden_layer_sizes must be a sequence of ints >= 1, got {self.hidden_layer_sizes!r}"
             ) from None
         hidden = [_check.count("hidden_layer_sizes", width) for width in widths]
-        return Perceptron(features, hidden, Logistic() if classes == 2 else Multinomial(classes), self.activation)
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        features = self._predictable(X)
-        z = np.asarray(self._model.scores(self._w, features), dtype=np.float64)
-        return z[:, 0] if z.shape[1] == 1 else z
+        return Perceptron(features, hidden, self._loss(classes), self.activation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from .grid import clipped_rows, grid_below, norm_bound
 from .oracle import CHUNK, Integers, Query
 from .records import Records
 from .sampling import Source
+from .settings import optional
 
 DIGITS = 16
 """Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
 
 
+@dataclass(eq=False, repr=False)
 class DPPCA(TransformerMixin, BaseEstimator):
     """Projection to the leading eigenvectors of sum x x^T + noise, over rows clipped to ``max_norm``.
 
@@ -48,28 +51,18 @@ class DPPCA(TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        noise_multiplier: float | None = None,
-        max_norm: float = 1.0,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_norm = max_norm
-        self.random_state = random_state
+    n_components: int
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    noise_multiplier: float | None = None
+    max_norm: float = 1.0
+    random_state: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features); y is not used."""
         target = Target.of(self.epsilon, self.delta)
-        own = self.noise_multiplier
-        own = None if own is None else _check.positive("noise_multiplier", own)
+        own = optional(_check.positive)("noise_multiplier", self.noise_multiplier)
         bound = norm_bound("max_norm", self.max_norm)
         source = seeded(self.random_state)
         features = validate_data(self, X, reset=True)
