@@ -4,7 +4,7 @@
 ```python cuda   runs where there is a CUDA device, and what it imports
 ```bash          each line is a ``tightdp`` command, and runs as the shell would run it
 ```text          what the block above it prints; "..." stands for whatever is there, as in doctests
-```cpp, ```cmake files of the program that tests/test_headers.py builds
+```c, ```cpp, ```cmake  files of the programs that tests/test_headers.py builds
 ```python NAME   code of another library, which is not run
 ```sh            set-up, which is not run
 """
@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 OTHERS = {f"python {name}" for name in ("opacus", "dp_accounting", "prv_accountant", "autodp")}
 """Code beside ours on the pages for those who come from there."""
-KINDS = {"python", "python cuda", "bash", "text", "cpp", "cmake", "sh", *OTHERS}
+KINDS = {"python", "python cuda", "bash", "text", "c", "cpp", "cmake", "sh", *OTHERS}
 
 
 class Block(NamedTuple):

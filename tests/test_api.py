@@ -24,6 +24,7 @@ FUNCTIONS = {
     "exact_release": "(grads, max_norm, noise_multiplier, *, noise='gaussian', grid=None, rng=None)",
     "get_cmake_dir": "()",
     "get_include": "()",
+    "get_library": "()",
     "ghost_clipped_sum": "(activations, signals, max_norm, *, weights=None, bias=False, norms=None)",
     "ghost_norms": "(activations, signals, *, bias=False)",
     "noise_multiplier": f"(epsilon, delta, sampling_probability=1.0, steps=1, *, {OPTIONS})",

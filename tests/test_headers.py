@@ -1,4 +1,4 @@
-"""Another C++ project can build on the headers and the library, as the tutorial says."""
+"""Other projects can build on the headers and the libraries, as the tutorials say."""
 
 import shutil
 import subprocess
@@ -9,18 +9,21 @@ import pytest
 
 import tightdp as dp
 
-PAGE = pages.DOCS / "tutorials" / "cpp.md"
+TUTORIALS = {"cpp": pages.DOCS / "tutorials" / "cpp.md", "c": pages.DOCS / "tutorials" / "c.md"}
 INCLUDE = pages.DOCS.parent / "cpp" / "include"
-HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.hpp"))
+HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h*"))
 
 
-def test_the_tutorials_program_builds_and_prints_what_the_page_says(tmp_path):
+@pytest.mark.parametrize("language", TUTORIALS)
+def test_the_tutorials_program_builds_and_prints_what_the_page_says(language, tmp_path):
     cmake, compiler = shutil.which("cmake"), shutil.which("c++") or shutil.which("g++")
     if not (cmake and compiler):
         pytest.skip("needs cmake and a C++ compiler on the path")
-    said = pages.expected(PAGE)
-    files = {block.body.split(maxsplit=2)[1]: block for block in pages.blocks(PAGE) if block.kind in ("cmake", "cpp")}
-    assert set(files) == {"CMakeLists.txt", "main.cpp"}
+    page, source = TUTORIALS[language], f"main.{language}"
+    said = pages.expected(page)
+    blocks = [block for block in pages.blocks(page) if block.kind in ("cmake", language)]
+    files = {Path(block.body.split(maxsplit=2)[1]).name: block for block in blocks}
+    assert set(files) == {"CMakeLists.txt", source}
     for name, block in files.items():
         (tmp_path / name).write_text(block.body)
     build = tmp_path / "build"
@@ -28,12 +31,12 @@ def test_the_tutorials_program_builds_and_prints_what_the_page_says(tmp_path):
     subprocess.run(configure, check=True, capture_output=True)
     subprocess.run([cmake, "--build", build], check=True, capture_output=True)
     printed = subprocess.run([build / "privacy"], check=True, capture_output=True, text=True).stdout
-    assert pages.matches(said[files["main.cpp"].line], printed), printed
+    assert pages.matches(said[files[source].line], printed), printed
 
 
 def test_the_include_directory_holds_the_headers():
     installed = Path(dp.get_include())
-    assert {str(path.relative_to(installed)) for path in installed.rglob("*.hpp")} == set(HEADERS)
+    assert {str(path.relative_to(installed)) for path in installed.rglob("*.h*")} == set(HEADERS)
 
 
 @pytest.mark.parametrize("header", HEADERS)
@@ -43,4 +46,13 @@ def test_every_installed_header_compiles_alone(header):
         pytest.skip("needs a C++ compiler on the path")
     command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", "-x", "c++", "-"]
     done = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_c_header_compiles_as_c():
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler on the path")
+    command = [compiler, "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{INCLUDE}"]
+    done = subprocess.run([*command, "-x", "c", "-"], input="#include <tightdp/tightdp.h>\n", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from .accounting.batch import epsilon_batch
 from .accounting.calibrate import calibrate, noise_multiplier
 from .bound import Bound, ContradictionError, Curve
 from .composition import Composition
-from .headers import get_cmake_dir, get_include
+from .headers import get_cmake_dir, get_include, get_library
 from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
@@ -69,6 +69,7 @@ __all__ = [
     "exact_release",
     "get_cmake_dir",
     "get_include",
+    "get_library",
     "ghost_clipped_sum",
     "ghost_norms",
     "noise_multiplier",

@@ -1,10 +1,13 @@
-"""Where the C++ headers, library and CMake package are, for projects that build on them."""
+"""Where headers, libraries and the CMake package are, for projects that build on them."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from . import _core
+
+_LIBRARIES = {"win32": "tightdp_c.dll", "darwin": "libtightdp_c.dylib"}
 
 
 def get_include() -> str:
@@ -13,6 +16,12 @@ def get_include() -> str:
 
 
 def get_cmake_dir() -> str:
-    """The directory for ``find_package(tightdp CONFIG)``, which gives ``tightdp::tightdp``, the library, and
-    ``tightdp::headers``, the headers that need no library."""
+    """The directory for ``find_package(tightdp CONFIG)``, which gives ``tightdp::tightdp``, the C++ library,
+    ``tightdp::headers``, the headers that need no library, and ``tightdp::c``, the shared library of
+    ``<tightdp/tightdp.h>``."""
     return str(Path(_core.__file__).parent / "cmake")
+
+
+def get_library() -> str:
+    """The shared library of the C interface, ``<tightdp/tightdp.h>``, which other languages load. It needs no Python."""
+    return str(Path(_core.__file__).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so"))
