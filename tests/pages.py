@@ -70,7 +70,7 @@ def expected(page: Path) -> dict[int, str]:
     found = {}
     previous = None
     for block in blocks(page):
-        if block.kind == "text" and previous is not None and previous.kind in ("python", "bash", "cpp"):
+        if block.kind == "text" and previous is not None and previous.kind in ("python", "bash", "c", "cpp"):
             found[previous.line] = block.body
         previous = block
     return found

@@ -54,5 +54,6 @@ def test_the_c_header_compiles_as_c():
     if compiler is None:
         pytest.skip("needs a C compiler on the path")
     command = [compiler, "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{INCLUDE}"]
-    done = subprocess.run([*command, "-x", "c", "-"], input="#include <tightdp/tightdp.h>\n", capture_output=True, text=True)
+    program = "#include <tightdp/tightdp.h>\n"
+    done = subprocess.run([*command, "-x", "c", "-"], input=program, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

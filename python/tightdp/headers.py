@@ -23,5 +23,6 @@ def get_cmake_dir() -> str:
 
 
 def get_library() -> str:
-    """The shared library of the C interface, ``<tightdp/tightdp.h>``, which other languages load. It needs no Python."""
+    """The shared library of the C interface, ``<tightdp/tightdp.h>``, for other languages to load. It needs no
+    Python."""
     return str(Path(_core.__file__).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so"))
