@@ -7,7 +7,7 @@
 #include <cstring>
 #include <system_error>
 
-#if defined(__linux__)
+#if defined(__linux__) || defined(__APPLE__)
 #include <sys/random.h>
 #endif
 
