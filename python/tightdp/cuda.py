@@ -17,9 +17,8 @@ from .bound import Bound
 from .composition import Composable
 from .options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, Neighbors
 from .release.cuda.arrays import DeviceArray, on_device, view
-from .release.cuda.clipping import clip
 
-__all__ = ["DeviceArray", "clip", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
+__all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
 
 _MAX_BYTES = 1 << 32
 

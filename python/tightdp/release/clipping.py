@@ -41,6 +41,26 @@ _FAST_SIGMA = 30
 
 
 @dataclass(slots=True)
+class Clipping:
+    """How examples are clipped and where their sum goes, as the caller of ``clipped_sum`` says it."""
+
+    max_norm: float | Sequence[float]
+    weights: Any = None
+    center: Any = None
+    scale: Any = None
+    groups: Sequence[Sequence[int]] | None = None
+    normalize: bool = False
+    stability: float = 0.01
+    out: Any = None
+    accumulate: bool = False
+    arithmetic: Arithmetic = "exact"
+
+    def check_accumulate(self) -> None:
+        if self.accumulate and self.out is None:
+            raise ValueError("accumulate adds to out, so out must be given")
+
+
+@dataclass(slots=True)
 class Run:
     """A checked call: groups of arrays with their bounds, and where the sums go."""
 
@@ -130,67 +150,57 @@ def in_steps(grid: float, deviation: float) -> float:
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
 
-def prepare(
-    grads: Any,
-    max_norm: float | Sequence[float],
-    weights: npt.ArrayLike | None,
-    center: Any,
-    scale: Any,
-    groups: Sequence[Sequence[int]] | None,
-    normalize: bool,
-    stability: float,
-    out: Any,
-    accumulate: bool,
-    *,
-    exact: bool,
-    integers: bool = False,
-) -> Run:
+def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
+    """Sum and norms of arrays in host memory. Without ``rng`` nothing is released: an exact sum is then of integers."""
+    exact = is_exact(how.arithmetic)
+    run = prepare(grads, how, exact=exact, integers=exact and rng is None)
+    deviation = 0.0
+    if rng is not None:
+        deviation = noise_deviation(noise_multiplier, run.sensitivity, dtype_name(run.outs[0]))
+    if exact:
+        norms = run.execute_exactly(grid_of(run.sensitivity, noise_multiplier), deviation, rng)
+    else:
+        norms = run.execute(deviation, rng)
+    return arrays.delivered(run.found, run.outs), norms
+
+
+def prepare(grads: Any, how: Clipping, *, exact: bool, integers: bool = False) -> Run:
     """``integers``: the sums are int64, in units of the grid."""
     found = arrays.examples("grads", grads)
-    w = arrays.weights_vector(weights, found.batch)
-    outs = arrays.outputs(found, out, integers=integers)
-    parts = group_bounds(len(found.shapes), max_norm, groups)
-    _check_bounds([bound for _, bound in parts], w, None if exact else bound_range(found.dtype, dtype_name(outs[0])))
-    a = None if center is None else arrays.columns_vector("center", center, found)
+    w = arrays.weights_vector(how.weights, found.batch)
+    outs = arrays.outputs(found, how.out, integers=integers)
+    parts = group_bounds(len(found.shapes), how.max_norm, how.groups)
+    floats = None if exact else bound_range(found.dtype, dtype_name(outs[0]))
+    check_bounds(parts, floats, 1.0 if w is None else float(w.max(initial=1.0)))
+    a = None if how.center is None else arrays.columns_vector("center", how.center, found)
     inverse: npt.NDArray[np.float64] | None = None
-    if scale is not None:
-        b = arrays.columns_vector("scale", scale, found)
+    if how.scale is not None:
+        b = arrays.columns_vector("scale", how.scale, found)
         if not (b >= 1e-300).all():
             raise ValueError("scale must be in [1e-300, inf)")
         inverse = 1.0 / b
     if (a is None) != (inverse is None):
         a = np.zeros(found.columns) if a is None else a
         inverse = np.ones(found.columns) if inverse is None else inverse
-    if accumulate and out is None:
-        raise ValueError("accumulate adds to out, so out must be given")
+    grouped = how.groups is not None or several(how.max_norm)
+    how.check_accumulate()
     return Run(
-        found=found,
-        outs=outs,
-        groups=parts,
-        grouped=groups is not None or several(max_norm),
-        weights=w,
-        center=a,
-        inverse_scale=inverse,
-        normalize=bool(normalize),
-        stability=stability_of(stability),
-        accumulate=bool(accumulate),
+        found, outs, parts, grouped, w, a, inverse, bool(how.normalize), stability_of(how.stability), how.accumulate
     )
 
 
-def _check_bounds(
-    bounds: list[float], weights: npt.NDArray[np.float64] | None, floats: tuple[float, float] | None
+def check_bounds(
+    groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
-    largest = 1.0 if weights is None or weights.size == 0 else max(1.0, float(weights.max()))
-    if floats is None:
-        for bound in bounds:
+    """ValueError unless every bound is in the range of the exact form, or in that of ``floats``."""
+    if floats is None and not largest_weight <= LARGEST_WEIGHT:
+        raise ValueError("weights must be in [0, 2^32]")  # not which: weights may be private
+    for _, bound in groups:
+        if floats is None:
             exact_bound("max_norm", bound)
-        if not largest <= LARGEST_WEIGHT:
-            raise ValueError("weights must be in [0, 2^32]")  # not which: weights may be private
-        return
-    low, high = floats
-    for bound in bounds:
-        if not low <= bound or not bound * largest <= high:
-            raise ValueError(f"max_norm, times the largest weight, must be in [{low:g}, {high:g}], got {bound!r}")
+        elif not floats[0] <= bound or not bound * largest_weight <= floats[1]:
+            accepted = f"[{floats[0]:g}, {floats[1]:g}]"
+            raise ValueError(f"max_norm, times the largest weight, must be in {accepted}, got {bound!r}")
 
 
 def stability_of(value: Any) -> float:

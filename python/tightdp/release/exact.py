@@ -132,7 +132,7 @@ def exact_release(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
             f"max_norm / grid under 2^62, got {step!r}"
         )
-    run = clipping.prepare(grads, bound, None, None, None, None, False, 0.01, None, False, exact=True, integers=True)
+    run = clipping.prepare(grads, clipping.Clipping(bound), exact=True, integers=True)
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from .. import _check
 from . import arrays, clipping
-from .clipping import Arithmetic, Norms
+from .clipping import Arithmetic, Clipping, Norms
+from .cuda import clipping as device
 from .cuda.arrays import on_device
-from .cuda.clipping import clip
 from .noise import RandomSource, source
 
 
@@ -96,39 +96,13 @@ def clipped_sum(
     >>> total.round(6), norms
     (array([0.9, 1.2]), array([5. , 0.5]))
     """
-    exact = clipping.is_exact(arithmetic)
-    if on_device(grads):
-        return clip(
-            grads,
-            max_norm,
-            noise_multiplier=0.0,
-            rng=None,
-            weights=weights,
-            center=center,
-            scale=scale,
-            groups=groups,
-            normalize=normalize,
-            stability=stability,
-            out=out,
-            accumulate=accumulate,
-            arithmetic=arithmetic,
-        )
-    run = clipping.prepare(
-        grads,
-        max_norm,
-        weights,
-        center,
-        scale,
-        groups,
-        normalize,
-        stability,
-        out,
-        accumulate,
-        exact=exact,
-        integers=exact,
-    )
-    norms = run.execute_exactly(clipping.grid_of(run.sensitivity), 0.0, None) if exact else run.execute(0.0, None)
-    return arrays.delivered(run.found, run.outs), norms
+    how = Clipping(max_norm, weights, center, scale, groups, normalize, stability, out, accumulate, arithmetic)
+    return _clip(grads, how, 0.0, None)
+
+
+def _clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
+    """Where the arrays are."""
+    return (device.clip if on_device(grads) else clipping.clip)(grads, how, noise_multiplier, rng)
 
 
 def clip_and_noise(
@@ -173,33 +147,8 @@ def clip_and_noise(
     dtype('float32')
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
-    exact = clipping.is_exact(arithmetic)
-    rng = source(rng)
-    if on_device(grads):
-        return clip(
-            grads,
-            max_norm,
-            noise_multiplier=multiplier,
-            rng=rng,
-            weights=weights,
-            center=center,
-            scale=scale,
-            groups=groups,
-            normalize=normalize,
-            stability=stability,
-            out=out,
-            accumulate=False,
-            arithmetic=arithmetic,
-        )[0]
-    run = clipping.prepare(
-        grads, max_norm, weights, center, scale, groups, normalize, stability, out, False, exact=exact
-    )
-    deviation = clipping.noise_deviation(multiplier, run.sensitivity, clipping.dtype_name(run.outs[0]))
-    if exact:
-        run.execute_exactly(clipping.grid_of(run.sensitivity, multiplier), deviation, rng)
-    else:
-        run.execute(deviation, rng)
-    return arrays.delivered(run.found, run.outs)
+    how = Clipping(max_norm, weights, center, scale, groups, normalize, stability, out, False, arithmetic)
+    return _clip(grads, how, multiplier, source(rng))[0]
 
 
 def exact_grid(max_norm: float | Sequence[float]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,38 +12,22 @@ import numpy as np
 
 from ..._device import required
 from .. import clipping
-from ..clipping import Arithmetic, group_bounds, several
+from ..clipping import Clipping
 from ..noise import RandomSource
 from .arrays import SIZES, DeviceArray, view
 from .libraries import library, stream_of
 
 
-def clip(
-    grads: Any,
-    max_norm: float | Sequence[float],
-    *,
-    noise_multiplier: float,
-    rng: RandomSource | None,
-    weights: Any,
-    center: Any,
-    scale: Any,
-    groups: Sequence[Sequence[int]] | None,
-    normalize: bool,
-    stability: float,
-    out: Any,
-    accumulate: bool,
-    arithmetic: Arithmetic,
-) -> tuple[Any, Any]:
-    """``clipped_sum`` and ``clip_and_noise`` (gradients.py) for arrays on a device -> sum, norms, both there.
+def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Any]:
+    """Sum and norms of arrays on a device, both there.
 
     What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
     for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing; in
     the exact form one whose weight is not in [0, 2^32]. Without ``rng`` an exact sum is of integers: nothing is
     released.
     """
-    exact = clipping.is_exact(arithmetic)
+    exact = clipping.is_exact(how.arithmetic)
     integers = exact and rng is None
-
     is_list = isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
     order = partial(stream_of, given[0])
@@ -56,8 +40,7 @@ def clip(
             raise TypeError(f"grads must be of one {field}, got {[getattr(a, field) for a in arrays]}")
     if len({a.shape[0] for a in arrays}) > 1:
         raise ValueError(f"grads must agree in their first axis, the batch, got {[a.shape[0] for a in arrays]}")
-    if accumulate and out is None:
-        raise ValueError("accumulate adds to out, so out must be given")
+    how.check_accumulate()
 
     first, batch = arrays[0], arrays[0].shape[0]
     owner = library(given[0], first.device)
@@ -70,9 +53,9 @@ def clip(
     columns = sum(a.row_size for a in arrays)
     if columns == 0:
         raise ValueError("grads must have at least one column")
-    w = owner.doubles("weights", weights, (batch,), 0.0, clipping.LARGEST_WEIGHT if exact else math.inf)
-    middle = owner.doubles("center", center, (columns,), -math.inf, math.inf)
-    width = owner.doubles("scale", scale, (columns,), 1e-300, math.inf)
+    w = owner.doubles("weights", how.weights, (batch,), 0.0, clipping.LARGEST_WEIGHT if exact else math.inf)
+    middle = owner.doubles("center", how.center, (columns,), -math.inf, math.inf)
+    width = owner.doubles("scale", how.scale, (columns,), 1e-300, math.inf)
     inverse = None if width is None else 1.0 / width
     if (middle is None) != (inverse is None):
         middle = owner.full(columns, 0.0) if middle is None else middle
@@ -80,14 +63,11 @@ def clip(
     out_dtype = "float64" if first.dtype == "float64" else "float32"
     accepted = ("int64",) if integers else ("float32", "float64")
     made = "int64" if integers else out_dtype
-    outs = _outputs(out, shapes, is_list, first.device, order, accepted) or [owner.empty(s, made) for s in shapes]
-    parts = group_bounds(len(shapes), max_norm, groups)
+    outs = _outputs(how.out, shapes, is_list, first.device, order, accepted) or [owner.empty(s, made) for s in shapes]
+    parts = clipping.group_bounds(len(shapes), how.max_norm, how.groups)
     norms = owner.empty((len(parts), batch), "float64")
     seen = [view("out", x, order, accepted) for x in outs]
-    low, high = clipping.EXACT_RANGE if exact else clipping.bound_range(first.dtype, seen[0].dtype)
-    for _, bound in parts:
-        if not low <= bound <= high:
-            raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
+    clipping.check_bounds(parts, None if exact else clipping.bound_range(first.dtype, seen[0].dtype))
     sensitivity = clipping.sensitivity(parts)
     deviation = 0.0 if integers else clipping.noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
     grid, stream = 0.0, None
@@ -109,21 +89,21 @@ def clip(
             first.dtype,
             seen[0].dtype,
             bound,
-            bool(normalize),
-            clipping.stability_of(stability),
+            bool(how.normalize),
+            clipping.stability_of(how.stability),
             0 if w is None else view("weights", w).address,
             0 if a is None else view("center", a).address,
             0 if b is None else view("scale", b).address,
             deviation,
             stream if exact else rng.stream() if rng is not None and deviation > 0 else None,
-            bool(accumulate),
+            bool(how.accumulate),
             at.address + 8 * g * batch,
             grid,
             first.device,
             owner.stream(),
         )
     owner.keep([a.owner for a in (*arrays, *seen)])
-    grouped = groups is not None or several(max_norm)
+    grouped = how.groups is not None or clipping.several(how.max_norm)
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
