@@ -1,4 +1,4 @@
-"""The command line: ``tightdp COMMAND ...``. Each command is a file with ``add_parser`` and ``run``."""
+"""The command line: ``tightdp COMMAND ...``. Each command is a module with ``add_arguments`` and ``run``."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tightdp {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, summary in COMMANDS.items():
-        if name == command:
-            import_module(f".{name}", __name__).add_parser(commands)
-        else:
+        if name != command:
             commands.add_parser(name, help=summary)
+            continue
+        found = import_module(f".{name}", __name__)
+        epilog, raw = getattr(found, "EPILOG", None), argparse.RawDescriptionHelpFormatter
+        p = commands.add_parser(name, help=summary, description=found.__doc__, epilog=epilog, formatter_class=raw)
+        found.add_arguments(p)
+        p.set_defaults(run=found.run)
     return parser
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import os
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,35 @@ def composition(arguments: argparse.Namespace) -> Composition:
         if arguments.sampling_probability is not None or arguments.steps is not None:
             raise ValueError("--composition: write the sampling probability and the number of steps into it")
         return parse(arguments.composition)
-    q = 1.0 if arguments.sampling_probability is None else arguments.sampling_probability
-    steps = 1 if arguments.steps is None else _check.count("steps", arguments.steps)
-    return PoissonSampled(Gaussian(arguments.noise_multiplier), q) * steps
+    return training(arguments, arguments.noise_multiplier)
+
+
+def training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
+    """DP-SGD with that noise."""
+    q, steps = sampling(arguments)
+    return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
+
+
+def sampling(arguments: argparse.Namespace) -> tuple[float, int]:
+    """The sampling probability and the number of steps."""
+    q, steps = arguments.sampling_probability, arguments.steps
+    return 1.0 if q is None else q, 1 if steps is None else steps
+
+
+def asking(quantity: str, at: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
+    """``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
+
+    def add_arguments(p: argparse.ArgumentParser) -> None:
+        add_training(p)
+        p.add_argument(f"--{at}", type=float, required=True)
+        add_options(p)
+
+    def run(arguments: argparse.Namespace) -> int:
+        asked, given = composition(arguments), getattr(arguments, at)
+        report(arguments, getattr(asked, quantity)(given, **options(arguments)), quantity, {at: given}, asked)
+        return 0
+
+    return add_arguments, run
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-from typing import Any
 
 import numpy
 
@@ -14,11 +13,8 @@ from .. import __version__, _core, cuda
 from ..accounting.engines.choice import NAMES
 
 
-def add_parser(commands: Any) -> None:
-    """Adds ``info`` to the subcommands."""
-    p = commands.add_parser("info", description=__doc__)
+def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--json", action="store_true", help="print JSON")
-    p.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

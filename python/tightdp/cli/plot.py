@@ -5,20 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from . import composition as shared
 
 
-def add_parser(commands: Any) -> None:
-    """Adds ``plot`` to the subcommands."""
-    p = commands.add_parser("plot", description=__doc__)
+def add_arguments(p: argparse.ArgumentParser) -> None:
     shared.add_training(p)
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
     p.add_argument("--least-delta", type=float, default=1e-12, help="where the profile ends (default: %(default)s)")
     p.add_argument("--points", type=int, default=161, help="of each curve (default: %(default)s)")
     shared.add_options(p)
-    p.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -32,15 +32,7 @@ where it is given (a noisy count of the records is released otherwise). Accuracy
 for it is not private. What is printed on standard error is for whoever holds the data. """
 
 
-def add_parser(commands: Any) -> None:
-    """Adds ``train`` to the subcommands of an ``argparse`` parser."""
-    p = commands.add_parser(
-        "train",
-        help="train a private linear model on a CSV file",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("data", type=Path, help="CSV file with a header")
     p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
     p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
@@ -63,7 +55,6 @@ def add_parser(commands: Any) -> None:
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
     p.add_argument("--json", action="store_true", help="print the statement as JSON")
-    p.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
