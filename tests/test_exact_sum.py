@@ -330,7 +330,7 @@ INTEGERS = np.zeros(3, np.int64)
     [
         (lambda: dp.clip_and_noise(G, 1.0, 1.0, arithmetic="fast"), ValueError, '^arithmetic must be "exact" or "flo'),
         (lambda: dp.clipped_sum(G, 1.0, arithmetic=None), ValueError, "^arithmetic"),
-        (lambda: dp.clip_and_noise(G, 9e-31, 1.0), ValueError, r"^max_norm must be in \[1e-30, 1e\+30\]"),
+        (lambda: dp.clip_and_noise(G, 9e-31, 1.0), ValueError, r"^max_norm must be a number in \[1e-30, 1e30\]"),
         (lambda: dp.clip_and_noise(G.astype(float), 1.1e30, 1.0), ValueError, "^max_norm"),
         (lambda: dp.clip_and_noise(G, 1.0, 1.0, weights=[1, 1, 1, 5e9]), ValueError, r"^weights .* \[0, 2\^32\]$"),
         (lambda: dp.clip_and_noise(G, 1.0, 1.0, stability=9e-101), ValueError, r"^stability .* \[1e-100, inf\)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -69,44 +69,24 @@ def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
     return array
 
 
-def positive(name: str, value: Any) -> float:
-    """A finite float in (0, inf)."""
-    x = real(name, value, "a number in (0, inf)")
-    if not x > 0:
-        raise ValueError(f"{name} must be a number in (0, inf), got {value!r}")
-    return x
+def interval(text: str) -> Callable[[str, Any], float]:
+    """The check that a value is a finite float in an interval, written as in "(0, 1]"."""
+    low, high = map(float, text[1:-1].split(","))
+    ends = [low] * (text[0] == "[") + [high] * (text[-1] == "]")
+    accepted = f"a number in {text}"
+
+    def check(name: str, value: Any) -> float:
+        x = real(name, value, accepted)
+        if not (low < x < high or x in ends):
+            raise ValueError(f"{name} must be {accepted}, got {value!r}")
+        return x
+
+    return check
 
 
-def nonnegative(name: str, value: Any) -> float:
-    """A finite float in [0, inf)."""
-    x = real(name, value, "a number in [0, inf)")
-    if not x >= 0:
-        raise ValueError(f"{name} must be a number in [0, inf), got {value!r}")
-    return x
-
-
-def probability(name: str, value: Any) -> float:
-    """A float in (0, 1]."""
-    x = real(name, value, "a number in (0, 1]")
-    if not 0 < x <= 1:
-        raise ValueError(f"{name} must be a number in (0, 1], got {value!r}")
-    return x
-
-
-def open_unit(name: str, value: Any) -> float:
-    """A float in (0, 1)."""
-    x = real(name, value, "a number in (0, 1)")
-    if not 0 < x < 1:
-        raise ValueError(f"{name} must be a number in (0, 1), got {value!r}")
-    return x
-
-
-def closed_unit(name: str, value: Any) -> float:
-    """A float in [0, 1]."""
-    x = real(name, value, "a number in [0, 1]")
-    if not 0 <= x <= 1:
-        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
-    return x
+positive, nonnegative = interval("(0, inf)"), interval("[0, inf)")
+probability, open_unit, closed_unit = interval("(0, 1]"), interval("(0, 1)"), interval("[0, 1]")
+below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
 
 
 def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:

@@ -118,7 +118,7 @@ def test_callback_counts_releases(blobs):
         ({"delta": None}, "delta must be given"),
         ({"epsilon": None}, "epsilon must be given"),
         ({"epsilon": 0.0}, "epsilon must be"),
-        ({"epsilon": 2.0**64}, r"epsilon must be a number in \(0, 1e\+06\], got 1.8"),
+        ({"epsilon": 2.0**64}, r"epsilon must be a number in \(0, 1e6\], got 1.8"),
         ({"epsilon": float("nan")}, "epsilon must be"),
         ({"delta": 0.0}, "delta must be"),
         ({"delta": 1.0}, "delta must be"),

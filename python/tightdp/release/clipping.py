@@ -22,9 +22,9 @@ Arithmetic = Literal["exact", "float"]
 # The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
-EXACT_RANGE = (1e-30, 1e30)
+exact_bound = _check.interval("[1e-30, 1e30]")
 """Of norm bounds in the exact form: their grids, and the noise on them, are far from the ends of the double range."""
-_SMALLEST_STABILITY = 1e-100
+check_stability = _check.interval("[1e-100, inf)")
 """Far over what a norm loses to squares that underflow: docs/theory/clipping.md, section 2."""
 LARGEST_WEIGHT = 2.0**32
 """In the exact form: an example's integers stay under 2^62."""
@@ -185,7 +185,16 @@ def prepare(grads: Any, how: Clipping, *, exact: bool, integers: bool = False) -
     grouped = how.groups is not None or several(how.max_norm)
     how.check_accumulate()
     return Run(
-        found, outs, parts, grouped, w, a, inverse, bool(how.normalize), stability_of(how.stability), how.accumulate
+        found,
+        outs,
+        parts,
+        grouped,
+        w,
+        a,
+        inverse,
+        bool(how.normalize),
+        check_stability("stability", how.stability),
+        how.accumulate,
     )
 
 
@@ -201,22 +210,6 @@ def check_bounds(
         elif not floats[0] <= bound or not bound * largest_weight <= floats[1]:
             accepted = f"[{floats[0]:g}, {floats[1]:g}]"
             raise ValueError(f"max_norm, times the largest weight, must be in {accepted}, got {bound!r}")
-
-
-def stability_of(value: Any) -> float:
-    """A finite float in [1e-100, inf)."""
-    x = _check.real("stability", value, "a number in [1e-100, inf)")
-    if not x >= _SMALLEST_STABILITY:
-        raise ValueError(f"stability must be a number in [1e-100, inf), got {value!r}")
-    return x
-
-
-def exact_bound(name: str, bound: float) -> float:
-    """``bound``, if the exact form takes it."""
-    low, high = EXACT_RANGE
-    if not low <= bound <= high:
-        raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {bound!r}")
-    return bound
 
 
 def is_exact(arithmetic: str) -> bool:

@@ -121,7 +121,7 @@ def exact_release(
     (Gaussian(noise_multiplier=2.0), True)
     """
     rng = source(rng)
-    bound = clipping.exact_bound("max_norm", _check.positive("max_norm", max_norm))
+    bound = clipping.exact_bound("max_norm", max_norm)
     multiplier = _check.positive("noise_multiplier", noise_multiplier)
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')

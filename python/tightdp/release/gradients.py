@@ -173,7 +173,7 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     bounds = list(max_norm) if clipping.several(max_norm) else [max_norm]  # type: ignore[arg-type]
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
-    checked = [clipping.exact_bound("max_norm", _check.positive("max_norm", c)) for c in bounds]
+    checked = [clipping.exact_bound("max_norm", c) for c in bounds]
     return clipping.grid_of(clipping.sensitivity([([], c) for c in checked]))
 
 

@@ -20,12 +20,12 @@ from .algorithm import Plan
 from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
-from .grid import norm_bound
+from .grid import exact_bound
 from .model import Vector
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Oracle, Public
 from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
-from .settings import below_one, checked, optional
+from .settings import checked
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,10 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, optimizer=optional(check_optimizer))
-        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=norm_bound)
-        checked(self, h1=optional(_check.positive), h2=optional(_check.positive), spread=optional(_check.positive))
-        checked(self, beta1=below_one, beta2=below_one, gamma=_check.positive)
-        checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
+        checked(self, optimizer=check_optimizer, batch_size=_check.positive, epochs=_check.positive)
+        checked(self, max_norm=exact_bound, h1=_check.positive, h2=_check.positive, spread=_check.positive)
+        checked(self, beta1=_check.below_one, beta2=_check.below_one, gamma=_check.positive)
+        checked(self, average=_check.closed_unit, noise_multiplier=_check.positive)
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 

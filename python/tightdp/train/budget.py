@@ -22,7 +22,7 @@ from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
 ROUNDING = 1e-12
 """Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
 the sum (docs/theory/caps.md, Rounding)."""
-LARGEST_EPSILON = 1e6
+EPSILON = _check.interval("(0, 1e6]")
 """Of what training is asked for: beyond it nothing is private, and calibrations take up to a minute."""
 
 
@@ -39,9 +39,7 @@ class Target(NamedTuple):
         """The checked arguments of an estimator."""
         if delta is None:
             raise ValueError("delta must be given, a number in (0, 1)")
-        if epsilon is not None and _check.positive("epsilon", epsilon) > LARGEST_EPSILON:
-            raise ValueError(f"epsilon must be a number in (0, {LARGEST_EPSILON:g}], got {epsilon!r}")
-        return cls(None if epsilon is None else float(epsilon), _check.open_unit("delta", delta))
+        return cls(None if epsilon is None else EPSILON("epsilon", epsilon), _check.open_unit("delta", delta))
 
 
 class Budget(Protocol):

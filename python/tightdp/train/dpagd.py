@@ -22,10 +22,10 @@ from .algorithm import Plan
 from .budget import Caps, Target, noise_for
 from .centering import centered, movable
 from .gate import Gate
-from .grid import norm_bound
+from .grid import exact_bound
 from .model import Vector
 from .oracle import Oracle, Public, Query
-from .settings import below_one, checked, optional
+from .settings import checked
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class DPAGD:
 
     def __post_init__(self) -> None:
         checked(self, selections=_check.count, candidates=_check.count, every=_check.count, share=_check.open_unit)
-        checked(self, max_norm=norm_bound, max_loss=norm_bound, max_step=_check.positive)
-        checked(self, stretch=_check.nonnegative, growth=_check.positive, momentum=below_one, center=below_one)
-        checked(self, batch_size=optional(_check.positive), noise_multiplier=optional(_check.positive))
+        checked(self, max_norm=exact_bound, max_loss=exact_bound, max_step=_check.positive, growth=_check.positive)
+        checked(self, stretch=_check.nonnegative, momentum=_check.below_one, center=_check.below_one)
+        checked(self, batch_size=_check.positive, noise_multiplier=_check.positive)
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     @property

@@ -23,13 +23,13 @@ from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
 from .dense import grid_for
 from .gate import Gate
-from .grid import norm_bound
+from .grid import exact_bound
 from .model import Vector
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Integers, Oracle, Public, Query
 from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
 from .sampling import Source
-from .settings import checked, optional
+from .settings import checked
 
 COIN = 2.0**-50
 """Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it
@@ -93,14 +93,12 @@ class DPIS:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, optimizer=optional(check_optimizer))
-        checked(self, batch_size=optional(_check.positive), epochs=_check.count, max_norm=norm_bound)
-        checked(self, spread=optional(_check.positive))
-        checked(self, norm_share=optional(_check.probability), noise_multiplier=optional(_check.positive))
-        checked(self, norm_noise=optional(_check.positive), reach=_check.positive, floor=_check.probability)
-        checked(self, adapt=optional(_check.positive), reserve=_check.closed_unit, average=_check.closed_unit)
-        if self.reach < 1:
-            raise ValueError(f"reach must be a number in [1, inf), got {self.reach!r}")
+        checked(self, optimizer=check_optimizer, batch_size=_check.positive, epochs=_check.count)
+        checked(self, max_norm=exact_bound, spread=_check.positive, average=_check.closed_unit, adapt=_check.positive)
+        checked(self, noise_multiplier=_check.positive, norm_noise=_check.positive, reach=_check.at_least_one)
+        checked(self, floor=_check.probability, reserve=_check.closed_unit)
+        if self.norm_share is not None:
+            checked(self, norm_share=_check.probability)
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
 

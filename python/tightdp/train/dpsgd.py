@@ -16,11 +16,11 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
-from .grid import norm_bound
+from .grid import exact_bound
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Public
 from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
-from .settings import below_one, checked, optional
+from .settings import checked
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,9 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        checked(self, optimizer=optional(check_optimizer))
-        checked(self, batch_size=optional(_check.positive), epochs=_check.positive, max_norm=norm_bound)
-        checked(self, average=_check.closed_unit, noise_multiplier=optional(_check.positive))
-        checked(self, spread=optional(_check.positive), center=below_one)
+        checked(self, optimizer=check_optimizer, batch_size=_check.positive, epochs=_check.positive)
+        checked(self, max_norm=exact_bound, average=_check.closed_unit, noise_multiplier=_check.positive)
+        checked(self, spread=_check.positive, center=_check.below_one)
 
     @property
     def cost_is_public(self) -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
-from ..release import clipping
+from ..release.clipping import exact_bound as exact_bound
 
 FINE = 20
 """Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:
@@ -26,11 +25,6 @@ MOST = 2.0**39
 FAST = 2.0**32
 """Deviation, in units of the grid, up to which the sampler is fast: beyond it more and more normals take its slow path
 (docs/theory/exact.md, section 2)."""
-
-
-def norm_bound(name: str, value: object) -> float:
-    """A float in [1e-30, 1e30], as for ``clip_and_noise``."""
-    return clipping.exact_bound(name, _check.positive(name, value))
 
 
 def grid_below(bound: float, bits: int = FINE) -> float:

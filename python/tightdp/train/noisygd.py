@@ -19,11 +19,11 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
-from .grid import norm_bound
+from .grid import exact_bound
 from .optimizers import SGD
 from .oracle import Public
 from .reach import STRIDE, check_stable, plain_steps, total_length
-from .settings import below_one, checked, optional
+from .settings import checked
 
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""
@@ -66,9 +66,9 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=norm_bound, center=below_one, average=_check.closed_unit)
-        checked(self, spread=optional(_check.positive), steps=optional(_check.count), momentum=optional(below_one))
-        checked(self, learning_rate=optional(_check.positive), noise_multiplier=optional(_check.positive))
+        checked(self, max_norm=exact_bound, center=_check.below_one, average=_check.closed_unit, steps=_check.count)
+        checked(self, spread=_check.positive, momentum=_check.below_one, learning_rate=_check.positive)
+        checked(self, noise_multiplier=_check.positive)
 
     @property
     def cost_is_public(self) -> bool:

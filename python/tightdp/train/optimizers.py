@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _check
 from .model import Vector
-from .settings import below_one, checked
+from .settings import checked
 
 
 class Optimizer(Protocol):
@@ -38,7 +38,7 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        checked(self, learning_rate=_check.positive, momentum=below_one)
+        checked(self, learning_rate=_check.positive, momentum=_check.below_one)
 
     def stepper(self, size: int) -> Stepper:
         m = np.zeros(size)
@@ -60,7 +60,9 @@ class Adam:
     damping: float = 1e-8
 
     def __post_init__(self) -> None:
-        checked(self, learning_rate=_check.positive, beta1=below_one, beta2=below_one, damping=_check.positive)
+        checked(
+            self, learning_rate=_check.positive, beta1=_check.below_one, beta2=_check.below_one, damping=_check.positive
+        )
 
     def stepper(self, size: int) -> Stepper:
         m, v, t = np.zeros(size), np.zeros(size), 0

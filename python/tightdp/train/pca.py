@@ -17,11 +17,10 @@ from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_
 from .budget import FixedPlan, Target, noise_for
 from .driver import seeded
 from .gate import Gate
-from .grid import clipped_rows, grid_below, norm_bound
+from .grid import clipped_rows, exact_bound, grid_below
 from .oracle import CHUNK, Integers, Query
 from .records import Records
 from .sampling import Source
-from .settings import optional
 
 DIGITS = 16
 """Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
@@ -62,8 +61,9 @@ class DPPCA(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features); y is not used."""
         target = Target.of(self.epsilon, self.delta)
-        own = optional(_check.positive)("noise_multiplier", self.noise_multiplier)
-        bound = norm_bound("max_norm", self.max_norm)
+        own = self.noise_multiplier
+        own = None if own is None else _check.positive("noise_multiplier", own)
+        bound = exact_bound("max_norm", self.max_norm)
         source = seeded(self.random_state)
         features = validate_data(self, X, reset=True)
         size = features.shape[1]

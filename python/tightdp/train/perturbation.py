@@ -16,11 +16,11 @@ from ..mechanisms import ApproximateDP, Gaussian
 from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
-from .grid import norm_bound
+from .grid import exact_bound
 from .minimum import Objective, minimum, objective, perturbed_minimum
 from .model import Vector
 from .oracle import Oracle, Public
-from .settings import checked, optional
+from .settings import checked
 
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
@@ -49,7 +49,7 @@ class OutputPerturbation:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=norm_bound, noise_multiplier=optional(_check.positive))
+        checked(self, max_norm=exact_bound, noise_multiplier=_check.positive)
 
     @property
     def cost_is_public(self) -> bool:
@@ -84,7 +84,7 @@ class ObjectivePerturbation:
     max_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=norm_bound)
+        checked(self, max_norm=exact_bound)
 
     def objective(self, public: Public, epsilon: float) -> Objective:
         """What is minimised, with the convexity raised where the change of curvature would cost over half of

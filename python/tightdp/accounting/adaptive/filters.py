@@ -128,9 +128,7 @@ class PrivacyFilter:
                 self.epsilon, delta, Composition((charged(mechanism, self.neighbors), n) for mechanism, n in parts)
             )
         if order is not None:
-            order = _check.real("order", order, "a number in (1, inf)")
-            if not order > 1:
-                raise ValueError(f"order must be a number in (1, inf), got {order!r}")
+            order = _check.interval("(1, inf)")("order", order)
         if expected is not None:
             expected = Composition(
                 (charged(without_failure(mechanism)[0], self.neighbors), n) for mechanism, n in expected._composition()

@@ -90,7 +90,7 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
             seen[0].dtype,
             bound,
             bool(how.normalize),
-            clipping.stability_of(how.stability),
+            clipping.check_stability("stability", how.stability),
             0 if w is None else view("weights", w).address,
             0 if a is None else view("center", a).address,
             0 if b is None else view("scale", b).address,
