@@ -2,7 +2,8 @@
 
     python bench/noise.py [--draws 1e8] [--threads 1] [--rounds 31]
 
-Speeds are of filling an array that is there already; peers draw one array each, in turns with ours.
+Speeds are of filling an array that is there already; peers draw one array each, in turns with ours. Karney's method is
+there in a build with TIGHTDP_BUILD_TESTS (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scipy import stats
 from timing import interleaved
 
 import tightdp as dp
-from tightdp import _core
+from tightdp import _core, _testing
 
 CHUNK = 2_000_000
 
@@ -76,7 +77,7 @@ def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
         lambda: _core.random_normal(stream, 0, z),
         lambda: _core.add_rounded_normals(stream, sigma, out),
         lambda: _core.add_rounded_normals(stream, each, out),
-        lambda: _core.add_rounded_normal(stream, numerator, denominator.bit_length() - 1, few),
+        lambda: _testing.add_rounded_normal(stream, numerator, denominator.bit_length() - 1, few),
     )
     seconds = interleaved(calls, rounds)
     # What is timed is right: the draws are the plain normals' nearest integers, where those are in no doubt.
@@ -106,8 +107,8 @@ def main() -> None:
         philox = rate(lambda out=out: _core.random_normal(_core.philox_stream(1, 0), 0, out), n)
         ziggurat = rate(lambda out=out, t=dtype: numpy.standard_normal(out=out, dtype=t), n)
         print(f"  normals {np.dtype(dtype).name}: ChaCha20 {secure:.0f}, Philox {philox:.0f}, NumPy {ziggurat:.0f}")
-    words = rate(lambda: _core.random_words(_core.secure_stream(), 0, n), n)
-    print(f"  ChaCha20 words of 32 bits: {words:.0f}")
+    integers = rate(lambda: _core.random_integers(_core.secure_stream(), 0, n), n)
+    print(f"  ChaCha20 integers of 64 bits: {integers:.0f}")
     m = 200_000
     print(f"  discrete Gaussian: {rate(lambda: dp.discrete_gaussian(2**20, m), m, 5):.1f}")
     print("rounded normals, ns a draw, all four in turns, and times the plain one")

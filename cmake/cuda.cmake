@@ -47,10 +47,9 @@ if(CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   find_package(CUDAToolkit REQUIRED)
   file(GLOB tightdp_cuda_sources CONFIGURE_DEPENDS cpp/src/*/*.cu)
-  # Rows are clipped and normals drawn with the same roundings as on the CPU, and two cells see the edge between them
+  # Rows are clipped, and get noise, with the same roundings as on the CPU, and two cells see the edge between them
   # alike: no contraction. The contour engine's error bounds hold with or without it.
   set_source_files_properties(cpp/src/clipping/clipped_sum.cu cpp/src/clipping/exact_sum.cu cpp/src/prv/cells.cu
-    cpp/src/random/draws.cu
     PROPERTIES COMPILE_OPTIONS "--fmad=false")
   pybind11_add_module(_cuda cpp/bindings/cuda/module.cpp ${tightdp_cuda_sources})
   target_include_directories(_cuda PRIVATE cpp/include cpp/src)

@@ -1,7 +1,8 @@
-"""Compiled modules: their stubs name what they hold."""
+"""Compiled modules: their stubs name what they hold, the package calls it, and no wheel holds what only tests call."""
 
 import ast
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pages
@@ -12,6 +13,9 @@ PACKAGE = pages.ROOT / "python" / "tightdp"
 CUDA = (pages.ROOT / "cpp" / "bindings" / "cuda" / "module.cpp").read_text()
 FIELDS = r'm\.def\("(\w+)"((?:[^;"]|"\w+"_a)*)\);'
 """A function of a binding's source and its arguments, "name"_a each."""
+STATE = {"chacha_stream", "max_threads", "set_max_threads", "grid_crossings", "grid_found", "grid_keep", "grid_kept",
+         "work_spent"}  # fmt: skip
+"""What tests need of the package's own threads, stores, counters and streams, which no other module can give."""
 
 
 def stubbed(body, prefix=""):
@@ -82,3 +86,21 @@ def test_the_stub_of_the_device_module_names_what_its_source_binds():
     assert {
         name: arguments for name, arguments in stub(PACKAGE / "_cuda.pyi").items() if arguments is not None
     } == source
+
+
+def test_the_package_calls_every_compiled_function():
+    trees = [ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")]
+    read = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for path in (PACKAGE / "_core.pyi", PACKAGE / "_cuda.pyi"):
+        functions = {name.split(".")[-1] for name, arguments in stub(path).items() if arguments is not None}
+        assert {name for name in functions - read if not name.startswith("__")} <= STATE, path
+
+
+def test_no_wheel_holds_what_only_tests_call():
+    """The name of a function that is bound stands in the file, and so do the symbols of a library."""
+    lists = (pages.ROOT / "CMakeLists.txt").read_text()
+    assert re.search(r"option\(TIGHTDP_BUILD_TESTS .* OFF\)", lists)
+    assert re.search(r"if\(TIGHTDP_BUILD_TESTS\)\s*add_subdirectory\(cpp/testing\)\s*endif", lists)
+    assert lists.count("testing)") == 1
+    for path in (Path(_core.__file__), *Path(_core.__file__).parent.glob("lib/*.a")):
+        assert b"emulate" not in path.read_bytes(), path

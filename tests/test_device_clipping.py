@@ -11,6 +11,8 @@ from pretender import Pretender
 import tightdp as dp
 from tightdp import _core, cuda
 
+_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
+
 DTYPES = ["float16", "float32", "float64"]
 
 
@@ -38,7 +40,7 @@ def run(
 
 
 def both(rows, **options):
-    return run(_core.emulate_clipped_sum, rows, **options), run(_core.clipped_sum, rows, **options)
+    return run(_testing.emulate_clipped_sum, rows, **options), run(_core.clipped_sum, rows, **options)
 
 
 def agree(device, cpu, rows, largest):
@@ -77,7 +79,7 @@ def test_examples_that_are_not_finite_add_nothing(dtype):
     (sums, norms), cpu = both(rows)
     assert (norms[:3] == np.inf).all()
     agree((sums, norms), cpu, 5, 1.0)
-    alone, _ = run(_core.emulate_clipped_sum, rows[:3])
+    alone, _ = run(_testing.emulate_clipped_sum, rows[:3])
     assert not alone.any()
 
 
@@ -91,7 +93,7 @@ def test_examples_that_are_not_finite_add_nothing(dtype):
 )
 def test_a_clipped_row_never_passes_the_bound(exponent, seed, dtype, columns, max_norm):
     row = np.random.default_rng(seed).standard_normal((1, columns)) * 2.0**exponent
-    sums, norms = run(_core.emulate_clipped_sum, row.astype(dtype), max_norm=max_norm)
+    sums, norms = run(_testing.emulate_clipped_sum, row.astype(dtype), max_norm=max_norm)
     assert math.sqrt(math.fsum(float(x) ** 2 for x in sums)) <= max_norm * (1 + 2**-50)
     np.testing.assert_allclose(norms[0], math.sqrt(math.fsum(float(x) ** 2 for x in row.astype(dtype)[0])), rtol=1e-12)
 
@@ -106,7 +108,7 @@ def test_noise_has_the_same_bits_as_on_the_cpu(dtype, columns):
 
 def test_chacha_noise_has_the_same_bits_as_on_the_cpu():
     outs = [np.full(777, np.nan), np.full(777, np.nan)]
-    for kernel, out in zip((_core.emulate_clipped_sum, _core.clipped_sum), outs, strict=True):
+    for kernel, out in zip((_testing.emulate_clipped_sum, _core.clipped_sum), outs, strict=True):
         stream = _core.chacha_stream(bytes(range(32)), 2**40 + 1)
         kernel([np.empty((0, 777))], [out], 1.0, False, 0.01, None, None, None, 1.0, stream, False, None)
     np.testing.assert_array_equal(*outs)
@@ -115,14 +117,14 @@ def test_chacha_noise_has_the_same_bits_as_on_the_cpu():
 def test_sums_accumulate():
     rows = np.ones((2, 3))
     out = [np.full(3, 10.0)]
-    sums, _ = run(_core.emulate_clipped_sum, rows, max_norm=100.0, out=out)
+    sums, _ = run(_testing.emulate_clipped_sum, rows, max_norm=100.0, out=out)
     np.testing.assert_allclose(sums, 12.0)
 
 
 def test_a_weight_that_is_none_adds_nothing():
     # Weights in device memory are not looked at by the host.
     sums, _ = run(
-        _core.emulate_clipped_sum, np.ones((4, 2)), weights=np.array([np.nan, -1.0, np.inf, 1.0]), max_norm=9.0
+        _testing.emulate_clipped_sum, np.ones((4, 2)), weights=np.array([np.nan, -1.0, np.inf, 1.0]), max_norm=9.0
     )
     np.testing.assert_allclose(sums, 1.0)
 

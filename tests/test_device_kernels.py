@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 
 from tightdp import _core
 
+_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
+
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="kernels are emulated with the GNU C library")
 
 HELD = (2, 60_000, 2, 256)
 """Multiprocessors, shared memory of each in bytes, blocks that one takes at once, threads of a block of a slice."""
+
+
+PLAIN = {"normalize": False, "stability": 0.01, "deviation": 0.0, "stream": None, "accumulate": False}
 
 
 def both(rows, device, **options):
@@ -26,7 +31,7 @@ def both(rows, device, **options):
         outs = [torch.full(x.shape[1:], torch.nan, dtype=kind) for x in rows]
         norms = np.full(rows[0].shape[0], np.nan)
         if kernel is None:
-            chosen = _core.emulate_clip_kernels(rows, outs, **options, norms=norms, device=device)
+            chosen = _testing.emulate_clip_kernels(rows, outs, **options, **PLAIN, norms=norms, device=device)
         else:
             order = ("weights", "center", "inverse_scale")
             kernel(rows, outs, options["max_norm"], False, 0.01, *(options[o] for o in order), 0.0, None, False, norms)

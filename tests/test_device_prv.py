@@ -17,6 +17,8 @@ import tightdp as dp
 from tightdp import _core, cuda
 from tightdp.accounting.engines.prv import engine, spectral
 
+_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
+
 UNIT = 2.0**-53
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
 SAMPLED = [v for v in VECTORS if v["mechanism"] == "PoissonSampled(Gaussian)" and v["steps"] <= 20_000]
@@ -28,7 +30,7 @@ class Host:
     name, xp = "the host", np
 
     def cells(self, law, h, first, count):
-        return _core.emulate_prv_cells(law, h, first, count)
+        return _testing.emulate_prv_cells(law, h, first, count)
 
     def host(self, array):
         return array
@@ -68,14 +70,14 @@ def exact_cdf(name, a, q):
 def test_cells_are_those_of_displaced_edges(law):
     """prv.md, section 4.1, cell by cell in high precision; and close to what the CPU's loops compute."""
     run = (*law, 1, 0.0)
-    low, high, _, _, displacement = _core.prv_support(run, 1e-13)
+    low, high, _, _, displacement = _testing.prv_support(run, 1e-13)
     h = (high - low) / 700
     first = round(low / h) - 2
     count = round(high / h) + 2 - first + 1
-    found = _core.emulate_prv_cells(run, h, first, count)
+    found = _testing.emulate_prv_cells(run, h, first, count)
     assert (found >= 0).all() and abs(found.sum() - 1) <= 1e-11
     if law[0] == "pure":
-        np.testing.assert_array_equal(found, _core.prv_cells(run, h, first, count))
+        np.testing.assert_array_equal(found, _testing.prv_cells(run, h, first, count))
         return
     with mp.workdps(40):
         f = exact_cdf(*law)
@@ -86,7 +88,7 @@ def test_cells_are_those_of_displaced_edges(law):
             most = f(right + displacement) - f(left - displacement)
             # At most two cells hold a component's centre: 2 u absolutely.
             assert least * (1 - 4 * UNIT) - 2.5 * UNIT <= mass <= most * (1 + 4 * UNIT) + 2.5 * UNIT
-    both = _core.prv_cells(run, h, first, count)
+    both = _testing.prv_cells(run, h, first, count)
     np.testing.assert_allclose(found, both, rtol=1e-9, atol=4 * UNIT)
 
 
@@ -94,10 +96,10 @@ def test_cells_are_those_of_displaced_edges(law):
 @given(st.floats(0.05, 50), st.floats(1e-9, 1 - 1e-9), st.sampled_from(["add", "remove"]), st.floats(1e-5, 1.0))
 def test_tails_keep_their_relative_precision(sigma, q, direction, share):
     run = (f"sampled_{direction}", sigma, q, 1, 0.0)
-    low, high, _, _, displacement = _core.prv_support(run, 1e-30)
+    low, high, _, _, displacement = _testing.prv_support(run, 1e-30)
     h = share * (high - low) / 50
     for at in (low, high):
-        (found,) = _core.emulate_prv_cells(run, h, round(at / h), 1)
+        (found,) = _testing.emulate_prv_cells(run, h, round(at / h), 1)
         with mp.workdps(60):
             f, x = Sampled(sigma, q, direction).cdf, mp.mpf(round(at / h)) * mp.mpf(h)
             half = mp.mpf(h) / 2

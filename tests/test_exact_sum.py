@@ -65,7 +65,7 @@ def test_a_release_is_the_sum_and_the_rounded_noise(dtype):
     for max_norm, multiplier in ((3.0, 1.7), (3.0, 1e5)):
         grid = grid_of(max_norm, multiplier)
         total = np.zeros(1500, np.int64)
-        _core.exact_clipped_sum(
+        _core.clipped_sum(
             [g], [total], max_norm, False, 0.01, None, None, None, 0.0, None, False, None, grid, True, [0]
         )
         sigma = math.nextafter(multiplier * max_norm, math.inf) / grid

@@ -11,6 +11,8 @@ from reference import grid as reference
 
 from tightdp import _core
 
+_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
+
 ATOMS = st.lists(st.tuples(st.floats(-3, 3, allow_subnormal=False), st.floats(1e-6, 1)), min_size=1, max_size=12)
 
 
@@ -36,7 +38,7 @@ def test_any_atoms_lie_between_their_lattices(drawn, h, tilt, left, right):
     atoms = normalised(drawn)
     first = math.floor(atoms[0][0] / h) - left
     cells = math.floor(atoms[-1][0] / h) + right - first
-    high, low, slack, beyond, _ = _core.grid_weights(law_of(atoms), 0.0, h, tilt, 0.0, first, cells)
+    high, low, slack, beyond, _ = _testing.grid_weights(law_of(atoms), 0.0, h, tilt, 0.0, first, cells)
     x = (first + np.arange(cells + 1)) * h
     high, low = high * np.exp(-tilt * x), low * np.exp(-tilt * x)
     assert (high >= 0).all() and (low >= 0).all() and beyond == 0 and slack < 1e-13
@@ -55,7 +57,7 @@ def test_wide_lattices_and_far_atoms(drawn, far, h, place):
     atoms = [(y * far, p) for y, p in normalised(drawn)]
     assume(far <= 8 * h)
     first, last = math.floor(atoms[0][0] / h) - 1, math.floor(atoms[-1][0] / h) + 2
-    high, low, slack, beyond, _ = _core.grid_weights(law_of(atoms), 0.0, h, 0.0, 0.0, first, last - first)
+    high, low, slack, beyond, _ = _testing.grid_weights(law_of(atoms), 0.0, h, 0.0, 0.0, first, last - first)
     with mp.workdps(60):
         for at in (*range(first, last + 1), *(first + (last - first) * place * j / 8 for j in range(9))):
             eps = mp.mpf(at) * mp.mpf(h)
@@ -75,14 +77,14 @@ def test_wide_lattices_and_far_atoms(drawn, far, h, place):
 def test_the_pessimistic_lattice_is_the_plain_one(drawn, h):
     atoms = normalised(drawn)
     first, cells = math.floor(-3 / h) - 1, math.ceil(9 / h) + 2
-    high = _core.grid_weights(law_of(atoms), 0.0, h, 0.0, 0.0, first, cells)[0]
+    high = _testing.grid_weights(law_of(atoms), 0.0, h, 0.0, 0.0, first, cells)[0]
     plain = reference.pessimistic(*reference.knots(atoms, h, first, cells), h)
     assert high == pytest.approx(plain, rel=1e-10, abs=1e-12)
 
 
 def test_atoms_on_the_lattice_are_carried_exactly():
     atoms = [(-0.5, 0.2), (0.25, 0.3), (0.5, 0.5)]
-    high, low, slack, _, _ = _core.grid_weights(law_of(atoms), 0.0, 0.25, 0.0, 0.0, -4, 8)
+    high, low, slack, _, _ = _testing.grid_weights(law_of(atoms), 0.0, 0.25, 0.0, 0.0, -4, 8)
     assert high == pytest.approx([0, 0, 0.2, 0, 0, 0.3, 0.5, 0, 0], rel=1e-14)
     assert low == pytest.approx(high, rel=1e-13) and (low <= high).all() and slack <= 1e-15
 
@@ -156,7 +158,7 @@ def test_masses_of_cells_against_40_digits(name, h):
             _, spread = cells(left, right)
             share = spread / -mp.expm1(-mp.mpf(h))
             # Two cells: the middle point gets the right share of the one and the left share of the other.
-            high, _, slack, _, _ = _core.grid_weights(law, anchor, h, 0.0, 0.0, first, 2)
+            high, _, slack, _, _ = _testing.grid_weights(law, anchor, h, 0.0, 0.0, first, 2)
             other, spread_ = cells(right, right + mp.mpf(h))
             expected = share + other - spread_ / -mp.expm1(-mp.mpf(h))
             if name == "laplace" and first + 1 == 0:
@@ -190,7 +192,7 @@ def lattice(name, h, tilt=0.0):
     make, _, anchor = CASES[name]
     left, right = {"wide": (0.0, 90.0), "narrow": (-0.1, 0.1)}.get(name, (-6.0, 9.0))
     first, cells = math.floor((left - anchor) / h), math.ceil((right - left) / h)
-    high, low, slack, beyond, _ = _core.grid_weights(make(), anchor, h, tilt, 0.0, first, cells)
+    high, low, slack, beyond, _ = _testing.grid_weights(make(), anchor, h, tilt, 0.0, first, cells)
     x = anchor + (first + np.arange(cells + 1)) * h
     lean = np.exp(-tilt * (x - anchor))
     return x, high * lean, low * lean, slack, beyond
@@ -244,7 +246,7 @@ def test_a_mass_at_infinity_of_a_sample_is_confined_by_its_own_logarithm(mass, a
     ends = (mass, 0.0) if add else (0.0, mass)
     base = _core.GridLaw.atoms([far], [math.log1p(-mass)], [1e-15], *ends, 0.0, 0.0, far, 0.0, 0.0)
     edge = -math.log1p(-q) if add else math.log1p(-q)
-    high, low, *_ = _core.grid_weights(base.poisson(q, add), edge, 2.0**-4, 0.0, 0.0, -2, 4)
+    high, low, *_ = _testing.grid_weights(base.poisson(q, add), edge, 2.0**-4, 0.0, 0.0, -2, 4)
     with mp.workdps(40):
         truth = mp.mpf(mass) * (1 if add else 1 - mp.mpf(q))
         assert low[2] <= truth <= high[2] <= low[2] * (1 + mp.mpf(10) ** -11)

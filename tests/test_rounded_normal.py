@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.reference import normal
 from tests.reference import rounded_normal as reference
+from tests.reference.random import words_of
 from together import every_instruction_set
 
 import tightdp as dp
 from tightdp import _core
+
+_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 
 KEY = bytes(range(32))
 CHANCE = 1e-9
@@ -28,7 +31,7 @@ def drawn(stream, sigma, n, first=0):
 
 
 def tiles(stream, n):
-    return _core.random_words(stream, 0, 256 * -(-n // 128)).reshape(-1, 4, 4, 16)
+    return words_of(stream, 0, -(-n // 128)).reshape(-1, 4, 4, 16)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
@@ -62,7 +65,7 @@ def test_draws_that_look_at_few_digits_first(first_bits, sigma):
     """The rare branch made common: what is in doubt is settled by further digits of the same uniforms."""
     n = 400
     got = np.zeros(n, np.int64)
-    doubts = _core.rounded_normals_from(_core.philox_stream(5, 9), sigma, first_bits, got)
+    doubts = _testing.rounded_normals_from(_core.philox_stream(5, 9), sigma, first_bits, got)
     assert n / 5 < doubts <= n
     words = tiles(_core.philox_stream(5, 9), n)
     expected = [reference.draw(words, 5, 9, i, sigma, first_bits) for i in range(n)]
@@ -90,9 +93,9 @@ def test_the_law_is_that_of_rounded_normals(first_bits, sigma):
     n = 100_000
     edge, p = cells(sigma, n)
     ours, karney = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    _core.rounded_normals_from(_core.philox_stream(1, first_bits), sigma, first_bits, ours)
+    _testing.rounded_normals_from(_core.philox_stream(1, first_bits), sigma, first_bits, ours)
     ratio = Fraction(sigma)
-    _core.add_rounded_normal(
+    _testing.add_rounded_normal(
         _core.philox_stream(2, first_bits), ratio.numerator, ratio.denominator.bit_length() - 1, karney
     )
     table = np.array([counts(ours, edge), counts(karney, edge)])
@@ -111,7 +114,7 @@ WORDS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from(EDGES), min_size=6,
 
 def check_settled(sigma, sine, x, y):
     """What the code settles is the truth, and it settles all but what is next to a boundary."""
-    got, truth = _core.settled_by(sigma, sine, x, y), reference.settled(sigma, sine, x, y)
+    got, truth = _testing.settled_by(sigma, sine, x, y), reference.settled(sigma, sine, x, y)
     if got is not None:
         assert got == truth
     else:
@@ -140,7 +143,7 @@ def test_digits_next_to_a_boundary_settle_it_as_late_as_they_must(data, known, s
         digits = int(mp.floor(y % 1 * mp.mpf(2) ** (64 * known)))
     words = [digits >> (64 * (known - 1 - i)) & 2**64 - 1 for i in range(known)]
     for m in range(1, known + 1):
-        assert _core.settled_by(sigma, sine, x[:m], words[:m]) is None
+        assert _testing.settled_by(sigma, sine, x[:m], words[:m]) is None
     sides = {check_settled(sigma, sine, x, [*words, last]) for last in (0, 2**64 - 1)}
     sign = -1 if quarter in (1, 2) else 1
     assert sides == {sign * n, sign * (n + 1)}
@@ -148,8 +151,8 @@ def test_digits_next_to_a_boundary_settle_it_as_late_as_they_must(data, known, s
 
 def test_no_upper_end_without_a_digit_of_x():
     for sigma in (1e-300, 1.0, 2.0**39):
-        assert _core.settled_by(sigma, False, [0], [0]) is None
-        assert _core.settled_by(sigma, False, [0, 0], [0, 0]) is None
+        assert _testing.settled_by(sigma, False, [0], [0]) is None
+        assert _testing.settled_by(sigma, False, [0, 0], [0, 0]) is None
     # -ln x = 191 ln 2 and a little, y = 3/64: sqrt(-2 ln x) = 16.27, times cos 2 pi y = .957.
     assert check_settled(5.7, False, [0, 0, 1, 7], [3 << 58, 0, 0, 0]) == 89
 
@@ -163,7 +166,7 @@ def test_first_words_at_the_edges_of_the_window():
         for high in (0, 1, 1023, 1024, 1025, 2**32 - 2, 2**32 - 1):
             x = high << 32 | int(rng.choice([0, 2**32 - 1, rng.integers(2**32)]))
             y = next_to_a_boundary(sigma, x, int(rng.integers(2**64, dtype=np.uint64)))
-            got = _core.rounded_pair_of_words(stream, pair, [x >> 32, x & 2**32 - 1, y >> 32, y & 2**32 - 1], sigma)
+            got = _testing.rounded_pair_of_words(stream, pair, [x >> 32, x & 2**32 - 1, y >> 32, y & 2**32 - 1], sigma)
             for sine in (False, True):
                 more = [(x, y)]
                 while (truth := reference.settled(sigma, sine, *map(list, zip(*more, strict=True)))) is None:
@@ -197,7 +200,7 @@ def test_the_code_of_a_device_draws_the_same():
     for stream in (_core.chacha_stream(KEY, 2), _core.philox_stream(3, 4)):
         for sigma in SIGMAS:
             out = np.zeros(3000, np.int64)
-            _core.rounded_normals_from(stream, sigma, 64, out)
+            _testing.rounded_normals_from(stream, sigma, 64, out)
             np.testing.assert_array_equal(out, drawn(stream, sigma, out.size))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tightdp import _core
+_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 
 ASSUMED = 4.0
 """kMathUlp of cpp/src/simd/math.hpp."""
@@ -25,7 +25,7 @@ FUNCTIONS = {
 def worst_error(name, xs):
     exact, size, _ = FUNCTIONS[name]
     padded = np.concatenate([xs, np.full(-len(xs) % 8, xs[0])])
-    got = getattr(_core.simd_math, name)(padded)[: len(xs)]
+    got = getattr(_testing.simd_math, name)(padded)[: len(xs)]
     worst = 0.0
     with mp.workdps(40):
         for x, y in zip(xs, got, strict=True):
@@ -58,7 +58,7 @@ def test_no_counterexample(name, data):
 
 
 def test_exp_far_out_is_monotone_and_finite():
-    y = _core.simd_math.exp(np.array([-1e308, -800.0, -708.0, 0.0, 700.0, 709.0, 800.0, 1e308]))
+    y = _testing.simd_math.exp(np.array([-1e308, -800.0, -708.0, 0.0, 700.0, 709.0, 800.0, 1e308]))
     assert y[0] == 0.0
     assert np.all(np.diff(y) >= 0)
     assert np.isfinite(y).all()

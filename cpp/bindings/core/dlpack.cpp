@@ -1,6 +1,6 @@
-// tightdp._core.dlpack_array: a DLPack capsule of any device, consumed and described. What may be done with it:
-// python/tightdp/release/cuda/arrays.py.
-#include "dlpack.hpp"
+// tightdp._core.dlpack_array: a DLPack capsule of any device, consumed and described. What may be done with
+// it: python/tightdp/release/cuda/arrays.py.
+#include "../dlpack.hpp"
 
 namespace {
 
@@ -85,6 +85,7 @@ void bind_dlpack(py::module_& m) {
         .def_property_readonly("device_type", [](const DlpackArray& a) { return a.tensor().device.type; })
         .def_property_readonly("device", [](const DlpackArray& a) { return a.tensor().device.id; })
         .def_property_readonly("read_only", &DlpackArray::read_only);
-    m.def("dlpack_array", [](const py::capsule& capsule) { return std::make_unique<DlpackArray>(capsule); },
-          py::arg("capsule"), "The tensor of a capsule, which is consumed.");
+    m.def(
+        "dlpack_array", [](const py::capsule& capsule) { return std::make_unique<DlpackArray>(capsule); },
+        py::arg("capsule"), "The tensor of a capsule, which is consumed.");
 }

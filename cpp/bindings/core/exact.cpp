@@ -10,14 +10,11 @@ namespace {
 using tightdp::bindings::SealedStream;
 using Integers = py::array_t<std::int64_t, py::array::c_style>;
 
-template <class Second>
-auto adder(void (*add)(const tightdp::random::RandomStream&, std::uint64_t, Second, std::size_t,
-                       std::int64_t*)) {
-    return [add](const SealedStream& stream, std::uint64_t numerator, Second second, Integers out) {
-        std::int64_t* const data = out.mutable_data();
-        const auto n = static_cast<std::size_t>(out.size());
-        tightdp::bindings::unlocked([&] { add(*stream, numerator, second, n, data); });
-    };
+template <auto add>
+void add_draws(const SealedStream& stream, std::uint64_t numerator, std::uint64_t denominator, Integers out) {
+    std::int64_t* const data = out.mutable_data();
+    const auto n = static_cast<std::size_t>(out.size());
+    tightdp::bindings::unlocked([&] { add(*stream, numerator, denominator, n, data); });
 }
 
 constexpr double kLargestSigma = 0x1p39;
@@ -33,21 +30,22 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
         if (!(s[i] >= 0 && s[i] <= kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
     if (first > kLastDraw || n > kLastDraw - first) throw std::invalid_argument("a stream has 2^48 draws");
     tightdp::bindings::unlocked([&] {
-        if (sigma.ndim() > 0) tightdp::add_rounded_normals(*stream, s, n, data, first);
-        else tightdp::add_rounded_normals(*stream, *s, n, data, first);
+        if (sigma.ndim() > 0)
+            tightdp::add_rounded_normals(*stream, s, n, data, first);
+        else
+            tightdp::add_rounded_normals(*stream, *s, n, data, first);
     });
 }
 
 }  // namespace
 
 void bind_exact(py::module_& m) {
-    const auto def = [&](const char* name, auto function, const char* second) {
-        m.def(name, function, py::arg("stream"), py::arg("numerator"), py::arg(second),
+    const auto def = [&](const char* name, auto function) {
+        m.def(name, function, py::arg("stream"), py::arg("numerator"), py::arg("denominator"),
               py::arg("out").noconvert());
     };
-    def("add_discrete_gaussian", adder(&tightdp::add_discrete_gaussian), "denominator");
-    def("add_discrete_laplace", adder(&tightdp::add_discrete_laplace), "denominator");
-    def("add_rounded_normal", adder(&tightdp::add_rounded_normal), "shift");
+    def("add_discrete_gaussian", &add_draws<&tightdp::add_discrete_gaussian>);
+    def("add_discrete_laplace", &add_draws<&tightdp::add_discrete_laplace>);
     m.def("add_rounded_normals", &add_rounded_normals, py::arg("stream"), py::arg("sigma"), py::arg("out").noconvert(),
           py::arg("first") = 0);
 }

@@ -1,4 +1,4 @@
-// tightdp._core.rfft_*: the Fourier transform, for tests and benchmarks.
+// tightdp._core.rfft_*: the Fourier transform.
 #include "../bind.hpp"
 #include "fft/real_fft.hpp"
 
@@ -45,20 +45,6 @@ py::array_t<double> power(const Array& a, std::uint64_t k) {
     return transformed(length(a), [x, k](const RealFft& plan, double* out) { plan.power(x, k, out); });
 }
 
-std::vector<std::size_t> real_slots(std::size_t n) {
-    std::vector<std::size_t> slots{0, 1};
-    for (std::size_t m = 4; m <= n; m *= 2)
-        for (std::size_t i = m / 2; i < 3 * m / 4; ++i) slots.push_back(i);
-    return slots;
-}
-
-py::list frequencies(std::size_t n) {
-    const auto plan = RealFft::plan(n);
-    py::list out;
-    for (std::size_t i : real_slots(n)) out.append(py::make_tuple(i, plan->frequency(i)));
-    return out;
-}
-
 }  // namespace
 
 void bind_fft(py::module_& m) {
@@ -66,11 +52,6 @@ void bind_fft(py::module_& m) {
     m.def("rfft_inverse", &inverse, py::arg("spectrum"));
     m.def("rfft_multiply", &multiply, py::arg("a"), py::arg("b"));
     m.def("rfft_power", &power, py::arg("a"), py::arg("k"));
-    m.def("rfft_frequencies", &frequencies, py::arg("n"),
-          "(index of the real part, frequency) of each coefficient; see RealFft for where the imaginary part "
-          "lies.");
-    m.def(
-        "rfft_rounding_bound", [](std::size_t n) { return RealFft::plan(n)->rounding_bound(); },
-        py::arg("n"));
+    m.def("rfft_rounding_bound", [](std::size_t n) { return RealFft::plan(n)->rounding_bound(); }, py::arg("n"));
     m.def("rfft_power_bound", &RealFft::power_bound, py::arg("k"));
 }

@@ -1,10 +1,8 @@
 // tightdp._core.GridLaw and the questions to compositions of such laws.
 #include "../bind.hpp"
-
+#include "../grid_handle.hpp"
 #include "grid/engine.hpp"
-#include "grid/lattice.hpp"
 #include "grid/store.hpp"
-#include "grid_handle.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -22,18 +20,6 @@ Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel
     std::vector<Atom> list(static_cast<std::size_t>(losses.size()));
     for (std::size_t i = 0; i < list.size(); ++i) list[i] = {losses.data()[i], log_masses.data()[i], rel.data()[i]};
     return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step, total_rel)};
-}
-
-py::array_t<double> array(const std::vector<double>& x) {
-    return py::array_t<double>(static_cast<py::ssize_t>(x.size()), x.data());
-}
-
-// The weights of one law on a lattice, for the tests that hold them to a plain reference.
-py::tuple weights(const Handle& h, double anchor, double spacing, double tilt, double log_scale, std::int64_t first,
-                  std::size_t cells) {
-    Discretised d;
-    discretise(*h.law, {anchor, spacing, tilt}, log_scale, first, cells, d);
-    return py::make_tuple(array(d.upper.w), array(d.lower.w), d.slack, d.infinity_upper, d.infinity_lower);
 }
 
 using PartTuple = std::tuple<Handle, double>;
@@ -59,36 +45,35 @@ void bind_grid(py::module_& m) {
         .def_static(
             "gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
         .def_static(
-            "gaussian_replaced", [](double mu, double q) { return Handle{gaussian_replaced(mu, q)}; }, "mu"_a,
-            "q"_a)
+            "gaussian_replaced", [](double mu, double q) { return Handle{gaussian_replaced(mu, q)}; }, "mu"_a, "q"_a)
         .def_static(
             "laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
         .def_static(
             "bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
-        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a,
-                    "minus_infinity"_a, "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a,
-                    "total_rel"_a)
+        .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
+                    "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a)
         .def(
-            "poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; },
-            "q"_a, "add"_a)
+            "poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; }, "q"_a,
+            "add"_a)
         .def(
             "replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
-    m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
     m.def("grid_crossings", &crossings);
     m.def("grid_keep", [](std::size_t bytes) { Store::shared().limit(bytes); }, "bytes"_a);
     m.def("grid_kept", [] { return Store::shared().bytes(); });
     m.def("grid_found", [] { return Store::shared().found(); });
     m.attr("GRID_USER_TOTAL") = kUserTotal;
     m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
-    m.def("grid_epsilon",
-          [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
-              return ask(parts, delta, width, most_points, epsilon);
-          },
-          "parts"_a, "delta"_a, "width"_a, "most_points"_a);
-    m.def("grid_delta",
-          [](const std::vector<PartTuple>& parts, double at, double width, std::size_t most_points) {
-              return ask(parts, at, width, most_points, tightdp::grid::delta);
-          },
-          "parts"_a, "epsilon"_a, "width"_a, "most_points"_a);
+    m.def(
+        "grid_epsilon",
+        [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
+            return ask(parts, delta, width, most_points, epsilon);
+        },
+        "parts"_a, "delta"_a, "width"_a, "most_points"_a);
+    m.def(
+        "grid_delta",
+        [](const std::vector<PartTuple>& parts, double at, double width, std::size_t most_points) {
+            return ask(parts, at, width, most_points, tightdp::grid::delta);
+        },
+        "parts"_a, "epsilon"_a, "width"_a, "most_points"_a);
 }

@@ -1,14 +1,11 @@
 // The extension module: one line a concept, each bound in its own file.
 #include "../bind.hpp"
-
 #include "runtime/dispatch.hpp"
 
 void bind_arithmetic(py::module_& m);
 void bind_contour(py::module_& m);
 void bind_dense(py::module_& m);
 void bind_dlpack(py::module_& m);
-void bind_emulation(py::module_& m);
-void bind_simd_math(py::module_& m);
 void bind_exact(py::module_& m);
 void bind_fft(py::module_& m);
 void bind_gradients(py::module_& m);
@@ -29,8 +26,6 @@ PYBIND11_MODULE(_core, m) {
     bind_contour(m);
     bind_dense(m);
     bind_dlpack(m);
-    bind_emulation(m);
-    bind_simd_math(m);
     bind_exact(m);
     bind_fft(m);
     bind_gradients(m);
@@ -41,6 +36,7 @@ PYBIND11_MODULE(_core, m) {
     bind_grid(m);
     bind_allocation(m);
     bind_work(m);
-    m.def("isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
-          "The instruction set in use: baseline, avx2 or avx512.");
+    m.def(
+        "isa", [] { return tightdp::isa_name(tightdp::active_isa()); },
+        "The instruction set in use: baseline, avx2 or avx512.");
 }

@@ -45,31 +45,14 @@ py::tuple ask(const std::vector<Entry>& entries, double at, const Request& reque
     return py::make_tuple(a.lower, a.upper, a.mesh, a.tails, a.rounding, a.step, a.points);
 }
 
-template <void (*fill)(const Law&, double, long long, long, double*)>
-py::array_t<double> cells_of(const Entry& entry, double h, long long first, long count) {
-    py::array_t<double> out(count);
-    fill(run(entry).law, h, first, count, out.mutable_data());
-    return out;
-}
-
-py::tuple mean_of(const Entry& entry) {
-    const Mean m = mean(run(entry).law);
-    return py::make_tuple(m.value, m.error);
-}
-
-py::tuple support_of(const Entry& entry, double tail) {
-    const Support s = support(run(entry).law, tail);
-    return py::make_tuple(s.low, s.high, s.tail, s.tail_moment, edge_error(run(entry).law, s));
-}
-
 }  // namespace
 
 void bind_prv(py::module_& m) {
     py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
     m.def(
         "prv_epsilon",
-        [](const std::vector<Entry>& runs, double delta, double eps_error, double delta_error,
-           double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
+        [](const std::vector<Entry>& runs, double delta, double eps_error, double delta_error, double max_bytes,
+           const std::optional<py::function>& compose, double bytes_a_point) {
             return ask(runs, delta, {eps_error, delta_error, max_bytes, bytes_a_point}, compose, epsilon);
         },
         py::arg("runs"), py::arg("delta"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
@@ -77,18 +60,11 @@ void bind_prv(py::module_& m) {
         "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
     m.def(
         "prv_delta",
-        [](const std::vector<Entry>& runs, double eps, double eps_error, double delta_error,
-           double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
+        [](const std::vector<Entry>& runs, double eps, double eps_error, double delta_error, double max_bytes,
+           const std::optional<py::function>& compose, double bytes_a_point) {
             return ask(runs, eps, {eps_error, delta_error, max_bytes, bytes_a_point}, compose, delta);
         },
         py::arg("runs"), py::arg("eps"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
         py::arg("compose") = py::none(), py::arg("bytes_a_point") = 0.0,
         "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
-    // For tests
-    m.def("prv_cells", &cells_of<cells>, py::arg("run"), py::arg("h"), py::arg("first"), py::arg("count"));
-    m.def("emulate_prv_cells", &cells_of<cells_by_thread>, py::arg("run"), py::arg("h"), py::arg("first"),
-          py::arg("count"));
-    m.def("prv_mean", &mean_of, py::arg("run"), "(E[Y], bound on its error)");
-    m.def("prv_support", &support_of, py::arg("run"), py::arg("tail"),
-          "(low, high, tail, tail moment, edge error)");
 }

@@ -28,21 +28,6 @@ py::array_t<T> filled(const SealedStream& stream, std::uint64_t first, std::size
     return out;
 }
 
-// For tests at words that no stream reaches: 256 words a tile.
-template <class T>
-py::array_t<T> transformed(const py::array_t<std::uint32_t, py::array::c_style>& words) {
-    if (words.ndim() != 1 || words.size() % 256 != 0)
-        throw std::invalid_argument("words must be one-dimensional, in tiles of 256");
-    py::array_t<T> out(words.size() / 2);
-    tightdp::normals_of_words(words.data(), words.size() / 256, out.mutable_data());
-    return out;
-}
-
-py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>& words, bool single) {
-    if (single) return transformed<float>(words);
-    return transformed<double>(words);
-}
-
 template <class T>
 void normal_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out) {
     T* const data = out.mutable_data();
@@ -62,25 +47,19 @@ void bind_random(py::module_& m) {
         },
         py::arg("seed"), py::arg("stream"));
     m.def(
-        "chacha_stream", [](const py::bytes& key, std::uint64_t s) { return chacha_stream(key, s); },
-        py::arg("key"), py::arg("stream"));
+        "chacha_stream", [](const py::bytes& key, std::uint64_t s) { return chacha_stream(key, s); }, py::arg("key"),
+        py::arg("stream"));
     const auto of_stream = [&](const char* name, auto function) {
         m.def(name, function, py::arg("stream"), py::arg("first"), py::arg("n"));
     };
-    of_stream("random_words", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
-        return filled<std::uint32_t>(s, first, n, &tightdp::fill_words);
-    });
     of_stream("random_integers", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
         return filled<std::uint64_t>(s, first, n, &tightdp::fill_integers);
     });
     of_stream("random_uniform", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
         return filled<double>(s, first, n, &tightdp::fill_uniform);
     });
-    m.def("random_normal", &normal_into<float>, py::arg("stream"), py::arg("first"),
-          py::arg("out").noconvert());
-    m.def("random_normal", &normal_into<double>, py::arg("stream"), py::arg("first"),
-          py::arg("out").noconvert());
-    m.def("normals_of_words", &normals_of_words, py::arg("words"), py::arg("single"));
+    m.def("random_normal", &normal_into<float>, py::arg("stream"), py::arg("first"), py::arg("out").noconvert());
+    m.def("random_normal", &normal_into<double>, py::arg("stream"), py::arg("first"), py::arg("out").noconvert());
     m.def("max_threads", &tightdp::max_threads);
     m.def("set_max_threads", &tightdp::set_max_threads, py::arg("count"));
 }

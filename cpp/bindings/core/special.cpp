@@ -1,4 +1,4 @@
-// tightdp._core: special functions over arrays, for tests, and the Gaussian mechanism in closed form.
+// tightdp._core: special functions over arrays, and the Gaussian mechanism in closed form.
 #include <cmath>
 #include <string>
 
@@ -6,7 +6,6 @@
 #include "tightdp/accounting/gaussian.hpp"
 #include "tightdp/special/log_ndtri.hpp"
 #include "tightdp/special/logaddexp.hpp"
-#include "tightdp/special/sampled_loss.hpp"
 
 namespace {
 
@@ -40,18 +39,9 @@ py::tuple epsilon(double mu, double delta) {
 }  // namespace
 
 void bind_special(py::module_& m) {
-    m.def("mills_ratio", py::vectorize(mills_ratio), py::arg("x"));
-    m.def("mills_slope", py::vectorize(mills_slope), py::arg("x"));
-    m.def("exp_half_square", py::vectorize(exp_half_square), py::arg("x"), py::arg("rest"));
     m.def("ndtr", py::vectorize(ndtr), py::arg("x"));
-    m.def("log_ndtr", py::vectorize(log_ndtr), py::arg("x"));
     m.def("log_ndtri", py::vectorize(log_ndtri), py::arg("log_p"));
-    m.def("log1mexp", py::vectorize(log1mexp), py::arg("x"));
     m.def("logaddexp", py::vectorize(logaddexp), py::arg("a"), py::arg("b"));
-    m.def("logsubexp", py::vectorize(logsubexp), py::arg("a"), py::arg("b"));
-    m.def("sampled_loss", py::vectorize(sampled_loss), py::arg("t"), py::arg("q"));
-    m.def("sampled_loss_inverse", py::vectorize(sampled_loss_inverse), py::arg("y"), py::arg("q"));
     m.def("gaussian_delta", &delta, py::arg("mu"), py::arg("eps"), "Certified (lower, upper) of delta(eps).");
-    m.def("gaussian_epsilon", &epsilon, py::arg("mu"), py::arg("delta"),
-          "Certified (lower, upper) of epsilon(delta).");
+    m.def("gaussian_epsilon", &epsilon, py::arg("mu"), py::arg("delta"), "Certified (lower, upper) of epsilon(delta).");
 }

@@ -1,4 +1,5 @@
-// tightdp._cuda: the kernels for a device. Device memory is passed as addresses, which python/tightdp/cuda/ checks.
+// tightdp._cuda: the kernels for a device. Device memory is passed as addresses, which python/tightdp/cuda/
+// checks.
 #include <vector>
 
 #include "../bind.hpp"
@@ -7,7 +8,6 @@
 #include "clipping/clipped_sum.cuda.hpp"
 #include "contour/batch.cuda.hpp"
 #include "prv/cells.cuda.hpp"
-#include "random/draws.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 
 namespace {
@@ -68,11 +68,10 @@ Dtype dtype_of(const std::string& name) {
 
 // arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid:
 // 0, or the exact form.
-void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays,
-                 long rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
-                 bool normalize, double stability, Address weights, Address center, Address inverse_scale,
-                 double deviation, const SealedStream* noise, bool accumulate, Address norms, double grid,
-                 int device, Address stream) {
+void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays, long rows,
+                 const std::string& dtype, const std::string& out_dtype, double max_norm, bool normalize,
+                 double stability, Address weights, Address center, Address inverse_scale, double deviation,
+                 const SealedStream* noise, bool accumulate, Address norms, double grid, int device, Address stream) {
     ClipRequest r;
     for (const auto& [data, stride, columns, out, noise_index] : arrays)
         r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});
@@ -130,17 +129,6 @@ void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first,
     tightdp::cuda::prv_cells(run.law, h, first, count, at<double>(out), at<CUstream_st>(stream));
 }
 
-py::array_t<std::uint32_t> random_words(const SealedStream& s, std::uint64_t tile, long tiles, int device) {
-    const long n = tiles * tightdp::random::kTileWords;
-    py::array_t<std::uint32_t> words(n);
-    const OnDevice current(device);
-    const Scratch memory(static_cast<std::size_t>(n) * 4, nullptr);
-    tightdp::cuda::fill_words(*s, tile, tiles, memory.as<std::uint32_t>(), nullptr);
-    check(cudaMemcpy(words.mutable_data(), memory.as<void>(), static_cast<std::size_t>(n) * 4, cudaMemcpyDeviceToHost),
-          "copying words");
-    return words;
-}
-
 }  // namespace
 
 PYBIND11_MODULE(_cuda, m) {
@@ -156,5 +144,4 @@ PYBIND11_MODULE(_cuda, m) {
           "norms"_a, "grid"_a, "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
     m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
-    m.def("random_words", &random_words, "stream"_a, "tile"_a, "tiles"_a, "device"_a);
 }

@@ -1,4 +1,6 @@
 // Plans of the real Fourier transform: tables, rounding bound, choice of instruction set.
+#include "real_fft.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,7 +10,6 @@
 #include <string>
 
 #include "kernels.hpp"
-#include "real_fft.hpp"
 #include "runtime/per_process.hpp"
 
 namespace tightdp {
@@ -35,30 +36,6 @@ double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);
     return std::expm1(bits * std::log1p(kAdd) + twiddles * std::log1p(kTwiddle)) * (1 + 1e-12);
-}
-
-// Bin of the coefficient at position p of a complex transform of length m: the passes of passes.simd.cpp,
-// retraced.
-std::size_t bin(std::size_t p, std::size_t m) {
-    std::size_t result = 0, stride = 1, size = m;
-    if (m <= 32) {
-        for (; size > 1; size /= 2, stride *= 2)
-            if (p % size >= size / 2) result += stride;
-        return result;
-    }
-    const std::size_t lanes = TIGHTDP_SELECT_SIMD(fft_lanes)(), block = 8 * lanes;
-    const std::size_t column = p % block / lanes;
-    p = p - p % block + p % lanes * 8;  // the row that the register block held before its transposition
-    for (; size > 16; size /= 4, stride *= 4) {
-        constexpr std::size_t kOrder[] = {0, 2, 1, static_cast<std::size_t>(-1)};
-        result += stride * kOrder[p % size / (size / 4)];
-    }
-    if (size == 16) {
-        result += stride * (p % 16 / 8);
-        stride *= 2;
-    }
-    constexpr std::size_t kOrder8[] = {0, 4, 2, 6, 1, 5, 3, 7};
-    return (result + stride * kOrder8[column]) % m;
 }
 
 // Plans up to 2^20 take 10 MB together and stay; longer ones live as long as somebody holds them.
@@ -118,12 +95,6 @@ void RealFft::multiply(const double* a, const double* b, double* out) const noex
 void RealFft::power(const double* a, std::uint64_t k, double* out) const noexcept {
     const double nothing = std::exp2(-960.0 / static_cast<double>(k));  // |a|^k < 2^-480
     TIGHTDP_SELECT_SIMD(fft_power)(n_, a, k, nothing, out);
-}
-
-std::size_t RealFft::frequency(std::size_t i) const noexcept {
-    if (i < 2) return i * (n_ / 2);
-    const std::size_t m = 2 * std::bit_floor(i);
-    return (n_ / m) * (1 + 4 * bin(i - m / 2, m / 4)) % n_;
 }
 
 double RealFft::power_bound(std::uint64_t k) noexcept {

@@ -22,7 +22,7 @@ struct FftTables {
 // A spectrum is n doubles in the order that the forward transform leaves behind and its inverse reads
 // (no bit reversal). At level m = n, n/2, ..., 4 the doubles [m/2, 3m/4) are real parts and [3m/4, m) the
 // imaginary parts of m/4 coefficients, one of each conjugate pair; doubles 0 and 1 are X_0 and X_{n/2}.
-// `frequency` names each one.
+// cpp/testing/fft_order.hpp names the frequency of each.
 //
 // Precondition: pointers hold n doubles; out may equal in. 64-byte alignment is faster, not needed.
 // Error (docs/theory/fft.md, Theorems 1-3): with kappa = rounding_bound(), in the norm of the whole spectrum
@@ -32,8 +32,7 @@ struct FftTables {
 class RealFft {
   public:
     static constexpr std::size_t kMinLength = 4;
-    static constexpr std::size_t kMaxLength = std::size_t{1}
-                                              << 30;  // twiddle angles j/n stay exact, below 31 bits
+    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // twiddle angles j/n stay exact, below 31 bits
 
     // Precondition: n is a power of two in [kMinLength, kMaxLength]; else std::invalid_argument.
     explicit RealFft(std::size_t n);
@@ -55,10 +54,6 @@ class RealFft {
     // magnitude at most 1, plus 2^-450 absolutely: intermediate powers under 2^-480 are set to zero.
     void power(const double* a, std::uint64_t k, double* out) const noexcept;
     static double power_bound(std::uint64_t k) noexcept;
-
-    // Frequency in [0, n) of the coefficient whose real part is spectrum[i] (the imaginary part is m/4
-    // further). Precondition: i is 0, 1 or in [m/2, 3m/4) for one of the levels m.
-    std::size_t frequency(std::size_t i) const noexcept;
 
   private:
     std::size_t n_;

@@ -92,19 +92,17 @@ Mean mean_of(const PureLaw& law) {
 
 // The trapezoid rule over z = x/sigma; prv.md, Lemma 3.
 Mean mean_of(const SampledLaw& law) {
-    const double shift = 1 / law.sigma,
-                 height = -std::log1p(-law.q) + 0.5 * kPi + 0.5 * shift * shift + shift;
+    const double shift = 1 / law.sigma, height = -std::log1p(-law.q) + 0.5 * kPi + 0.5 * shift * shift + shift;
     constexpr double reach = 11;  // density 2e-27 at the ends
     const double strip = std::min(0.5 * kPi * law.sigma, 9.0);
     const double step = 2 * kPi * strip / (45 + 0.5 * strip * strip + std::log(height));
     const double right = reach + (law.add ? 0 : shift);
-    const auto first = static_cast<long>(std::floor(-reach / step)),
-               last = static_cast<long>(std::ceil(right / step));
+    const auto first = static_cast<long>(std::floor(-reach / step)), last = static_cast<long>(std::ceil(right / step));
     double sum = 0, magnitude = 0;
     for (long i = first; i <= last; ++i) {
         const double z = static_cast<double>(i) * step, loss = loss_at(law, z);
-        const double weight = law.add ? -normal_density(z)
-                                      : (1 - law.q) * normal_density(z) + law.q * normal_density(z - shift);
+        const double weight =
+            law.add ? -normal_density(z) : (1 - law.q) * normal_density(z) + law.q * normal_density(z - shift);
         sum += weight * loss;
         magnitude += std::fabs(weight * loss);
     }
@@ -145,8 +143,7 @@ void cells_of(const SampledLaw& law, double h, long long first, long count, doub
     auto edges = edge_buffer(count);
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
     // Y = -L under "add": the same cells, last to first
-    const double start =
-        law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
+    const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
     const EdgesLeft left =
         TIGHTDP_SELECT_SIMD(prv_edges_sampled)(law.sigma, law.q, w0, w1, h, start, count + 1, edges.data());
     differences(edges, left, w0, w1, count, out);
@@ -196,10 +193,6 @@ double edge_error(const Law& law, const Support& s) {
 
 void cells(const Law& law, double h, long long first, long count, double* out) {
     std::visit([&](const auto& l) { cells_of(l, h, first, count, out); }, law);
-}
-
-void cells_by_thread(const Law& law, double h, long long first, long count, double* out) {
-    std::visit([&](const auto& l) { cell_by_cell(l, h, first, count, out); }, law);
 }
 
 Law reversed(const Law& law) {

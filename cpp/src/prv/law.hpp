@@ -57,9 +57,6 @@ double edge_error(const Law& law, const Support& s);
 // same with displaced edges (at most two cells excepted, within 2 u absolutely).
 void cells(const Law& law, double h, long long first, long count, double* out);
 
-// The same by cell.hpp alone, as the threads of a device compute them; for tests.
-void cells_by_thread(const Law& law, double h, long long first, long count, double* out);
-
 // The law of the reversed pair (Q, P).
 Law reversed(const Law& law);
 

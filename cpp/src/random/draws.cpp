@@ -26,20 +26,20 @@ constexpr long kChunk = 8;
 constexpr std::size_t kGrain = 1u << 14;
 
 // Calls tiles(first_tile, count, out) on whole chunks, and on a buffer for the ragged ends.
-template <int kPerTile, class T, class Tiles>
+template <class T, class Tiles>
 void by_tiles(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
     while (n > 0) {
-        const std::uint64_t tile = first / kPerTile;
-        const std::size_t skip = first % kPerTile;
+        const std::uint64_t tile = first / kTileValues;
+        const std::size_t skip = first % kTileValues;
         std::size_t taken;
-        if (skip == 0 && n >= kPerTile) {
-            const long count = std::min<std::size_t>(kChunk, n / kPerTile);
+        if (skip == 0 && n >= kTileValues) {
+            const long count = std::min<std::size_t>(kChunk, n / kTileValues);
             tiles(tile, count, out);
-            taken = static_cast<std::size_t>(count) * kPerTile;
+            taken = static_cast<std::size_t>(count) * kTileValues;
         } else {
-            alignas(64) T buffer[kPerTile];
+            alignas(64) T buffer[kTileValues];
             tiles(tile, 1, buffer);
-            taken = std::min<std::size_t>(n, kPerTile - skip);
+            taken = std::min<std::size_t>(n, kTileValues - skip);
             std::memcpy(out, buffer + skip, taken * sizeof(T));
         }
         first += taken;
@@ -48,23 +48,17 @@ void by_tiles(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept 
     }
 }
 
-template <int kPerTile, class T, class Tiles>
+template <class T, class Tiles>
 void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
     parallel_pieces(n, kGrain, kGrain, [&](std::size_t begin, std::size_t end) {
-        by_tiles<kPerTile>(first + begin, end - begin, out + begin, tiles);
+        by_tiles(first + begin, end - begin, out + begin, tiles);
     });
-}
-
-auto word_tiles(const RandomStream& stream) {
-    return [&stream, draw = TIGHTDP_SELECT_SIMD(random_tiles)](
-               std::uint64_t tile, long count, std::uint32_t* out) { draw(stream, tile, count, out); };
 }
 
 // Tiles of values that are a function of each tile's words.
 template <class T, class Transform>
 auto value_tiles(const RandomStream& stream, Transform transform) {
-    return [&stream, transform, draw = TIGHTDP_SELECT_SIMD(random_tiles)](std::uint64_t tile, long count,
-                                                                          T* out) {
+    return [&stream, transform, draw = TIGHTDP_SELECT_SIMD(random_tiles)](std::uint64_t tile, long count, T* out) {
         alignas(64) std::uint32_t words[kChunk * kTileWords];
         draw(stream, tile, count, words);
         transform(words, count, out);
@@ -104,8 +98,7 @@ void operating_system_random(void* out, std::size_t bytes) {
 #endif
         if (got < 0) {
             if (errno == EINTR) continue;
-            throw std::system_error(errno, std::generic_category(),
-                                    "the operating system gave no random bytes");
+            throw std::system_error(errno, std::generic_category(), "the operating system gave no random bytes");
         }
         to += got;
         bytes -= static_cast<std::size_t>(got);
@@ -119,48 +112,33 @@ RandomStream secure_stream() {
 }
 
 RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept {
-    return {Generator::philox,
-            {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-            stream};
-}
-
-void fill_words(const RandomStream& stream, std::uint64_t first, std::size_t n, std::uint32_t* out) {
-    fill<kTileWords>(first, n, out, word_tiles(stream));
+    return {Generator::philox, {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}, stream};
 }
 
 void fill_integers(const RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out) {
-    fill<kTileValues>(first, n, out,
-                      integer_tiles<std::uint64_t>(stream, [](std::uint64_t value) { return value; }));
+    fill(first, n, out, integer_tiles<std::uint64_t>(stream, [](std::uint64_t value) { return value; }));
 }
 
 void fill_uniform(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) {
-    fill<kTileValues>(first, n, out, integer_tiles<double>(stream, [](std::uint64_t value) {
-                          return static_cast<double>(value >> 11 | 1) * 0x1p-53;
-                      }));
+    fill(first, n, out, integer_tiles<double>(stream, [](std::uint64_t value) {
+             return static_cast<double>(value >> 11 | 1) * 0x1p-53;
+         }));
 }
 
 void normal_range(const RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept {
-    by_tiles<kTileValues>(first, n, out, normal_tiles(stream, out));
+    by_tiles(first, n, out, normal_tiles(stream, out));
 }
 
 void normal_range(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept {
-    by_tiles<kTileValues>(first, n, out, normal_tiles(stream, out));
+    by_tiles(first, n, out, normal_tiles(stream, out));
 }
 
 void fill_normal(const RandomStream& stream, std::uint64_t first, std::size_t n, float* out) {
-    fill<kTileValues>(first, n, out, normal_tiles(stream, out));
+    fill(first, n, out, normal_tiles(stream, out));
 }
 
 void fill_normal(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) {
-    fill<kTileValues>(first, n, out, normal_tiles(stream, out));
-}
-
-void normals_of_words(const std::uint32_t* words, long tiles, float* out) noexcept {
-    TIGHTDP_SELECT_SIMD(normal_tiles_f32)(words, tiles, out);
-}
-
-void normals_of_words(const std::uint32_t* words, long tiles, double* out) noexcept {
-    TIGHTDP_SELECT_SIMD(normal_tiles_f64)(words, tiles, out);
+    fill(first, n, out, normal_tiles(stream, out));
 }
 
 }  // namespace tightdp

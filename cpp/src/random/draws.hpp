@@ -19,11 +19,8 @@ random::RandomStream secure_stream();
 
 random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept;
 
-void fill_words(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint32_t* out);
-
 // 64-bit integers.
-void fill_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n,
-                   std::uint64_t* out);
+void fill_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out);
 
 // Uniform on the odd multiples of 2^-53 in (0, 1): symmetric, never 0 or 1.
 void fill_uniform(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
@@ -33,13 +30,7 @@ void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::s
 void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
 
 // The same on the calling thread alone, for kernels that are parallel already.
-void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n,
-                  float* out) noexcept;
-void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n,
-                  double* out) noexcept;
-
-// The transform alone: 256 words a tile become 128 normals.
-void normals_of_words(const std::uint32_t* words, long tiles, float* out) noexcept;
-void normals_of_words(const std::uint32_t* words, long tiles, double* out) noexcept;
+void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept;
+void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept;
 
 }  // namespace tightdp

@@ -10,16 +10,11 @@
 namespace tightdp {
 
 // sigma = numerator / denominator in [2^-10, 2^40], numerator < 2^53, denominator <= 2^63. out[i] += n.
-void add_discrete_gaussian(const random::RandomStream& stream, std::uint64_t numerator,
-                           std::uint64_t denominator, std::size_t n, std::int64_t* out);
+void add_discrete_gaussian(const random::RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
+                           std::size_t n, std::int64_t* out);
 
 // scale = numerator / denominator in [2^-10, 2^40], with the same limits.
-void add_discrete_laplace(const random::RandomStream& stream, std::uint64_t numerator,
-                          std::uint64_t denominator, std::size_t n, std::int64_t* out);
-
-// The nearest integers to draws of N(0, sigma^2), sigma = numerator / 2^shift in [2^-10, 2^40], numerator <
-// 2^53.
-void add_rounded_normal(const random::RandomStream& stream, std::uint64_t numerator, int shift, std::size_t n,
-                        std::int64_t* out);
+void add_discrete_laplace(const random::RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
+                          std::size_t n, std::int64_t* out);
 
 }  // namespace tightdp

@@ -97,7 +97,7 @@ class Run:
         starts = _starts(self.found.shapes)
         integers = dtype_name(self.outs[0]) == "int64"
         return self._each_group(
-            lambda common, indices: _core.exact_clipped_sum(
+            lambda common, indices: _core.clipped_sum(
                 **common,
                 deviation=sigma,
                 stream=stream,

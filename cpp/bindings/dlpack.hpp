@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "../bind.hpp"
+#include "bind.hpp"
 #include "clipping/kernels.hpp"
 
 namespace tightdp::bindings {
@@ -134,12 +134,10 @@ inline void release(PyObject* capsule) {
 
 inline RowsView from_dlpack(const py::object& array) {
     auto capsule = py::reinterpret_borrow<py::object>(array.attr("__dlpack__")());
-    auto* const managed =
-        static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+    auto* const managed = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     if (!managed) throw py::error_already_set();
     // Ours from here on: the producer leaves a capsule of this name alone.
-    if (PyCapsule_SetName(capsule.ptr(), "used_dltensor") != 0 ||
-        PyCapsule_SetDestructor(capsule.ptr(), &release) != 0)
+    if (PyCapsule_SetName(capsule.ptr(), "used_dltensor") != 0 || PyCapsule_SetDestructor(capsule.ptr(), &release) != 0)
         throw py::error_already_set();
     const dlpack::Tensor& t = managed->tensor;
     if (t.device.type != dlpack::kCpu && t.device.type != dlpack::kCudaHost)

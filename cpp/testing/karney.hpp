@@ -1,4 +1,5 @@
-// The normal distribution, exactly, rounded to an integer: floor(s + sigma Z + 1/2) for an integer s.
+// Rounded normals by another method than the library's, to compare with: floor(s + sigma Z + 1/2) for an
+// integer s.
 //
 // Z is sampled as Karney does ("Sampling exactly from the normal distribution", ACM TOMS 42, 2016, algorithm
 // N): an integer part, and a fraction whose binary digits are drawn as far as a decision needs them. So the
@@ -8,7 +9,7 @@
 
 #include <vector>
 
-#include "wide_int.hpp"
+#include "tightdp/exact/wide_int.hpp"
 
 namespace tightdp::exact {
 

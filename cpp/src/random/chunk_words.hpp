@@ -1,0 +1,56 @@
+// The words of exact samplers, which take a random number of them. A chunk of draws has a part of the stream
+// to itself, so that values do not depend on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels.hpp"
+
+namespace tightdp {
+
+inline constexpr std::size_t kChunkDraws = 256;
+// Tiles a chunk may use: 2^32 words and more, where some 10^4 are needed. 2^36 chunks then still fit 64-bit
+// block numbers.
+inline constexpr int kTilesPerChunkLog2 = 24;
+
+// The words of one chunk, a few tiles at a time.
+class ChunkWords {
+  public:
+    ChunkWords(const random::RandomStream& stream, std::uint64_t chunk) noexcept
+        : stream_(stream), tile_(chunk << kTilesPerChunkLog2) {}
+
+    std::uint64_t next64() noexcept {
+        if (used_ + 2 > kWords) refill();
+        const std::uint64_t high = words_[used_], low = words_[used_ + 1];
+        used_ += 2;
+        return high << 32 | low;
+    }
+
+    bool next_bit() noexcept {
+        if (bits_left_ == 0) {
+            bits_ = next64();
+            bits_left_ = 64;
+        }
+        return bits_ >> --bits_left_ & 1;
+    }
+
+  private:
+    static constexpr long kTiles = 4;
+    static constexpr int kWords = kTiles * random::kTileWords;
+
+    void refill() noexcept {
+        TIGHTDP_SELECT_SIMD(random_tiles)(stream_, tile_, kTiles, words_);
+        tile_ += kTiles;
+        used_ = 0;
+    }
+
+    const random::RandomStream& stream_;
+    std::uint64_t tile_;
+    int used_ = kWords;
+    std::uint64_t bits_ = 0;
+    int bits_left_ = 0;
+    alignas(64) std::uint32_t words_[kWords];
+};
+
+}  // namespace tightdp

@@ -1,0 +1,24 @@
+// What only tests call, in a module that wheels do not hold (CMake's TIGHTDP_BUILD_TESTS).
+#include "../../bindings/bind.hpp"
+
+void bind_clipping(py::module_& m);
+void bind_contour(py::module_& m);
+void bind_fft(py::module_& m);
+void bind_grid(py::module_& m);
+void bind_prv(py::module_& m);
+void bind_random(py::module_& m);
+void bind_simd_math(py::module_& m);
+void bind_special(py::module_& m);
+
+PYBIND11_MODULE(_testing, m) {
+    m.doc() = "What tests need of tightdp's kernels: a device's code run by the host and parts of engines.";
+    py::module_::import("tightdp._core");  // knows the streams and the distributions
+    bind_clipping(m);
+    bind_contour(m);
+    bind_fft(m);
+    bind_grid(m);
+    bind_prv(m);
+    bind_random(m);
+    bind_simd_math(m);
+    bind_special(m);
+}
