@@ -29,7 +29,9 @@ void flush(void) { uint32_t mode; __asm__ volatile("stmxcsr %0" : "=m"(mode)); m
 
 
 def run(code, **environment):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**environment}, cwd=ROOT)
+    """Keeps no compiled files: their constants would be read under the mode that the code sets."""
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
 
 
 def compiled(tmp_path, source, name):
