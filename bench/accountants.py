@@ -1,6 +1,6 @@
 """Accountants side by side: time, and how far each answer is from the exact value.
 
-    python bench/accountants.py [--rounds 5] [--only NAME ...]
+    python bench/accountants.py [--rounds 5] [--only NAME,...]
 
 One process; all contenders take turns of ten milliseconds or one call. Our engines answer for both directions, add and
 remove; the peers compose one or both, as they do for their users. Every bound is checked against the exact value: ours
@@ -10,7 +10,6 @@ width against time).
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import math
@@ -21,10 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contenders import CONTENDERS, Answer, Call, Case, Contender
-from timing import interleaved
+from shared import RESULTS, Points, draw, interleaved, options
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results"
 
 # (sigma, q, T, delta) of the table that the library's speed is judged by. q = 1 is a plain Gaussian.
 SETTINGS = [
@@ -161,36 +159,18 @@ def save(rows: list[Row]) -> None:
             c = row.case
             setting = [c.noise_multiplier, c.sampling_probability, c.steps, c.delta, c.exact]
             out.writerow([row.contender.name, *setting, row.answer.lower, row.answer.upper, row.seconds * 1e3])
-    draw(rows, RESULTS / "accountants.png")
-
-
-def draw(rows: list[Row], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
+    lines: dict[str, Points] = {}
     for name in dict.fromkeys(r.contender.name for r in rows):
         mine = [r for r in rows if r.contender.name == name]
-        widths = [max(abs(r.width), 1e-16) for r in mine]
-        marker = "o" if mine[0].contender.ours else "s"
-        axes.loglog([r.seconds * 1e3 for r in mine], widths, marker, label=name, alpha=0.8)
-    axes.set_xlabel("milliseconds for epsilon(delta)")
-    axes.set_ylabel("relative width (upper ends alone: distance from the exact value)")
-    axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=8, ncols=2)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+        lines[name] = [r.seconds * 1e3 for r in mine], [max(abs(r.width), 1e-16) for r in mine], None
+    x, y = "milliseconds for epsilon(delta)", "relative width (upper ends alone: distance from the exact value)"
+    draw(RESULTS / "accountants.png", {"": lines}, x, y, xscale="log", yscale="log")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="parts of contenders' names")
-    arguments = parser.parse_args()
+    given = options(__doc__, rounds=5, only="")
     warnings.simplefilter("ignore")  # the peers'
-    rows = run(arguments.rounds, arguments.only)
+    rows = run(given.rounds, given.only.split(","))
     summary(rows)
     save(rows)
 

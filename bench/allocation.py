@@ -8,12 +8,10 @@ calls are dropped before each. ``--all`` adds settings that take the peer minute
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import time
 import warnings
 
 import PLD_accounting as peer
+from shared import interleaved, options
 
 import tightdp as dp
 from tightdp.accounting.engines.allocation import laws as allocation_laws
@@ -41,26 +39,16 @@ def theirs(sigma: float, steps: int, selected: int, delta: float) -> tuple[float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--all", action="store_true")
-    given = parser.parse_args()
+    given = options(__doc__, rounds=3, all=False)
     print(f"{'sigma, steps, selected, delta':32} {'relative width':>24} {'seconds':>18} {'ratio':>7}")
     for case in QUICK + (SLOW if given.all else []):
-        seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
-        for _ in range(given.rounds):
-            for name, call in (("ours", ours), ("theirs", theirs)):
-                start = time.perf_counter()
-                low, high = call(*case)
-                seconds[name].append(time.perf_counter() - start)
-                if name == "ours":
-                    mine = low, high
-        assert mine[0] <= high and low <= mine[1], (case, mine, (low, high))
-        times = {name: statistics.median(values) for name, values in seconds.items()}
-        widths = (mine[1] - mine[0]) / mine[1], (high - low) / high
+        mine, other = ours(*case), theirs(*case)
+        assert mine[0] <= other[1] and other[0] <= mine[1], (case, mine, other)
+        seconds = interleaved([lambda case=case: ours(*case), lambda case=case: theirs(*case)], given.rounds, least=0.0)
+        widths = [(high - low) / high for low, high in (mine, other)]
         print(
-            f"{case!s:32} {widths[0]:11.1e} {widths[1]:11.1e} {times['ours']:9.3f} {times['theirs']:9.3f}"
-            f" {times['theirs'] / times['ours']:7.0f}"
+            f"{case!s:32} {widths[0]:11.1e} {widths[1]:11.1e} {seconds[0]:9.3f} {seconds[1]:9.3f}"
+            f" {seconds[1] / seconds[0]:7.0f}"
         )
 
 

@@ -10,7 +10,6 @@ certified upper bound, or the claimed curve is excluded anywhere: a proven bug.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -18,27 +17,23 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "audit"))
 from cases import CASES
 from harness import DELTA
+from shared import options
 
 from tightdp import audit
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=40_000)
-    parser.add_argument("--confidence", type=float, default=0.9999)
-    parser.add_argument("--seed", type=int, default=12345)
-    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
-    options = parser.parse_args()
-    print(f"{options.trials} runs each way, confidence {options.confidence:g}, delta {DELTA:g}")
+    given = options(__doc__, trials=40_000, confidence=0.9999, seed=12345, only=list(CASES))
+    print(f"{given.trials} runs each way, confidence {given.confidence:g}, delta {DELTA:g}")
     print(f"{'':26s}{'mu >=':>8s}{'epsilon >=':>12s}{'claimed <=':>12s}{'seconds':>9s}")
     leaks = []
-    for name in options.only:
+    for name in given.only:
         start = time.perf_counter()
-        run, claim = CASES[name].build(options.seed)
-        scores = audit.run_pairs(run, options.trials)
+        run, claim = CASES[name].build(given.seed)
+        scores = audit.run_pairs(run, given.trials)
         thresholds = CASES[name].thresholds
-        found = audit.paired(*scores, confidence=options.confidence, delta=DELTA, thresholds=thresholds)
-        shape = audit.paired(*scores, confidence=options.confidence, thresholds=thresholds)
+        found = audit.paired(*scores, confidence=given.confidence, delta=DELTA, thresholds=thresholds)
+        shape = audit.paired(*scores, confidence=given.confidence, thresholds=thresholds)
         lower, upper = found.epsilon(DELTA), claim.epsilon(DELTA).upper
         leak = lower > upper or found.excludes(claim) or shape.excludes(claim)
         leaks += [name] * leak

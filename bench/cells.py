@@ -7,6 +7,7 @@ them; a cell is the task with its result.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread a fit: several run at once
 import numpy as np
 
 Cell = dict[str, Any]

@@ -10,7 +10,6 @@ medians. The last lines say which aims are met. Exit code 1 without a device.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import statistics
 import subprocess
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from shared import interleaved, options
 
 import tightdp as dp
 from tightdp import cuda
@@ -40,10 +40,7 @@ LARGE = 256 << 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true", help="three rounds and a tenth of the settings")
-    options = parser.parse_args()
+    given = options(__doc__, settings=1_000_000, quick=False)
     if not cuda.devices():
         print(f"no timings: CUDA: {cuda.status()}")
         return 1
@@ -61,9 +58,9 @@ def main() -> int:
     if tests.returncode:
         print("the tests on the device fail: no timings")
         return 1
-    rounds = 3 if options.quick else ROUNDS
+    rounds = 3 if given.quick else ROUNDS
     shares = [clipping(torch, *shape, rounds) for shape in SHAPES]
-    rate = sweep(options.settings // (10 if options.quick else 1))
+    rate = sweep(given.settings // (10 if given.quick else 1))
     composition(rounds)
     large = [(share, shape) for share, shape, size in shares if size >= LARGE]
     worst, shape = min(large)
@@ -184,13 +181,11 @@ def composition(rounds):
         asked = {"eps_error": eps_error}
         found, here = cuda.epsilon(run, 1e-5, **asked), run.epsilon(1e-5, engine="prv", **asked)
         assert max(found.lower, here.lower) <= min(found.upper, here.upper)
-        taken = {"device": [], "CPU": []}
-        for _ in range(rounds):
-            for name, call in (("device", cuda.epsilon), ("CPU", lambda r, d, **a: r.epsilon(d, engine="prv", **a))):
-                start = time.perf_counter()
-                call(run, 1e-5, **asked)
-                taken[name].append(1e3 * (time.perf_counter() - start))
-        device, cpu = (statistics.median(taken[name]) for name in ("device", "CPU"))
+        calls = (
+            lambda run=run, asked=asked: cuda.epsilon(run, 1e-5, **asked),
+            lambda run=run, asked=asked: run.epsilon(1e-5, engine="prv", **asked),
+        )
+        device, cpu = (1e3 * seconds for seconds in interleaved(calls, rounds, least=0.0))
         print(
             f"\ncomposition of {steps} steps at eps_error {eps_error:g}: {device:.1f} ms on the device,"
             f" {cpu:.1f} ms on the CPU ({cpu / device:.1f}x), [{found.lower:.6f}, {found.upper:.6f}]",

@@ -167,7 +167,6 @@ SOURCES = {
     "bank": Source({"BANK.dat.gz": ""}, hint=BRING),
     "ipums-br": Source({"IPUMS-BR.dat.gz": ""}, hint=BRING),
     "kddcup99": Source({"kddcup99-10percent.csv.gz": ""}, hint="The 10% sample."),
-    "imdb": Source({"imdb-5000.RData": ""}, hint="5,000 reviews."),
 }
 
 

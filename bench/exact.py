@@ -1,7 +1,7 @@
 """How far one row moves what noise is added to, read off the integers: every sum that an algorithm releases, on uniform
-rows, with each of several rows left out.
+rows, with each of several rows (``--rows``) left out.
 
-    python bench/exact.py [--quick]
+    python bench/exact.py [--quick] [--rows 4]
 
 4,000,000 x 8 and 200,000 x 50 in float32 and float64, all labels 1: where sums of floats moved by up to 46 norm bounds.
 Asserts that nothing moves by more than its sensitivity, in rational arithmetic.
@@ -9,11 +9,11 @@ Asserts that nothing moves by more than its sensitivity, in rational arithmetic.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from fractions import Fraction
 
 import numpy as np
+from shared import options
 
 import tightdp as dp
 from tightdp.train import LinearModel, Oracle, Public, Records
@@ -50,12 +50,9 @@ def moved(query: dp.train.Query, with_row: np.ndarray, without: np.ndarray) -> F
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller tables")
-    parser.add_argument("--rows", type=int, default=4, help="rows left out, one after the other")
-    arguments = parser.parse_args()
+    given = options(__doc__, quick=False, rows=4)
     print(f"{'rows':>9s} {'type':8s} {'loss':9s} largest move of one row, over the sensitivity")
-    for n, d in QUICK if arguments.quick else SHAPES:
+    for n, d in QUICK if given.quick else SHAPES:
         for dtype in (np.float32, np.float64):
             X = np.random.default_rng(0).random((n, d), dtype=dtype)
             y = np.ones(n, np.intp)
@@ -64,7 +61,7 @@ def main() -> int:
                 worst: dict[str, float] = {}
                 values = {}
                 # Coins are drawn row by row: the last rows are left out, so that the others keep theirs.
-                for left_out in range(arguments.rows + 1):
+                for left_out in range(given.rows + 1):
                     kept = n - left_out
                     oracle = Oracle(model, Records(X[:kept], y[:kept]), Public(n, model.size))
                     found = {key: (q, q.evaluate(dp.Philox(7))) for key, q in queries(oracle, d).items()}

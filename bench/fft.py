@@ -5,12 +5,11 @@ python bench/fft.py [--rounds 31]
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
 import scipy.fft
-from timing import interleaved
+from shared import interleaved, options
 
 from tightdp import _core
 
@@ -24,9 +23,7 @@ def assert_same_convolution(x: np.ndarray) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=31)
-    rounds = parser.parse_args().rounds
+    rounds = options(__doc__, rounds=31).rounds
     print(f"instruction set: {_core.isa()}; scipy {scipy.__version__}; median of {rounds} rounds")
     header = f"{'forward us':>11} {'scipy us':>10} {'ratio':>6}"
     print(f"{'length':>8} {header} {header.replace('forward', 'inverse')}")

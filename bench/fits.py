@@ -11,7 +11,6 @@ of releases to a quarter.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -19,6 +18,7 @@ import sys
 from pathlib import Path
 
 import data
+from shared import options
 
 ALGORITHMS = {
     "NoisyGD": "NoisyGD(noise_multiplier=30.0, steps=60)",
@@ -58,12 +58,7 @@ def fit(folder: str | None, name: str, algorithm: str) -> list[float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--other", help="a folder with another tightdp in it")
-    parser.add_argument("--data", nargs="+", default=["adult", "bank"])
-    parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS))
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = options(__doc__, other="", data=["adult", "bank", "mnist"], algorithms=list(ALGORITHMS), rounds=3)
     folders = [None] + ([arguments.other] if arguments.other else [])
     print(
         f"{'data':8s} {'algorithm':9s} {'releases':>8s} {'cpu ms':>8s} {'wall ms':>8s} {'accuracy':>8s}   this / other"

@@ -9,7 +9,6 @@ the median of the ratios of neighbouring turns. Writes the table and the figure 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
@@ -17,12 +16,11 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from timing import interleaved, timed
+from shared import RESULTS, draw, interleaved, options, timed
 
 import tightdp as dp
 from tightdp import _core
@@ -34,7 +32,6 @@ MAX_NORM, NOISE_MULTIPLIER = 1.0, 1.0
 REST, WARM = 0.15, 0.03
 # Columns of a row that no second-level cache holds: it must be read again, since its factor needs all of it.
 LONG = 1_000_000
-RESULTS = Path(__file__).parent / "results"
 
 # Batch and parameter shapes: logistic regression, two small networks, one large layer.
 SHAPES: list[tuple[int, list[tuple[int, ...]]]] = [
@@ -198,44 +195,19 @@ def again_over_first(case: Case, rounds: int) -> float:
     return again / first
 
 
-def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = [n for n in rows[0]["ms"] if n != "one read"]
-    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    width = 0.8 / len(names)
-    for i, name in enumerate(names):
-        heights = [row["ms"][name] / row["ms"]["one read"] for row in rows]
-        axes.bar([k + i * width for k in range(len(rows))], heights, width, label=name)
-    axes.axhline(1.0, color="black", lw=0.8)
-    axes.set_xticks([k + 0.4 - width / 2 for k in range(len(rows))])
-    axes.set_xticklabels([f"{row['batch']} x {row['columns']:,}" for row in rows])
-    axes.set_ylabel("time over one read of the array")
-    axes.set_xlabel("batch x parameters, float32")
-    axes.legend(frameon=False, ncols=3, fontsize=8)
-    figure.savefig(path, dpi=150)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--shapes", type=int, nargs="*", default=list(range(len(SHAPES))), help="which of them")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    _core.set_max_threads(options.threads)
-    print(f"{_core.isa()}, {options.threads} threads, torch {torch.__version__}, median of {options.rounds} turns, ms")
+    given = options(__doc__, rounds=21, threads=2, shapes=list(range(len(SHAPES))))
+    torch.set_num_threads(given.threads)
+    _core.set_max_threads(given.threads)
+    print(f"{_core.isa()}, {given.threads} threads, torch {torch.__version__}, median of {given.rounds} turns, ms")
     rows: list[dict[str, Any]] = []
-    for batch, shapes in (SHAPES[i] for i in options.shapes):
+    for batch, shapes in (SHAPES[i] for i in given.shapes):
         case = Case(batch, shapes)
-        ms = run(case, options.rounds)
+        ms = run(case, given.rounds)
         if not rows:
             heads = "".join(f"{n:>15}" for n in ms) + f"{'sum/read':>10}{'Opacus/ours':>13}{'exact/float':>13}"
             print(f"{'':>16}{heads}")
-        ratio = exact_over_float(case, 2 * options.rounds)
+        ratio = exact_over_float(case, 2 * given.rounds)
         rows.append({"batch": batch, "columns": case.columns, "ms": ms, "exact_over_float": ratio})
         print(
             f"{f'{batch} x {case.columns}':>16}"
@@ -248,7 +220,9 @@ def main() -> None:
             print(f"{'':>16} eight rows read again: {again_over_first(case, rounds=3):.2f} of the first time")
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "kernels.json").write_text(json.dumps(rows, indent=1))
-    plot(rows, RESULTS / "kernels.png")
+    labels = [f"{row['batch']} x {row['columns']:,}" for row in rows]
+    lines = {n: (labels, [row["ms"][n] / row["ms"]["one read"] for row in rows], None) for n in rows[0]["ms"]}
+    draw(RESULTS / "kernels.png", {"": lines}, "batch x parameters, float32", "time over one read of the array")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ reproducible generator (so that the figure can be had again; a release uses the 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 
 import data
 import datasets
 import numpy as np
+from cells import spread
+from shared import options
 
 from tightdp.train import DPSGD, LogisticRegression, NoisyGD
 
@@ -23,10 +24,7 @@ ALGORITHMS = {"DP-SGD, batch 600": DPSGD(batch_size=600), "NoisyGD": NoisyGD()}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = options(__doc__, epsilons=[1.0], seeds=3)
     try:
         X, y, test_X, test_y = datasets.images("mnist")
     except data.Missing as problem:
@@ -43,8 +41,7 @@ def main() -> int:
                 scores.append(100 * clf.score(test_X, test_y))
             seconds = (time.perf_counter() - start) / arguments.seeds
             bound = f"[{clf.privacy_.lower:.10f}, {clf.privacy_.upper:.10f}]"
-            error = np.std(scores, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else float("nan")
-            print(f"{name:20s} {epsilon:8g} {bound:>34s} {np.mean(scores):8.2f} +- {error:4.2f} {seconds:7.1f}")
+            print(f"{name:20s} {epsilon:8g} {bound:>34s} {spread(scores):>16s} {seconds:7.1f}")
             if epsilon == 1.0:
                 assert np.mean(scores) >= 90
     return 0

@@ -8,15 +8,12 @@ there in a build with TIGHTDP_BUILD_TESTS (CONTRIBUTING.md).
 
 from __future__ import annotations
 
-import argparse
 import math
-import statistics
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy import stats
-from timing import interleaved
+from shared import interleaved, options
 
 import tightdp as dp
 from tightdp import _core, _testing
@@ -60,12 +57,7 @@ def assert_normal(n: int, source: dp.RandomSource, dtype: type) -> None:
 
 def rate(fill: Callable[[], object], n: int, rounds: int = 15) -> float:
     """Millions a second, median."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        fill()
-        times.append(time.perf_counter() - start)
-    return n / statistics.median(times) / 1e6
+    return n / interleaved([fill], rounds, least=0.0)[0] / 1e6
 
 
 def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
@@ -92,13 +84,9 @@ def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=float, default=1e8)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=31)
-    options = parser.parse_args()
-    _core.set_max_threads(options.threads)
-    print(f"{_core.isa()}, {options.threads} thread(s), millions a second")
+    given = options(__doc__, draws=1e8, threads=1, rounds=31)
+    _core.set_max_threads(given.threads)
+    print(f"{_core.isa()}, {given.threads} thread(s), millions a second")
     n = 4_000_000
     numpy = np.random.default_rng(0)
     for dtype in (np.float32, np.float64):
@@ -113,13 +101,13 @@ def main() -> None:
     print(f"  discrete Gaussian: {rate(lambda: dp.discrete_gaussian(2**20, m), m, 5):.1f}")
     print("rounded normals, ns a draw, all four in turns, and times the plain one")
     for sigma in (1.0, 2.0**20, 2.0**30, 2.0**36):
-        plain, *rest = compare_rounded(sigma, options.rounds)
+        plain, *rest = compare_rounded(sigma, given.rounds)
         names = ("rounded", "a deviation each", "Karney")
         shown = ", ".join(f"{name} {t:.2f} ({t / plain:.2f})" for name, t in zip(names, rest, strict=True))
         print(f"  sigma 2^{math.log2(sigma):.0f}: plain {plain:.2f}, {shown}")
     for source in (dp.SecureRandom(), dp.Philox(1)):
         for dtype in (np.float32, np.float64):
-            assert_normal(int(options.draws), source, dtype)
+            assert_normal(int(given.draws), source, dtype)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ a value (it cannot in the corners: narrow strips, slow decay), the bound must ho
 the part where it usually can. Prints how many were checked and how wide the bounds were; exits 1 on any violation.
 """
 
-import argparse
 import math
 import random
 import statistics
@@ -19,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from shared import options
 from tests.reference import sampled_gaussian
 
 import tightdp as dp
@@ -36,11 +36,7 @@ def draw(rng, wide):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", type=int, default=10_000, help="at most so many")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="at most so long")
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
+    args = options(__doc__, settings=10_000, seconds=math.inf, seed=1)
     rng = random.Random(args.seed)
     wrong, checked, widths, times, engines = 0, 0, [], [], {}
     end = time.monotonic() + args.seconds

@@ -1,6 +1,6 @@
 """Asking for epsilon after every step of a long run: what is kept between questions, and what it saves.
 
-    python bench/stepping.py [--steps 100] [--every 10] [--width 1e-6] [--interval 1e-4] [--run NAME]
+    python bench/stepping.py [--steps 100] [--every 10] [--width 1e-6] [--interval 1e-4] [--run PART-OF-NAME]
 
 Three accounts see the same steps: ours; ours in a process where nothing is kept, asked after every tenth step; and
 dp-accounting's, which composes one distribution a step on a mesh of ``--interval``. Answers with and without what is
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+from shared import options
 
 import tightdp as dp
 from tightdp import _core
@@ -100,18 +101,12 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--every", type=int, default=10)
-    parser.add_argument("--width", type=float, default=1e-6)
-    parser.add_argument("--interval", type=float, default=1e-4)
-    parser.add_argument("--run", help="only runs whose name contains this")
-    given = parser.parse_args()
+    given = options(__doc__, steps=100, every=10, width=1e-6, interval=1e-4, run="")
     print(f"{'ms a question':26} {'kept':>9} {'not kept':>9} {'peer':>9} {'ratio':>9} {'peer':>9}")
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn, initializer=keep_nothing) as without:
         for name, steps, theirs in runs(given.steps):
-            if given.run is None or given.run in name:
+            if given.run in name:
                 compare(name, steps, theirs, given, without)
 
 

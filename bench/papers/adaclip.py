@@ -1,11 +1,11 @@
 """The figures of Pichapati et al. (2019): regression error against dimension, and MNIST with logistic regression
 (--table1) and with private PCA and 1,000 hidden units (--table2, long).
 
-    python bench/papers/adaclip.py --regression --table1 --table2 [--seeds 5] [--jobs 2]
+    python bench/papers/adaclip.py [--regression] [--table1] [--table2] [--seeds 5] [--jobs 2]
 
 Beside each accuracy of the paper stands ours at the same (epsilon, delta = 1e-5), and the epsilon that our accountant
 finds for the noise that a Renyi accountant, the paper's kind, would have asked for. Batch 600 throughout. Writes
-bench/results/adaclip.json and a figure; what that file holds already is not run again.
+bench/results/adaclip.json and figures; what that file holds already is not run again.
 
 Settings: in table 1 the library's defaults, which depend on public facts alone, for all epsilons alike. In table 2
 round values, with one learning rate for all; the epochs grow with epsilon.
@@ -13,20 +13,16 @@ round values, with one learning rate for all; the epochs grow with epsilon.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread a fit: --jobs runs several of them
-
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells
+import cells  # before NumPy: it sets the number of threads
 import datasets
+import numpy as np
 from cells import Cell, error, mean, spread
 from quality import quality
+from shared import RESULTS, Points, draw, options
 
 import tightdp as dp
 from tightdp.train import (
@@ -127,30 +123,33 @@ def network(task: Cell) -> Cell:
     return quality(clf, pca.transform(X_test), y_test)
 
 
-def figure(found: list[Cell], arms: list[str], axis, x: str, form: str) -> None:  # type: ignore[no-untyped-def]
-    """Prints a row for each value of ``x`` and draws a line for each arm."""
-    for value in dict.fromkeys(c[x] for c in found):
-        row = {arm: [c["scores"] for c in found if (c[x], c["arm"]) == (value, arm)] for arm in arms}
-        paper = {"epsilon": TABLE1 if "norm bound" in arms else TABLE2}.get(x, {}).get(value, ())
-        shown = [f"{spread(scores, form)}" for scores in row.values()]
-        shown = [f"{text} ({p:g})" for text, p in zip(shown, paper, strict=False)] if paper else shown
+def show(found: list[Cell], arms: list[str], x: str, form: str) -> dict[str, Points]:
+    """Prints a row for each value of ``x``; returns a line for each arm, and for what the paper has for it."""
+    values = list(dict.fromkeys(c[x] for c in found))
+    cells_of = {
+        (value, arm): [c for c in found if (c[x], c["arm"]) == (value, arm)] for value in values for arm in arms
+    }
+    scores = {at: [c["scores"] for c in own] for at, own in cells_of.items()}
+    paper = {} if x == "dimension" else TABLE1 if "norm bound" in arms else TABLE2
+    for value in values:
+        shown = [spread(scores[value, arm], form) for arm in arms]
+        if paper:
+            shown = [f"{text} ({p:g})" for text, p in zip(shown, paper[value], strict=False)]
         noise = at_the_papers_noise(value, 2000) if "norm bound" in arms else ""
         print(f"{value:9g}  {'  '.join(shown)}  {noise}", flush=True)
-        quality_of = [
-            f"{mean([c['losses'] for c in own]):.4f} / {mean([c['calibration'] for c in own]):.2f}"
-            for arm in arms
-            if (own := [c for c in found if (c[x], c["arm"]) == (value, arm) and "losses" in c])
-        ]
-        if quality_of:
-            print(" " * 11 + "log-loss / calibration error in %: " + "  ".join(quality_of), flush=True)
+        if "losses" in found[0]:
+            each = [
+                [mean([c[what] for c in cells_of[value, arm]]) for what in ("losses", "calibration")] for arm in arms
+            ]
+            shown = [f"{loss:.4f} / {calibration:.2f}" for loss, calibration in each]
+            print(" " * 11 + "log-loss / calibration error in %: " + "  ".join(shown), flush=True)
+    lines: dict[str, Points] = {}
     for i, arm in enumerate(arms):
-        values = list(dict.fromkeys(c[x] for c in found))
-        scores = [[c["scores"] for c in found if (c[x], c["arm"]) == (value, arm)] for value in values]
-        axis.errorbar(values, [mean(s) for s in scores], [error(s) for s in scores], fmt=f"C{i}o-", ms=3, label=arm)
-        if x == "epsilon":
-            paper = TABLE1 if "norm bound" in arms else TABLE2
-            axis.plot(values, [paper[v][i] for v in values], f"C{i}x--", lw=0.8, label=f"{arm}, paper")
-    axis.legend(fontsize=7)
+        own = [scores[value, arm] for value in values]
+        lines[arm] = values, [*map(mean, own)], [*map(error, own)]
+        if paper:
+            lines[f"{arm}, paper"] = values, [paper[value][i] for value in values], None
+    return lines
 
 
 def at_the_papers_noise(epsilon: float, steps: int) -> str:
@@ -165,59 +164,44 @@ def at_the_papers_noise(epsilon: float, steps: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--regression", action="store_true")
-    parser.add_argument("--table1", action="store_true")
-    parser.add_argument("--table2", action="store_true")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--hidden", type=int, default=1000, help="of table 2")
-    parser.add_argument("--epsilons", type=float, nargs="+", default=list(TABLE2), help="of table 2")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results" / "adaclip.json")
-    o = parser.parse_args()
-    if not (o.regression or o.table1 or o.table2):
-        parser.error("nothing to do: give --regression, --table1 or --table2")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plot, axes = plt.subplots(1, 3, figsize=(12.6, 3.6), layout="constrained")
-    seeds = range(o.seeds)
+    o = options(
+        __doc__, regression=False, table1=False, table2=False, seeds=5, hidden=1000, epsilons=list(TABLE2), jobs=1,
+        out=RESULTS / "adaclip.json",
+    )  # fmt: skip
+    panels: dict[str, dict[str, Points]] = {}
     if o.regression:
         print("l2 regression: dimension, squared error of clipping and of AdaCliP (mean +- standard error)")
         tasks = [
             {"arm": arm, "dimension": d, "seed": seed, "settings": repr(ARMS0[arm])}
-            for d in DIMENSIONS for arm in ARMS0 for seed in seeds
+            for d in DIMENSIONS for arm in ARMS0 for seed in range(o.seeds)
         ]  # fmt: skip
-        figure(cells.run(tasks, regression, o.out, o.jobs), list(ARMS0), axes[0], "dimension", ".2e")
-        axes[0].set(xscale="log", yscale="log", xlabel="dimension", ylabel="squared error", title="l2 regression")
+        lines = show(cells.run(tasks, regression, o.out, o.jobs), list(ARMS0), "dimension", ".2e")
+        file = o.out.with_name("adaclip_regression.png")
+        draw(file, {"l2 regression": lines}, "dimension", "squared error", xscale="log", yscale="log")
     if o.table1:
         print("MNIST, logistic regression: accuracy in %, mean +- standard error; the paper's in brackets")
         print("epsilon  norm bound  clipping  AdaCliP  |  sigma ours, Renyi's, and epsilon at the latter")
         tasks = [
             {"arm": arm, "epsilon": epsilon, "seed": seed, "settings": repr(ARMS1[arm])}
-            for epsilon in TABLE1 for arm in ARMS1 for seed in seeds
+            for epsilon in TABLE1 for arm in ARMS1 for seed in range(o.seeds)
         ]  # fmt: skip
-        figure(cells.run(tasks, logistic, o.out, o.jobs), list(ARMS1), axes[1], "epsilon", ".2f")
-        axes[1].set(xscale="log", xlabel="epsilon (delta = 1e-5)", ylabel="accuracy %", title="MNIST, logistic")
+        found = cells.run(tasks, logistic, o.out, o.jobs)
+        panels["MNIST, logistic"] = show(found, list(ARMS1), "epsilon", ".2f")
     if o.table2:
         print(f"MNIST, private PCA to 60, {o.hidden} hidden units: accuracy in %; the paper's in brackets")
         print("epsilon  clipping  AdaCliP")
-        tasks = []
-        for epsilon in o.epsilons:
-            *_, epochs, rate = TABLE2[epsilon]
-            tasks += [
-                {
-                    "arm": arm, "epsilon": epsilon, "seed": seed, "hidden": o.hidden, "epochs": epochs, "rate": rate,
-                    "settings": repr(arm2(arm, epochs, rate, 1.0)),
-                }
-                for seed in seeds for arm in ("clipping", "AdaCliP")
-            ]  # fmt: skip
-        figure(cells.run(tasks, network, o.out, o.jobs), ["clipping", "AdaCliP"], axes[2], "epsilon", ".2f")
-        axes[2].set(xscale="log", xlabel="epsilon (delta = 1e-5)", title=f"MNIST, PCA and {o.hidden} units")
-    plot.savefig(o.out.with_suffix(".png"), dpi=130)
-    print(f"written: {o.out} and {o.out.with_suffix('.png')}")
+        arms = ["clipping", "AdaCliP"]
+        tasks = [
+            {"arm": arm, "epsilon": epsilon, "seed": seed, "hidden": o.hidden, "epochs": epochs, "rate": rate,
+             "settings": repr(arm2(arm, epochs, rate, 1.0))}
+            for epsilon in o.epsilons for *_, epochs, rate in [TABLE2[epsilon]]
+            for seed in range(o.seeds) for arm in arms
+        ]  # fmt: skip
+        panels[f"MNIST, PCA and {o.hidden} units"] = show(
+            cells.run(tasks, network, o.out, o.jobs), arms, "epsilon", ".2f"
+        )
+    if panels:
+        draw(o.out.with_suffix(".png"), panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
 
 
 if __name__ == "__main__":

@@ -11,19 +11,18 @@ bench/results/all_algorithms.json and a figure; what that file holds already is 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
 
-import dp_agd  # first: it sets the number of threads before NumPy is loaded
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells
+import cells  # before NumPy: it sets the number of threads
 import datasets
+import dp_agd
 import numpy as np
 from cells import Cell, error, mean
 from quality import quality
+from shared import RESULTS, Points, draw, options
 
 from tightdp.train import LogisticRegression
 
@@ -61,23 +60,30 @@ def reference(task: Cell) -> Cell:
     return {"score": 100 * plain.score(test_X, test_y)}
 
 
-def show(tasks: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], plain: list[float], axis) -> None:  # type: ignore[no-untyped-def]
-    """A table with the best of each row starred, and a point for each of its entries."""
+def show(tasks: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], plain: list[float]) -> None:
+    """A table with the best of each row starred."""
     print(f"{'':24s}" + "".join(f"{name:>15s}" for name in ALGORITHMS) + f"{'not private':>13s}")
-    for row, ((data, model), most) in enumerate(zip(tasks, plain, strict=True)):
+    for (data, model), most in zip(tasks, plain, strict=True):
         scores = {name: found[data, model, name]["scores"] for name in ALGORITHMS if (data, model, name) in found}
         best = max(map(mean, scores.values()))
         line = f"{data + ', ' + model:24s}"
-        for i, name in enumerate(ALGORITHMS):
-            if name in scores:
-                star = "*" if mean(scores[name]) == best else " "
-                line += f"{mean(scores[name]):8.2f} +-{error(scores[name]):4.2f}{star}"
-                label = name if row == 0 else None
-                loss = most - mean(scores[name])
-                axis.errorbar(row + 0.1 * (i - 3), loss, error(scores[name]), fmt=f"C{i}o", ms=4, label=label)
-            else:
-                line += f"{'-':>15s}"
+        for name in ALGORITHMS:
+            star = "*" if name in scores and mean(scores[name]) == best else " "
+            shown = f"{mean(scores[name]):8.2f} +-{error(scores[name]):4.2f}{star}" if name in scores else f"{'-':>15s}"
+            line += shown
         print(line + f"{most:13.2f}", flush=True)
+
+
+def lost(
+    tasks: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], plain: list[float]
+) -> dict[str, Points]:
+    """The accuracy that each algorithm loses to privacy, on each task."""
+    lines: dict[str, Points] = {}
+    for name in ALGORITHMS:
+        rows = [(f"{data}\n{model}", most, found[data, model, name]["scores"])
+                for (data, model), most in zip(tasks, plain, strict=True) if (data, model, name) in found]  # fmt: skip
+        lines[name] = [r[0] for r in rows], [most - mean(s) for _, most, s in rows], [error(s) for *_, s in rows]
+    return lines
 
 
 def show_quality(what: str, tasks: list[tuple[str, str]], part: list[Cell]) -> None:
@@ -90,23 +96,13 @@ def show_quality(what: str, tasks: list[tuple[str, str]], part: list[Cell]) -> N
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.8], choices=dp_agd.EPSILONS)
-    parser.add_argument("--data", nargs="+", default=[*TABLES, *IMAGES], choices=[*TABLES, *IMAGES])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results" / "all_algorithms.json")
-    o = parser.parse_args()
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    given = {"data": [*TABLES, *IMAGES], "seeds": 3, "jobs": 1, "out": RESULTS / "all_algorithms.json"}
+    o = options(__doc__, epsilons=[0.1, 0.8], **given)
     tasks = [(data, model) for data in o.data for model in ("logistic", "svm")[: 1 if data in IMAGES else 2]]
-    plot, axes = plt.subplots(1, len(o.epsilons), figsize=(6.4 * len(o.epsilons), 4), squeeze=False)
+    panels: dict[str, dict[str, Points]] = {}
     jobs = [{"reference": "not private", "data": data, "model": model} for data, model in tasks]
     plain = [c["score"] for c in cells.run(jobs, reference, o.out, o.jobs)]
-    for epsilon, axis in zip(o.epsilons, axes[0], strict=True):
+    for epsilon in o.epsilons:
         todo: dict[bool, list[Cell]] = {True: [], False: []}
         for data, model in tasks:
             image = data in IMAGES
@@ -115,17 +111,13 @@ def main() -> int:
         part = cells.run(todo[False], evaluate, o.out.with_name("dp_agd.json"), o.jobs)
         part += cells.run(todo[True], evaluate, o.out, o.jobs)
         print(f"\nepsilon {epsilon:g}, delta {dp_agd.DELTA:g}: accuracy %, mean +- standard error, * the best")
-        show(tasks, {(c["data"], c["model"], c["algorithm"]): c for c in part}, plain, axis)
+        by_name = {(c["data"], c["model"], c["algorithm"]): c for c in part}
+        show(tasks, by_name, plain)
+        panels[f"epsilon {epsilon:g}"] = lost(tasks, by_name, plain)
         for what, title in (("losses", "log-loss"), ("calibration", "expected calibration error, %")):
             print(f"\nepsilon {epsilon:g}: {title} of the logistic models, mean, * the best")
             show_quality(what, [task for task in tasks if task[1] == "logistic"], part)
-        axis.set(yscale="symlog", ylabel="accuracy % lost to privacy", title=f"epsilon {epsilon:g}")
-        axis.set_xticks(range(len(tasks)), [f"{data}\n{model}" for data, model in tasks], rotation=60, fontsize=7)
-        axis.grid(axis="y", alpha=0.3)
-    axes[0][0].legend(fontsize=7)
-    plot.tight_layout()
-    plot.savefig(o.out.with_suffix(".png"), dpi=130)
-    print(f"\nwritten: {o.out} and {o.out.with_suffix('.png')}")
+    draw(o.out.with_suffix(".png"), panels, "", "accuracy % lost to privacy", yscale="symlog")
     return 0
 
 

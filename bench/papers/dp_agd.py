@@ -14,24 +14,19 @@ perturbation baselines: as in the paper it is the best of a few, chosen by the t
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread a fit: --jobs runs several of them
-
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import cells
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import cells  # before NumPy: it sets the number of threads
 import data
 import datasets
+import numpy as np
 from cells import Cell, error, mean
 from quality import quality
+from shared import RESULTS, Points, draw, options
 
 from tightdp.train import (
     DPAGD,
@@ -149,40 +144,27 @@ def table(found: list[Cell], dataset: str, model: str, epsilons: list[float]) ->
             print(f"{name:16s}" + "".join(f"{mean(c['losses']):8.3f} / {mean(c['calibration']):4.1f}" for c in row))
 
 
-def figure(found: list[Cell], file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    panels = list(dict.fromkeys((c["data"], c["model"]) for c in found))
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.6 * rows), squeeze=False, layout="constrained")
-    for axis, (dataset, model) in zip(axes.flat, panels, strict=False):
+def panels(found: list[Cell]) -> dict[str, dict[str, Points]]:
+    """A panel for each data set and model, a line for each algorithm, over epsilon."""
+    shown: dict[str, dict[str, Points]] = {}
+    for dataset, model in dict.fromkeys((c["data"], c["model"]) for c in found):
+        lines = shown.setdefault(f"{dataset}, {model}", {})
         for name in ALGORITHMS:
             row = [c for c in found if (c["data"], c["model"], c["algorithm"]) == (dataset, model, name)]
             if row:
-                means, errors = [mean(c["scores"]) for c in row], [error(c["scores"]) for c in row]
-                axis.errorbar([c["epsilon"] for c in row], means, errors, marker="o", markersize=3, label=name)
+                scores = [c["scores"] for c in row]
+                lines[name] = [c["epsilon"] for c in row], [*map(mean, scores)], [*map(error, scores)]
         authors = AUTHORS.get((dataset, model), {})
         if authors:
-            axis.plot(list(authors), list(authors.values()), "kx", label="authors' code (not private)")
-        axis.set(xscale="log", xlabel=f"epsilon (delta = {DELTA:g})", ylabel="accuracy %", title=f"{dataset}, {model}")
-    axes.flat[0].legend(fontsize=7)
-    figure.savefig(file, dpi=130)
+            lines["authors' code (not private)"] = list(authors), list(authors.values()), None
+    return shown
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=["adult", "bank", "ipums-br"])
-    parser.add_argument("--models", nargs="+", default=["logistic", "svm"], choices=["logistic", "svm"])
-    parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS))
-    parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results" / "dp_agd.json")
-    a = parser.parse_args()
+    a = options(
+        __doc__, data=["adult", "bank", "ipums-br"], models=["logistic", "svm"], algorithms=list(ALGORITHMS),
+        epsilons=list(EPSILONS), repeats=1, jobs=1, out=RESULTS / "dp_agd.json",
+    )  # fmt: skip
     try:
         for dataset in a.data:
             datasets.table(dataset)
@@ -196,8 +178,7 @@ def main() -> int:
             part = cells.run(tasks, evaluate, a.out, a.jobs)
             table(part, dataset, model, sorted(a.epsilons))
             found += part
-    figure(found, a.out.with_suffix(".png"))
-    print(f"\nwritten: {a.out} and {a.out.with_suffix('.png')}")
+    draw(a.out.with_suffix(".png"), panels(found), f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
     return 0
 
 

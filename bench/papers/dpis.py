@@ -1,34 +1,32 @@
 """DPIS (Wei et al., CCS 2022) against DP-SGD at equal, honestly charged (epsilon, delta = 1e-5).
 
-    python bench/papers/dpis.py --curve --data mnist fashion-mnist --model logistic mlp --epsilons 1 [--jobs 2]
+    python bench/papers/dpis.py [--curve] [--data mnist] [--model logistic] [--epsilons 1] [--jobs 2]
 
---curve prints the noise that each asks for; the tables print accuracies on MNIST or Fashion-MNIST with logistic
+--curve also prints the noise that each asks for; the tables print accuracies on MNIST or Fashion-MNIST with logistic
 regression or a perceptron of 100 hidden units: means with 95% confidence intervals, and of the differences from DP-SGD,
 paired by seed. Four arms: DP-SGD with batch b; DPIS with batch b and a released share of norms (the paper's,
 corrected); DPIS with a public share (all releases known in advance); DP-SGD with batch b / share, which has the
 guarantee and the noise of the latter and computes about half as many gradients.
 
 All arms of a table have the same learning rate, number of steps and average of the last half of the iterates. Writes
-bench/results/dpis.json and a figure; what that file holds already is not run again.
+bench/results/dpis.json and figures; what that file holds already is not run again.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import itertools
 import sys
 import time
 from pathlib import Path
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread a fit: --jobs runs several of them
-
-import numpy as np
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells
+import cells  # before NumPy: it sets the number of threads
 import datasets
+import numpy as np
 from cells import Cell, mean
 from quality import quality
+from shared import RESULTS, Points, draw, options
 
 import tightdp as dp
 from tightdp.train import DPIS, DPSGD, SGD, LogisticRegression, MLPClassifier
@@ -53,7 +51,8 @@ def arms(batch: int, epochs: int, rate: float) -> dict[str, DPSGD | DPIS]:
     }
 
 
-def curve(batch: int, axis, records: int = 60000) -> None:  # type: ignore[no-untyped-def]
+def curve(batch: int, records: int = 60000) -> dict[str, Points]:
+    """Prints the noise on a sum of gradients over C by epsilon; returns a line for each share."""
     print(f"sigma / C of the noise on the sum over b = {batch} records, delta {DELTA:g}: noise multiplier times share")
     print("epsilon  epochs  " + "  ".join(f"share {s:<5g}" for s in SHARES))
     rows = []
@@ -67,10 +66,7 @@ def curve(batch: int, axis, records: int = 60000) -> None:  # type: ignore[no-un
             ]
         )
         print(f"{epsilon:7g}  {epochs:6d}  " + "  ".join(f"{s:11.4f}" for s in rows[-1]), flush=True)
-    for share, noises in zip(SHARES, zip(*rows, strict=True), strict=True):
-        axis.plot(list(EPOCHS), noises, "o-", ms=3, label=f"mean norm {share:g} C" if share < 1 else "DP-SGD")
-    axis.set(xlabel=f"epsilon (delta = {DELTA:g})", ylabel="noise / C on a sum of b gradients", title=f"b = {batch}")
-    axis.legend(fontsize=7)
+    return {f"mean norm {s:g} C": (list(EPOCHS), [row[i] for row in rows], None) for i, s in enumerate(SHARES)}
 
 
 def evaluate(task: Cell) -> Cell:
@@ -85,7 +81,7 @@ def evaluate(task: Cell) -> Cell:
     return {**quality(clf, X_test, y_test), "seconds": seconds}
 
 
-def compare(data: str, model: str, epsilon: float, o: argparse.Namespace) -> list[list[float]]:
+def compare(data: str, model: str, epsilon: float, o: Any) -> list[list[float]]:
     """Prints a table; returns the scores, arm by arm."""
     contenders = arms(o.batch, EPOCHS[epsilon], RATE[model])
     tasks = [
@@ -116,45 +112,25 @@ def interval(values: object) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--curve", action="store_true")
-    parser.add_argument("--data", nargs="*", choices=["mnist", "fashion-mnist"], default=[])
-    parser.add_argument("--model", nargs="+", choices=list(RATE), default=["logistic"])
-    parser.add_argument("--epsilons", nargs="+", type=float, choices=list(EPOCHS), default=[1.0])
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "results" / "dpis.json")
-    options = parser.parse_args()
-    if not (options.curve or options.data):
-        parser.error("nothing to do: give --curve or --data")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plot, axes = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained", width_ratios=(2, 3))
-    if options.curve:
-        curve(options.batch, axes[0])
-    labels = []
-    for data in options.data:
-        for model in options.model:
-            for epsilon in options.epsilons:
-                rows = compare(data, model, epsilon, options)
-                at = len(labels)
-                labels.append(f"{data}\n{model}\nepsilon {epsilon:g}")
-                for i, scores in enumerate(rows[1:], 1):
-                    d = np.subtract(scores, rows[0])
-                    label = list(arms(options.batch, 1, 1.0))[i] if at == 0 else None
-                    axes[1].errorbar(at + 0.15 * (i - 2), d.mean(), half(d), fmt=f"C{i}o", capsize=3, label=label)
-    axes[1].axhline(0, color="gray", lw=0.8)
-    axes[1].set_xticks(range(len(labels)), labels, fontsize=7)
-    axes[1].set(ylabel=f"accuracy % above DP-SGD {options.batch}", title="paired differences, 95% intervals")
-    if labels:
-        axes[1].legend(fontsize=7)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    plot.savefig(options.out.with_suffix(".png"), dpi=130)
-    print(f"written: {options.out.with_suffix('.png')}")
+    o = options(
+        __doc__, curve=False, data=["mnist", "fashion-mnist"], model=list(RATE), epsilons=[1.0], batch=256, seeds=5,
+        jobs=1, out=RESULTS / "dpis.json",
+    )  # fmt: skip
+    if o.curve:
+        lines = curve(o.batch)
+        draw(RESULTS / "dpis_noise.png", {f"b = {o.batch}": lines}, f"epsilon (delta = {DELTA:g})", "noise / C")
+    names: list[str] = []
+    differences: list[list[object]] = []
+    for data, model, epsilon in itertools.product(o.data, o.model, o.epsilons):
+        rows = compare(data, model, epsilon, o)
+        names.append(f"{data}\n{model}\nepsilon {epsilon:g}")
+        differences.append([np.subtract(scores, rows[0]) for scores in rows[1:]])
+    lines = {
+        arm: (names, [np.mean(row[i]) for row in differences], [half(row[i]) for row in differences])
+        for i, arm in enumerate(list(arms(o.batch, 1, 1.0))[1:])
+    }
+    title = {"paired differences, 95% intervals": lines}
+    draw(o.out.with_suffix(".png"), title, "", f"accuracy % above DP-SGD {o.batch}")
 
 
 if __name__ == "__main__":
