@@ -13,6 +13,7 @@ CLIPPING = "weights=None, center=None, scale=None, groups=None, normalize=False,
 
 FUNCTIONS = {
     "add_noise": "(total, deviation, *, grid=None, rng=None)",
+    "banded_factorization": "(noise_multiplier, *, bands, steps, sampling_probability)",
     "calibrate": f"(factory, *, epsilon, delta, low=1e-09, high=1000000000000000.0, integer=False, {OPTIONS})",
     "clip_and_noise": f"(grads, max_norm, noise_multiplier, *, {CLIPPING}, rng=None, out=None, arithmetic='exact')",
     "clipped_sum": f"(grads, max_norm, *, {CLIPPING}, out=None, accumulate=False, arithmetic='float')",
@@ -34,6 +35,7 @@ MECHANISMS = {
     "ApproximateDP": "(epsilon, delta)",
     "BoundedRange": "(eta)",
     "DiscreteGaussian": "(sigma, sensitivity=1)",
+    "DiscreteGaussianVector": "(sigma, sensitivity, dimensions)",
     "DiscreteLaplace": "(scale, sensitivity=1)",
     "FixedSizeSampled": "(mechanism, sample_size, dataset_size)",
     "Gaussian": "(noise_multiplier)",
@@ -42,7 +44,8 @@ MECHANISMS = {
     "PureDP": "(epsilon)",
     "RandomAllocation": "(mechanism, steps, selected=1)",
     "RandomizedResponse": "(noise_parameter, num_buckets)",
-    "ZCDP": "(rho)",
+    "TreeAggregation": "(noise_multiplier, steps)",
+    "ZCDP": "(rho, xi=0.0)",
 }
 OTHERS = {
     "Accountant": "(*, neighbors='add_or_remove')",

@@ -116,13 +116,14 @@ def test_the_conversion_is_the_optimal_one_for_zcdp():
     a = 1 + np.geomspace(1e-2, 1e3, 200_001)
     best = np.min((a - 1) * (a * rho - eps) - np.log(a - 1) + a * np.log1p(-1 / a))
     b = dp.ZCDP(rho).delta(eps)
-    assert b.upper == pytest.approx(math.exp(best), rel=1e-8) and b.lower == 0 and b.engine.startswith("renyi")
+    assert b.upper == pytest.approx(math.exp(best), rel=1e-8) and b.engine.startswith("renyi")
     assert dp.ZCDP(rho).epsilon(b.upper).upper == pytest.approx(eps, rel=1e-8)
 
 
 def test_zcdp_is_served_by_renyi_alone_and_adds():
     assert (dp.ZCDP(0.1) * 3).epsilon(1e-5).upper == pytest.approx(dp.ZCDP(0.3).epsilon(1e-5).upper)
-    assert (dp.ZCDP(0.02) + dp.Gaussian(3.0)).epsilon(1e-5).lower == dp.Gaussian(3.0).epsilon(1e-5).lower
+    member = dp.Gaussian((2 * 0.02) ** -0.5) + dp.Gaussian(3.0)
+    assert (dp.ZCDP(0.02) + dp.Gaussian(3.0)).epsilon(1e-5).lower == pytest.approx(member.epsilon(1e-5).lower)
     with pytest.raises(ValueError, match="engine 'closed_form' cannot serve"):
         dp.ZCDP(0.1).epsilon(1e-5, engine="closed_form")
 

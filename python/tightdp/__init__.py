@@ -15,6 +15,7 @@ from .mechanisms import (
     ApproximateDP,
     BoundedRange,
     DiscreteGaussian,
+    DiscreteGaussianVector,
     DiscreteLaplace,
     FixedSizeSampled,
     Gaussian,
@@ -24,6 +25,8 @@ from .mechanisms import (
     PureDP,
     RandomAllocation,
     RandomizedResponse,
+    TreeAggregation,
+    banded_factorization,
 )
 from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
 from .release.ghost import ghost_clipped_sum, ghost_norms
@@ -41,6 +44,7 @@ __all__ = [
     "ContradictionError",
     "Curve",
     "DiscreteGaussian",
+    "DiscreteGaussianVector",
     "DiscreteLaplace",
     "ExactRelease",
     "FixedSizeSampled",
@@ -57,8 +61,10 @@ __all__ = [
     "RandomSource",
     "RandomizedResponse",
     "SecureRandom",
+    "TreeAggregation",
     "__version__",
     "add_noise",
+    "banded_factorization",
     "calibrate",
     "clip_and_noise",
     "clipped_sum",

@@ -8,11 +8,13 @@ parameter and its range.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import _check, _core
+from .composition import Composition
 from .composition import Mechanism as Mechanism
 
 
@@ -112,13 +114,21 @@ class BoundedRange(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(Mechanism):
-    """Anything ``rho``-zCDP: its Renyi divergence of every order a > 1 is at most ``a * rho``. A bound and no pair of
-    distributions, so it is served by the Renyi engine alone, with a trivial lower bound."""
+    """Anything (``xi``, ``rho``)-zCDP: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
+
+    A bound and no pair of distributions: upper ends come from the Renyi engine, lower ends from members of the class.
+    Alone it has the best member that releases one bit; beside others, the Gaussian of noise multiplier
+    ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+    """
 
     rho: float
+    xi: float = 0.0
 
     def __post_init__(self) -> None:
-        _set(self, rho=_check.nonnegative("rho", self.rho))
+        _set(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        return (PureDP(self.xi) if self.rho == 0 else self), 1  # every order at most xi: so is the largest loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +142,33 @@ class DiscreteGaussian(Mechanism):
     def __post_init__(self) -> None:
         _set(self, sigma=_check.positive("sigma", self.sigma))
         _set(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianVector(Mechanism):
+    """Adds integer noise as of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
+    moves by a vector of integers of L2 norm at most ``sensitivity`` >= 1.
+
+    No one vector is the worst, so that the ends differ: upper ones are those of zCDP or, where sigma is above some 4,
+    of a Gaussian of nearly the same deviation, lower ones those of a vector along an axis or of ones
+    (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+    """
+
+    sigma: float
+    sensitivity: float
+    dimensions: int
+
+    def __post_init__(self) -> None:
+        _set(self, sigma=_check.positive("sigma", self.sigma))
+        s = _check.real("sensitivity", self.sensitivity, "a number in [1, inf)")
+        if not s >= 1:
+            raise ValueError(f"sensitivity must be a number in [1, inf), got {self.sensitivity!r}")
+        _set(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        if self.dimensions == 1 and self.sensitivity <= _check.MAX_COUNT:
+            return DiscreteGaussian(self.sigma, math.floor(self.sensitivity)), 1
+        return self, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +244,49 @@ class RandomAllocation(Mechanism):
         return (inner, count * self.steps) if self.selected == self.steps else (self, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class TreeAggregation(Mechanism):
+    """All prefix sums of ``steps`` vectors by the binary tree mechanism, each record contributing to one step: one
+    epoch. Every node of the tree is released with noise N(0, sigma^2 I); ``noise_multiplier`` is sigma over the bound
+    on the L2 norm of a record's contribution.
+
+    A record is in at most floor(log2(steps)) + 1 nodes, the first step's in as many, so that it is that many Gaussians
+    (docs/theory/closed-forms.md section 6). Of several trees over disjoint steps, as after a restart, the deepest
+    counts. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
+    """
+
+    noise_multiplier: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set(self, steps=_check.count("steps", self.steps))
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        return Gaussian(self.noise_multiplier), self.steps.bit_length()
+
+
+def banded_factorization(
+    noise_multiplier: float, *, bands: int, steps: int, sampling_probability: float
+) -> Composition:
+    """DP-SGD with noise correlated by a banded matrix (BandMF) on cyclic Poisson batches, as Poisson-sampled Gaussians.
+
+    The release is C x + z, z of deviation ``noise_multiplier`` times the bound on a record's norm, C lower triangular
+    with at most ``bands`` non-zero entries a column and columns of L2 norm at most 1. The records are divided into
+    ``bands`` groups, each record's independently of the others; step t takes a Poisson sample, with
+    ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and
+    the result is that many of ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every
+    relation and exact for C = 1 (docs/theory/closed-forms.md section 7). ValueError or TypeError names a bad argument
+    and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+
+    >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
+    PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125
+    """
+    step = PoissonSampled(Gaussian(noise_multiplier), sampling_probability)
+    width = _check.count("bands", bands)
+    return step * -(-_check.count("steps", steps) // width)
+
+
 _SAMPLERS = (PoissonSampled, FixedSizeSampled, RandomAllocation)
 
 
@@ -217,6 +297,10 @@ def _sampleable(mechanism: Any) -> None:
         raise ValueError(
             f"mechanism must not be sampled already (multiply the probabilities of nested Poisson samples), "
             f"got {mechanism!r}"
+        )
+    if isinstance(mechanism, TreeAggregation):
+        raise ValueError(
+            f"mechanism must not be a whole epoch, got {mechanism!r}: a tree has all of its steps' records"
         )
     if isinstance(mechanism, RandomizedResponse):
         raise ValueError(

@@ -16,7 +16,7 @@ from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_kappa, minimum
 from ..numerics.outward import INF, Range, log
 from ..pairs.neighbors import replaced
-from ..pairs.replaced import ReplacedClass, ReplacedGaussian
+from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
 
 
 class Family(ABC):
@@ -63,8 +63,12 @@ class ZeroConcentrated(Family):
                 return _pure(2 * Range(e))
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
-            case m.ZCDP(rho):
+            case m.ZCDP(rho, 0.0):
                 return rho
+            case Replaced(m.ZCDP(rho, 0.0)):
+                return 4 * rho
+            case Replaced(m.DiscreteGaussianVector() as vector):
+                return 4 * self.cost(vector)
             case m.BoundedRange(eta):
                 return (Range(eta) * eta / 8).hi
             case m.PureDP():
@@ -73,8 +77,8 @@ class ZeroConcentrated(Family):
                 return _pure(1 / Range(scale))
             case m.DiscreteLaplace(scale, sensitivity):
                 return _pure(sensitivity / Range(scale))
-            case m.DiscreteGaussian(sigma, sensitivity):
-                ratio = sensitivity / Range(sigma)
+            case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
+                ratio = Range(sensitivity) / sigma
                 return (ratio * ratio / 2).hi
             case m.RandomizedResponse(p, buckets):
                 return _pure(log((1 - Range(p)) * buckets / p + 1))

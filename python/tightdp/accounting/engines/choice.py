@@ -14,6 +14,7 @@ from ...bound import Bound, ContradictionError
 from ...composition import FEW, Parts, canonical
 from ...options import Direction
 from ..numerics.outward import INF, expm1
+from ..pairs.dominating import dominating
 from ..pairs.members import members
 from . import allocation, closed_form, contour, fallback, gdp, grid, participations, prv, renyi
 from .base import Engine, Request
@@ -83,6 +84,10 @@ def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Pa
     loose = known != (parts,)
     if engine == "auto":
         found = _auto(question, ask, loose)
+        for other in dominating(parts):
+            upper = _auto(question._replace(parts=other), ask, loose=True)
+            if upper.upper < found.upper:
+                found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
         if not loose:
             return found
         each = [_auto(question._replace(parts=member), ask, loose=False).lower for member in known]

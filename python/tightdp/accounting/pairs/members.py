@@ -2,19 +2,23 @@
 which for nothing.
 
 The pair of ``BoundedRange`` is the envelope of all pairs of its class, which no one mechanism attains at every
-epsilon; ``ZCDP`` has no pair. For these a composition's upper bounds are upper bounds of the class, but its lower
-bounds are not: those come from a member of the class.
+epsilon; ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. For these a composition's upper bounds are upper bounds
+of the class, but its lower bounds are not: those come from members of the class.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from ... import mechanisms as m
+from ..._check import MAX_COUNT
 from ...composition import Parts
 from ...options import Direction
-from ..numerics.outward import Range, expm1, log
+from ..numerics.outward import Range, expm1, log, sqrt
+from .neighbors import replaced
+from .replaced import Replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,12 @@ def members(parts: Parts, direction: Direction) -> tuple[Parts, ...]:
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
             return tuple(((m.RandomAllocation(BinaryRange(eta, share), *rest), 1),) for share in _SHARES)
-    found = [(_member(mechanism), count) for mechanism, count in parts]
-    return (tuple((mechanism, count) for mechanism, count in found if mechanism is not None),)
+    found = [(_members(mechanism), count) for mechanism, count in parts]
+    choices = range(max(len(options) for options, _ in found))
+    return tuple(
+        tuple((one, times * count) for options, count in found for one, times in options[i % len(options)])
+        for i in choices
+    )
 
 
 _SHARES = 0.25, 0.5, 0.75
@@ -54,37 +62,57 @@ _SHARES = 0.25, 0.5, 0.75
 def _once(mechanism: m.Mechanism, direction: Direction) -> bool:
     """Whether the envelope is the supremum of the class: of one step, as the curve of a sampled one is a function of
     the unsampled curve at one point. An allocation composes it."""
-    if _holds(mechanism, m.ZCDP) or isinstance(mechanism, m.RandomAllocation):
+    if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
+        return True
+    if _holds(mechanism, m.ZCDP) or _holds(mechanism, m.DiscreteGaussianVector):
+        return False
+    if isinstance(mechanism, m.RandomAllocation):
         return False
     return not (direction == "replace" and isinstance(mechanism, m.PoissonSampled))
 
 
 def _loose(mechanism: m.Mechanism) -> bool:
-    return _holds(mechanism, m.BoundedRange) or _holds(mechanism, m.ZCDP)
+    return any(_holds(mechanism, kind) for kind in (m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector))
 
 
 def _holds(mechanism: m.Mechanism, kind: type[m.Mechanism]) -> bool:
-    inner = getattr(mechanism, "mechanism", mechanism)
+    inner = mechanism
+    while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
+        inner = inner.mechanism
     return isinstance(inner, kind)
 
 
-def _member(mechanism: m.Mechanism) -> m.Mechanism | None:
+def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
+    """Compositions that one release of ``mechanism`` may be; at least one, which may be of nothing."""
     match mechanism:
-        case m.ZCDP():
-            return None
+        case m.ZCDP(rho, xi):
+            # A Gaussian, which takes rho, and randomised response, which takes xi.
+            return (tuple((one, 1) for one in of_zcdp(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
+        case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
+            # One coordinate moves by all there is, or as many as there are by 1.
+            s = math.floor(min(sensitivity, MAX_COUNT))
+            ones = min(dimensions, math.floor(Fraction(min(sensitivity, 2.0**26)) ** 2))
+            return ((m.DiscreteGaussian(sigma, s), 1),), ((m.DiscreteGaussian(sigma, 1), ones),)
         case m.BoundedRange(eta):  # losses -eta/2 and eta/2
             half = eta / 2
-            return m.PureDP(half if 2 * half <= eta else math.nextafter(half, 0.0))
-        case m.PoissonSampled(inner, q) if _loose(inner):
-            member = _member(inner)
-            return None if member is None else m.PoissonSampled(member, q)
-        case m.FixedSizeSampled(inner, size, total) if _loose(inner):
-            member = _member(inner)
-            return None if member is None else m.FixedSizeSampled(member, size, total)
-        case m.RandomAllocation(inner, steps, selected) if _loose(inner):
-            member = _member(inner)
-            return None if member is None else m.RandomAllocation(member, steps, selected)
-    return mechanism
+            return (((m.PureDP(half if 2 * half <= eta else math.nextafter(half, 0.0)), 1),),)
+        case Replaced(m.PoissonSampled() as sampled):  # by one that contributes nothing
+            return _members(sampled)
+        case Replaced(inner):
+            found = (tuple((replaced(one), count) for one, count in member) for member in _members(inner))
+            return tuple(tuple((one, count) for one, count in member if one is not None) for member in found)
+        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner) if _loose(inner):
+            # Of several parts only the first is sampled, which reveals no more.
+            firsts = [member[0][0] for member in _members(inner) if member]
+            return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
+    return (((mechanism, 1),),)
+
+
+def of_zcdp(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
+    """Members, the Gaussian among them if its noise multiplier is a double, and randomised response for ``xi``."""
+    sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
+    gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
+    return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
 
 
 def reveals_nothing(mechanism: m.Mechanism) -> bool:
@@ -94,10 +122,12 @@ def reveals_nothing(mechanism: m.Mechanism) -> bool:
             return mechanism.nominal_epsilon == 0
         case m.ApproximateDP():
             return mechanism.nominal_epsilon == 0 == mechanism.nominal_delta
-        case m.BoundedRange(parameter) | m.ZCDP(parameter):
-            return parameter == 0
+        case m.BoundedRange(eta):
+            return eta == 0
+        case m.ZCDP(rho, xi):
+            return rho == 0 == xi
         case m.RandomizedResponse(p, _):
             return p == 1
-        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
+        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner) | Replaced(inner):
             return reveals_nothing(inner)
     return False

@@ -15,7 +15,7 @@ from ... import mechanisms as m
 from ...composition import Parts
 from ...losses import PrivacyLoss
 from ...options import Neighbors
-from .replaced import ReplacedClass, ReplacedGaussian
+from .replaced import Replaced, ReplacedClass, ReplacedGaussian
 
 
 def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
@@ -60,8 +60,11 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
             return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_half(sigma))
         case m.BoundedRange(eta):
             return m.BoundedRange(_double(eta))
-        case m.ZCDP(rho):
-            return m.ZCDP(_double(_double(rho)))
+        case m.ZCDP(rho, xi):
+            _double(_double(max(rho, xi)))
+            return Replaced(mechanism)
+        case m.DiscreteGaussianVector() | m.PoissonSampled(m.DiscreteGaussianVector()):
+            return Replaced(mechanism)
         case m.DiscreteGaussian(sigma, sensitivity):
             return m.DiscreteGaussian(sigma, 2 * sensitivity)
         case m.DiscreteLaplace(scale, sensitivity):

@@ -30,6 +30,13 @@ class ReplacedClass(m.Mechanism):
     sampling_probability: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced(m.Mechanism):
+    """Replacing a record of a mechanism of which bounds alone are known."""
+
+    mechanism: m.Mechanism
+
+
 class Losses(NamedTuple):
     """The part of a symmetric pair with losses >= 0: atoms (loss, ln P-mass), and P's mass at infinity.
 

@@ -60,6 +60,8 @@ def law(parts: Parts, direction: Direction) -> Law | None:
         return None
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
         return Gaussian(gaussian_mu_squared(parts))
+    if all(isinstance(mechanism, m.Gaussian) or _fails(mechanism) for mechanism, _ in parts) and len(parts) > 1:
+        return _failing(parts)
     if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
         return _pure_family(parts)
     if len(parts) > 1:
@@ -108,6 +110,21 @@ def _pure_family(parts: Parts) -> Law | None:
         assert isinstance(parts[0][0], m.ApproximateDP)
         failure = Range(parts[0][0].nominal_delta)
     return single.WithDelta(kept, failure)
+
+
+def _fails(mechanism: m.Mechanism) -> bool:
+    """Whether it reveals nothing, or with some probability everything."""
+    return isinstance(mechanism, m.ApproximateDP) and mechanism.nominal_epsilon == 0
+
+
+def _failing(parts: Parts) -> Law:
+    """Gaussians beside what fails with some probability and reveals nothing otherwise."""
+    log_kept = Range(0.0)
+    for mechanism, count in parts:
+        if isinstance(mechanism, m.ApproximateDP):
+            log_kept += count * log1p(-Range(mechanism.nominal_delta))
+    rest = tuple(part for part in parts if isinstance(part[0], m.Gaussian))
+    return single.WithDelta(Gaussian(gaussian_mu_squared(rest)), -expm1(log_kept))
 
 
 def _fold(nominal: Range | None, count: int) -> Law | None:

@@ -19,7 +19,7 @@ from ....losses import TOLERANCE, PrivacyLoss, completed, q_mass
 from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import replaced
-from ...pairs.replaced import Losses, ReplacedClass, ReplacedGaussian, losses
+from ...pairs.replaced import Losses, Replaced, ReplacedClass, ReplacedGaussian, losses
 from ..base import Direction
 
 U = 2.0**-53
@@ -44,8 +44,8 @@ class Pair(NamedTuple):
 def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
     """Why there is no law for the mechanism, or None."""
     match mechanism:
-        case m.ZCDP():
-            return "ZCDP is a bound on moments and has no privacy-loss distribution"
+        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced():
+            return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * FAR * sigma > MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
         case m.DiscreteLaplace(_, sensitivity) if sensitivity > MOST_ATOMS:

@@ -1,4 +1,7 @@
-"""Renyi differential privacy: an upper bound of most compositions (docs/theory/conversions.md)."""
+"""Renyi differential privacy: an upper bound of most compositions (docs/theory/conversions.md).
+
+The lower bound is trivial but for one release of a class that is defined by Renyi divergences.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ...numerics.outward import INF, Range, down, expm1, log1p
+from ...pairs import members
 from ...pairs.replaced import ReplacedClass, losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
-from . import conversion
+from ..closed_form import engine as closed_form
+from . import binary, conversion
 from .moments import log_moment
 
 
@@ -28,17 +33,32 @@ class Renyi:
         kept, failure = split(parts)
         spare = down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
         upper = conversion.epsilon(lambda c: total(kept, c), spare) if spare > 0 else INF
-        return Bound(0.0, upper, self.name, {"conversion": upper})
+        lower = 0.0
+        if (alone := _alone(parts)) is not None:
+            lower = binary.epsilon(alone.rho, alone.xi, delta)
+            for member in members.of_zcdp(alone):
+                lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
+        return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         kept, failure = split(parts)
         upper = (failure + (1 - failure) * conversion.delta(lambda c: total(kept, c), epsilon)).hi
         lower = max((-expm1(epsilon)).lo, 0.0)
+        if (alone := _alone(parts)) is not None:
+            lower = max(lower, binary.delta(alone.rho, alone.xi, epsilon))
+            for member in members.of_zcdp(alone):
+                lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
         upper = min(max(upper, lower), 1.0)
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
 
 ENGINE = Renyi()
+
+
+def _alone(parts: Parts) -> m.ZCDP | None:
+    """The one release of a class whose best member of one bit is a lower end."""
+    mechanism, count = parts[0] if len(parts) == 1 else (None, 0)
+    return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
 
 
 def total(parts: Parts, c: float) -> float:

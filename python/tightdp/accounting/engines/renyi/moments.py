@@ -10,7 +10,7 @@ from functools import lru_cache
 from .... import mechanisms as m
 from ...numerics.outward import INF, Range, exp, expm1, log, log1p
 from ...pairs.neighbors import replaced
-from ...pairs.replaced import ReplacedClass, ReplacedGaussian, losses
+from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, losses
 from . import quadrature
 from .sampled import sampled, sampled_gaussian
 
@@ -26,8 +26,16 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
     match mechanism:
         case m.Gaussian(sigma):
             return (Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))).hi
-        case m.ZCDP(rho):
-            return (Range(c) * (Range(c) + 1) * rho).hi
+        case m.ZCDP(rho, xi):
+            return (Range(c) * ((Range(c) + 1) * rho + xi)).hi
+        case Replaced(m.ZCDP(rho, xi)):  # two steps: conversions.md section 1
+            order = Range(c) + 1
+            return (Range(c) * (4 * rho * order + xi * (2 + 1 / (2 * order - 1)))).hi
+        case Replaced(m.DiscreteGaussianVector(sigma, sensitivity)):
+            ratio = 2 * Range(sensitivity) / sigma
+            return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
+        case Replaced(m.PoissonSampled(inner)):  # by joint convexity no more than without sampling
+            return log_moment(Replaced(inner), c)
         case m.PureDP():
             return _binary(Range(mechanism.nominal_epsilon), c)
         case m.RandomizedResponse(p, buckets):
@@ -37,8 +45,10 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return _laplace(1 / Range(scale), c)
         case m.DiscreteLaplace(scale, sensitivity):
             return _binary(sensitivity / Range(scale), c)
-        case m.DiscreteGaussian(sigma, sensitivity):  # Canonne, Kamath and Steinke 2020, Theorem 4
-            ratio = sensitivity / Range(sigma)
+        case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(
+            sigma, sensitivity
+        ):  # Canonne, Kamath and Steinke 2020, Theorem 4
+            ratio = Range(sensitivity) / sigma
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, _binary(Range(eta), c))

@@ -1,0 +1,120 @@
+"""What a zCDP mechanism of one bit attains: the lower end of the class (docs/theory/conversions.md section 7).
+
+P = Ber(r) and Q = Ber(s) are a member if D_a of either from the other is at most xi + a rho at every order a > 1. For a
+given r the least s is found by bisection. What is returned was checked at all orders at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...numerics.outward import Range, down, exp, log
+
+_Array = NDArray[np.float64]
+_ORDERS = 160
+_SHARES = 7
+"""Values of r that are looked at together."""
+_SPREADS = 0.5, 0.08
+"""How far their logarithms reach, on either side of the best r so far."""
+_BISECTIONS = 20
+_MARGIN = 1e-13
+"""More than sums of logarithms err by, relative to their largest term (five roundings and the logarithms' own)."""
+_ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
+_LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
+
+
+@lru_cache(maxsize=256)
+def epsilon(rho: float, xi: float, delta: float) -> float:
+    """A lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
+
+    def gain(r: _Array, log_s: _Array) -> _Array:
+        return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
+
+    c = _ORDERS_LESS_ONE
+    best = int(np.argmin(xi + (c + 1) * rho + (_LOG_KAPPA - math.log(delta)) / c))
+    r, log_s = _best(rho, xi, gain, math.log(delta) + math.log1p(c[best]))
+    return max(down((log(Range(r) - delta) - log_s).lo, _MARGIN), 0.0) if r > delta else 0.0
+
+
+@lru_cache(maxsize=256)
+def delta(rho: float, xi: float, epsilon: float) -> float:
+    """A lower bound of delta(epsilon) over the class: r - e^epsilon s."""
+
+    def gain(r: _Array, log_s: _Array) -> _Array:
+        return r - np.exp(np.minimum(epsilon + log_s, 700.0))
+
+    c = _ORDERS_LESS_ONE
+    bounds = c * (xi + (c + 1) * rho - epsilon) + _LOG_KAPPA
+    best = int(np.argmin(bounds))
+    r, log_s = _best(rho, xi, gain, float(bounds[best]) + math.log1p(c[best]))
+    most = Range(epsilon) + log_s
+    return max((Range(r) - exp(most + _MARGIN * abs(log_s))).lo, 0.0) if r > 0 and most.hi < 700 else 0.0
+
+
+def _best(rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float) -> tuple[float, float]:
+    """(r, ln s) of the member with the largest gain found near r = delta a, a the order whose conversion to (epsilon,
+    delta) is best: there the loss that makes that conversion an equality has this probability."""
+    best = (0.0, 0.0, -math.inf)
+    for spread in _SPREADS:
+        r = np.exp(np.clip(log_r + spread * np.linspace(-1, 1, _SHARES), -690.0, -1e-9))
+        log_s = np.log(r) - _largest_loss(r, rho, xi)
+        found = gain(r, log_s)
+        at = int(np.argmax(found))
+        if found[at] > best[2]:
+            best = float(r[at]), float(log_s[at]), float(found[at])
+            log_r = math.log(r[at])
+    return best[:2]
+
+
+def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
+    """ln(r/s), certified: of the values tried the largest for which Ber(r), Ber(s) was seen to be a member."""
+    # D_a >= ln(r/s) + ln(r)/(a - 1), least at a = 1 + (-ln r / rho)^(1/2).
+    high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
+    # D(Q || P) hardly ever counts: it is looked at while searching only where it turns out to.
+    for both in (False, True):
+        low, most = np.zeros_like(high), high
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + most)
+            good = _member(r, middle, rho, xi, both)
+            low, most = np.where(good, middle, low), np.where(good, most, middle)
+        if both or np.all(_member(r, low, rho, xi, True) | (low == 0)):
+            break
+    return low
+
+
+def _member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
+    """Whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False where it is not seen.
+
+    On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) is above its chord less rho (b -
+    a)^2/4. So K <= R if K <= R - rho (b - a)^2/4 at both ends; or, as D grows with its order, if D_{1+b} <= xi + (1+a)
+    rho. From 1 + c = (y - xi)/rho on, y the largest loss, D <= y is enough.
+    """
+    log_r, log_not_r = np.log(r), np.log1p(-r)
+    log_s = log_r - loss
+    log_not_s = np.log1p(-np.exp(log_s))
+    good = np.ones(len(r), dtype=bool)
+    directions = (log_r, log_not_r, log_s, log_not_s), (log_s, log_not_s, log_r, log_not_r)
+    for p, not_p, q, not_q in directions[: 1 + both]:
+        most = np.maximum(p - q, not_p - not_q)
+        last = np.maximum((most * (1 + 1e-9) - xi) / rho, 1.0)[:, None]
+        c = last * (np.arange(1, _ORDERS + 1) / _ORDERS) ** 2
+        one = (c + 1) * p[:, None] - c * q[:, None]
+        other = (c + 1) * not_p[:, None] - c * not_q[:, None]
+        size = (c + 1) * (np.abs(p) + np.abs(not_p))[:, None] + c * (np.abs(q) + np.abs(not_q))[:, None]
+        # Each term of the sum of exponentials is off by as much as its exponent; e^{other} is nearly all of the sum.
+        k = np.logaddexp(one, other)
+        k = k + _MARGIN * (np.exp(np.minimum(one - k, 0.0)) * size + np.abs(other) + np.abs(k))
+        before = np.concatenate((np.zeros_like(last), c[:, :-1]), axis=1)
+        spare = c * (xi + (c + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
+        second = k <= spare
+        # The left end of the cell by the width of this cell, which is the wider of the two.
+        at_left = np.concatenate((np.zeros_like(last), k[:, :-1]), axis=1)
+        left = at_left <= before * (xi + (before + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
+        first = k <= c * (xi + (1 + before) * rho) * (1 - _MARGIN)
+        good &= np.all((second & left) | first, axis=1)
+    return good

@@ -1,0 +1,62 @@
+"""Pairs that dominate a mechanism of which nothing exact is known: further upper ends (docs/theory/discrete.md)."""
+
+from __future__ import annotations
+
+import math
+
+from ... import mechanisms as m
+from ...composition import Parts, canonical
+from ..numerics.outward import Range, exp, sqrt, up
+from .neighbors import replaced
+from .replaced import Replaced
+
+_LOG_FAILURE = 55.3
+"""About -ln 1e-24: what is left over at each step, which a million of them may be without its being seen."""
+_TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
+_MOST_SIGMA = 1e4
+"""Of one discrete Gaussian: up to there its atoms are looked at."""
+
+
+def dominating(parts: Parts) -> tuple[Parts, ...]:
+    """Compositions that dominate ``parts``, which are translated already; none where nothing is gained."""
+    found: dict[m.Mechanism, int] = {}
+    gained = False
+    for mechanism, count in parts:
+        others = _smooth(mechanism)
+        gained = gained or others is not None
+        for other in others or (mechanism,):
+            found[other] = found.get(other, 0) + count
+    return (canonical(tuple(found.items())),) if gained else ()
+
+
+def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, m.Mechanism] | None:
+    """A Gaussian, and with a tiny probability everything, for a discrete Gaussian (discrete.md section 2)."""
+    match mechanism:
+        case m.DiscreteGaussian(sigma, sensitivity) if sigma > _MOST_SIGMA:
+            return _gaussian(sigma, sensitivity, 1)
+        case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
+            return _gaussian(sigma, sensitivity, dimensions)
+        case m.PoissonSampled(inner, q):
+            if inside := _smooth(inner):
+                return m.PoissonSampled(inside[0], q), inside[1]
+        case Replaced(inner):
+            if inside := _smooth(inner):
+                found = replaced(inside[0])
+                return None if found is None else (found, inside[1])
+    return None
+
+
+def _gaussian(sigma: float, sensitivity: float, dimensions: int) -> tuple[m.Mechanism, m.Mechanism] | None:
+    """N(0, s^2), s^2 = sigma^2 - tau^2, which rounding to integers with deviation tau makes discrete but for gamma."""
+    if sigma > 1e150:
+        return None
+    exponent = _LOG_FAILURE + math.log(2 * dimensions)
+    variance = exponent / _TWO_PI_SQUARED.lo  # tau^2: e^{-2 pi^2 tau^2} is about 1e-24 / (2 d)
+    rest = Range(sigma) * sigma - variance
+    if not rest.lo > variance:
+        return None
+    odd = exp(-_TWO_PI_SQUARED * variance)
+    # eta of tau and that of sigma, which is larger, so that it is at most that of tau.
+    lost = dimensions * (4 * (odd / (1 - odd)))
+    multiplier = (sqrt(rest) / sensitivity).lo
+    return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(up(lost.hi), 1.0))) if multiplier > 0 else None
