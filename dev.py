@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = Path(os.environ.get("TIGHTDP_VENV", ROOT / ".venv"))
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-TESTED = (".[test]", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON")
+TESTED = (f".[{os.environ.get('TIGHTDP_EXTRAS', 'test')}]", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON")
 """What pip installs for the tests; the C++ tests and the module tightdp._testing are built with the package."""
 
 

@@ -1,0 +1,15 @@
+"""dp_accounting's interface over our bounds: an accountant, events both ways, and privacy loss distributions.
+
+    from tightdp.adapters.dp_accounting import TightDPAccountant
+
+    accountant = TightDPAccountant()  # where PLDAccountant() or RdpAccountant() stood
+    accountant.compose(event).get_epsilon(1e-5)
+
+Written for dp_accounting 0.6; events that later versions add are taken where the installed version has them.
+"""
+
+from .accountant import TightDPAccountant
+from .distribution import privacy_loss_distribution
+from .events import from_event, to_event
+
+__all__ = ["TightDPAccountant", "from_event", "privacy_loss_distribution", "to_event"]

@@ -1,0 +1,295 @@
+"""Their events as our mechanisms, and our mechanisms as their events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dp_accounting import NeighboringRelation, UnsupportedEventError, dp_event
+
+from ... import _check
+from ... import mechanisms as m
+from ...accounting.numerics.outward import Range, log, sqrt
+from ...composition import Composable, Composition
+
+ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+REPLACE = NeighboringRelation.REPLACE_ONE
+SPECIAL = NeighboringRelation.REPLACE_SPECIAL
+
+REVEALS = m.ApproximateDP(0.0, 1.0)
+"""What a release without noise is: with probability 1 it reveals everything."""
+
+
+class Refused(Exception):
+    """An event that has no bound here under a relation, and why."""
+
+    def __init__(self, event: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.event = event
+        self.reason = reason
+
+
+class Part(NamedTuple):
+    """A mechanism and how often. ``stated``: its parameters hold for neighbours under the relation itself, and are not
+    about one record's contribution."""
+
+    mechanism: m.Mechanism
+    times: int
+    stated: bool
+
+
+def from_event(event: Any, neighboring_relation: Any = ADD_OR_REMOVE) -> Composition:
+    """Our composition with the loss of a ``DpEvent``; UnsupportedEventError where there is none.
+
+    Ask it under the same relation ("add_or_remove" for ``REPLACE_SPECIAL``, except that samples of a fixed size have
+    "replace" alone). ``NonPrivateDpEvent`` becomes ``ApproximateDP(0, 1)``. Parameters are rounded to the less private
+    side where a conversion rounds.
+    """
+    if not isinstance(event, dp_event.DpEvent):
+        raise TypeError(f"event must be a DpEvent, got {event!r}")
+    try:
+        return Composition((part.mechanism, part.times) for part in parts(event, neighboring_relation))
+    except Refused as refused:
+        raise UnsupportedEventError(f"{refused.reason} (subevent {refused.event!r})") from None
+
+
+def parts(event: Any, relation: Any) -> Iterator[Part]:
+    """What an event composes, without what reveals nothing; ``Refused`` names the first subevent without a bound."""
+    for leaf, count in leaves(event):
+        mechanism = _mechanism(leaf, relation)
+        if mechanism is not None:
+            yield Part(mechanism, count, isinstance(leaf, _STATED))
+
+
+def leaves(event: Any) -> Iterator[tuple[Any, int]]:
+    """The events that no composition is, in order, with their counts: without recursion, for events may be deep."""
+    stack = [(event, 1)]
+    while stack:
+        node, times = stack.pop()
+        if isinstance(node, dp_event.SelfComposedDpEvent):
+            try:
+                times *= _check.count("count", node.count, least=0)
+            except (TypeError, ValueError) as error:
+                raise Refused(node, str(error)) from None
+            if times > _check.MAX_COUNT:
+                raise Refused(node, f"count must be at most {_check.MAX_COUNT} in all, got {times}")
+            if times:
+                stack.append((node.event, times))
+        elif isinstance(node, dp_event.ComposedDpEvent):
+            stack.extend((child, times) for child in reversed(node.events))
+        else:
+            yield node, times
+
+
+def _mechanism(event: Any, relation: Any) -> m.Mechanism | None:
+    """The mechanism of one event, None where it reveals nothing."""
+    read = next((_EVENTS[kind] for kind in type(event).__mro__ if kind in _EVENTS), None)
+    if read is None:
+        raise Refused(event, "Unsupported event.")
+    try:
+        return read(event, relation)
+    except (TypeError, ValueError, AttributeError) as error:  # a parameter out of its range, or what is no event
+        raise Refused(event, str(error)) from None
+
+
+def _noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mechanism | None:
+    """Additive noise: none of it reveals everything, infinitely much of it nothing."""
+    if value == 0:
+        return REVEALS
+    return None if value == math.inf else kind(_check.positive(name, value))
+
+
+def _gaussian(event: Any, relation: Any) -> m.Mechanism | None:
+    return _noise(m.Gaussian, "noise_multiplier", event.noise_multiplier)
+
+
+def _laplace(event: Any, relation: Any) -> m.Mechanism | None:
+    return _noise(m.Laplace, "noise_multiplier", event.noise_multiplier)
+
+
+def _discrete_laplace(event: Any, relation: Any) -> m.Mechanism | None:
+    if event.sensitivity == 0:
+        return None
+    if event.noise_parameter == 0:  # as theirs: the limit would be uniform noise, which is no distribution
+        return REVEALS
+    return m.DiscreteLaplace(_below_inverse("noise_parameter", event.noise_parameter), event.sensitivity)
+
+
+def _below_inverse(name: str, value: Any) -> float:
+    """1 / value rounded down: less noise."""
+    x = _check.positive(name, value)
+    inverse = 1 / x
+    return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
+
+
+def _discrete_gaussian(event: Any, relation: Any) -> m.Mechanism | None:
+    if event.dimension != 1:
+        raise ValueError(f"dimension must be 1 for a discrete Gaussian, got {event.dimension!r}")
+    if event.sensitivity == 0:
+        return None
+    sensitivity = event.sensitivity
+    if isinstance(sensitivity, float) and math.isfinite(sensitivity):
+        sensitivity = math.floor(sensitivity)  # integers differ by integers
+    if not sensitivity:
+        return None
+    return _noise(lambda sigma: m.DiscreteGaussian(sigma, sensitivity), "sigma", event.sigma)
+
+
+def _randomized_response(event: Any, relation: Any) -> m.Mechanism | None:
+    if relation == ADD_OR_REMOVE:
+        raise ValueError(
+            "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `RandomizedResponseDpEvent`. Found "
+            f"{relation}."
+        )
+    p = _check.closed_unit("noise_parameter", event.noise_parameter)
+    buckets = _check.count("num_buckets", event.num_buckets)
+    if buckets == 1 or p == 1:
+        return None
+    if p == 0:
+        return REVEALS
+    if relation == REPLACE:
+        return m.RandomizedResponse(p, buckets)
+    # The special record answers uniformly: losses log(k (1-p) + p) and log p (docs/theory/conversions.md section 11).
+    return m.PureDP(max(log(buckets * (1 - Range(p)) + p).hi, (-log(p)).hi))
+
+
+def _zcdp(event: Any, relation: Any) -> m.Mechanism | None:
+    if _check.nonnegative("xi", event.xi):
+        raise ValueError(f"xi must be 0 for a zCDP mechanism, got {event.xi!r}")
+    return m.ZCDP(event.rho) if event.rho else None
+
+
+def _epsilon_delta(event: Any, relation: Any) -> m.Mechanism | None:
+    return m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
+
+
+def _exponential(event: Any, relation: Any) -> m.Mechanism | None:
+    return m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
+
+
+def _permute_and_flip(event: Any, relation: Any) -> m.Mechanism | None:
+    if event.epsilon == math.inf:
+        return REVEALS
+    return m.Laplace(_below_inverse("epsilon", event.epsilon)) if event.epsilon else None
+
+
+def _poisson(event: Any, relation: Any) -> m.Mechanism | None:
+    probability, inner = 1.0, event
+    while isinstance(inner, dp_event.PoissonSampledDpEvent):  # samples of samples
+        q = _check.closed_unit("sampling_probability", inner.sampling_probability)
+        probability = min((Range(probability) * q).hi, q) if probability < 1 else q
+        inner = inner.event
+    if probability == 0:
+        return None
+    if relation == REPLACE and isinstance(inner, _STATED) and probability < 1:
+        raise ValueError(
+            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for a Poisson sample of what is "
+            f"stated for neighbours of the same size. Found {relation}."
+        )
+    found = _on_one_sample(inner, relation)
+    if found is None or found == REVEALS or probability == 1:
+        return found
+    return m.PoissonSampled(found, probability)
+
+
+def _without_replacement(event: Any, relation: Any) -> m.Mechanism | None:
+    if relation == ADD_OR_REMOVE:
+        raise ValueError(
+            "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `SampledWithoutReplacementDpEvent`. "
+            f"Found {relation}."
+        )
+    size = _check.count("sample_size", event.sample_size, least=0)
+    total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
+    if size == 0:
+        return None
+    found = _on_one_sample(event.event, relation)
+    return found if found is None or found == REVEALS else m.FixedSizeSampled(found, size, total)
+
+
+def _on_one_sample(event: Any, relation: Any) -> m.Mechanism | None:
+    """One mechanism for all that runs on a sample. Gaussians on the same sample are one: squares of 1/sigma add up."""
+    found = list(parts(event, relation))
+    if not found or any(part.mechanism == REVEALS for part in found):
+        return REVEALS if found else None
+    if len(found) == 1 and found[0].times == 1:
+        return found[0].mechanism
+    total = Range(0.0)
+    for part in found:
+        if not isinstance(part.mechanism, m.Gaussian):
+            raise ValueError(f"event must be one mechanism, or Gaussians alone, on a sample, got {event!r}")
+        total += Range(1.0) / (Range(part.mechanism.noise_multiplier) * part.mechanism.noise_multiplier) * part.times
+    return m.Gaussian((1 / sqrt(total)).lo)
+
+
+_EVENTS: dict[type, Callable[[Any, Any], m.Mechanism | None]] = {
+    dp_event.NoOpDpEvent: lambda event, relation: None,
+    dp_event.NonPrivateDpEvent: lambda event, relation: REVEALS,
+    dp_event.GaussianDpEvent: _gaussian,
+    dp_event.LaplaceDpEvent: _laplace,
+    dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
+    dp_event.RandomizedResponseDpEvent: _randomized_response,
+    dp_event.ZCDpEvent: _zcdp,
+    dp_event.PoissonSampledDpEvent: _poisson,
+    dp_event.SampledWithoutReplacementDpEvent: _without_replacement,
+}
+_LATER: dict[str, Callable[[Any, Any], m.Mechanism | None]] = {
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "EpsilonDeltaDpEvent": _epsilon_delta,
+    "ExponentialMechanismDpEvent": _exponential,
+    "PermuteAndFlipDpEvent": _permute_and_flip,
+}
+"""Events that versions after 0.6.0 have."""
+_EVENTS |= {getattr(dp_event, name): read for name, read in _LATER.items() if hasattr(dp_event, name)}
+_STATED = tuple(
+    getattr(dp_event, name)
+    for name in ("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
+    if hasattr(dp_event, name)
+)
+
+
+def to_event(run: Composable) -> Any:
+    """The ``DpEvent`` of a mechanism or composition; ValueError names a mechanism that they have no event for.
+
+    With ``from_event`` it makes the same composition again, but for the scale of discrete Laplace noise: their
+    parameter is its inverse, which rounds, to the less private side.
+    """
+    if not isinstance(run, Composable):
+        raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
+    found = []
+    for mechanism, count in run._composition().parts:
+        event = _event(mechanism)
+        found.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
+    if not found:
+        return dp_event.NoOpDpEvent()
+    return found[0] if len(found) == 1 else dp_event.ComposedDpEvent(found)
+
+
+def _event(mechanism: m.Mechanism) -> Any:
+    match mechanism:
+        case m.Gaussian(sigma):
+            return dp_event.GaussianDpEvent(sigma)
+        case m.Laplace(scale):
+            return dp_event.LaplaceDpEvent(scale)
+        case m.DiscreteLaplace(scale, sensitivity):
+            return dp_event.DiscreteLaplaceDpEvent((1 / Range(scale)).hi, sensitivity)
+        case m.RandomizedResponse(p, buckets):
+            return dp_event.RandomizedResponseDpEvent(p, buckets)
+        case m.ZCDP(rho):
+            return dp_event.ZCDpEvent(rho)
+        case m.PoissonSampled(inner, q):
+            return dp_event.PoissonSampledDpEvent(q, _event(inner))
+        case m.FixedSizeSampled(inner, size, total):
+            return dp_event.SampledWithoutReplacementDpEvent(total, size, _event(inner))
+        case m.ApproximateDP() if mechanism == REVEALS:
+            return dp_event.NonPrivateDpEvent()
+        case m.PureDP() if hasattr(dp_event, "EpsilonDeltaDpEvent"):
+            return dp_event.EpsilonDeltaDpEvent(mechanism.nominal_epsilon, 0.0)
+        case m.ApproximateDP() if hasattr(dp_event, "EpsilonDeltaDpEvent"):
+            return dp_event.EpsilonDeltaDpEvent(mechanism.nominal_epsilon, mechanism.nominal_delta)
+        case m.BoundedRange(eta) if hasattr(dp_event, "ExponentialMechanismDpEvent"):
+            return dp_event.ExponentialMechanismDpEvent(eta)
+        case m.DiscreteGaussian(sigma, sensitivity) if hasattr(dp_event, "DiscreteGaussianDpEvent"):
+            return dp_event.DiscreteGaussianDpEvent(sigma, sensitivity, 1)
+    raise ValueError(f"run must consist of mechanisms that the installed dp_accounting has events for, not {mechanism}")

@@ -1,0 +1,102 @@
+"""Events of dp_accounting as our mechanisms, and back."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tightdp as dp
+
+dpa = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
+from dp_accounting import dp_event  # noqa: E402
+
+from tightdp.adapters.dp_accounting import from_event, to_event  # noqa: E402
+
+ADD, ONE, SPECIAL = (dpa.NeighboringRelation(i) for i in (1, 2, 3))
+
+noise = st.floats(0.1, 100.0)
+simple = st.builds(dp.Gaussian, noise) | st.builds(dp.Laplace, noise)
+sampled = st.builds(dp.PoissonSampled, simple, st.floats(1e-6, 1.0))
+fixed = st.builds(dp.FixedSizeSampled, simple, st.integers(1, 10), st.integers(10, 10**6))
+responses = st.builds(dp.RandomizedResponse, st.floats(0.01, 1.0, exclude_max=True), st.integers(2, 9))
+replaceable = simple | sampled | fixed | responses | st.builds(dp.ZCDP, st.floats(1e-6, 10.0))
+
+
+@given(st.lists(st.tuples(replaceable, st.integers(1, 10**6)), max_size=6))
+def test_a_composition_survives_the_round_trip(found):
+    run = dp.Composition(found)
+    assert from_event(to_event(run), ONE) == run
+
+
+@given(st.floats(1e-100, 1e100), st.integers(1, 9))
+def test_discrete_laplace_is_rounded_to_the_less_private_side(scale, sensitivity):
+    ((back, count),) = from_event(to_event(dp.DiscreteLaplace(scale, sensitivity))).parts
+    assert count == 1 and back.sensitivity == sensitivity
+    assert scale * (1 - 1e-15) <= back.scale <= scale
+    event = dp_event.DiscreteLaplaceDpEvent(scale, sensitivity)
+    assert from_event(event).parts[0][0].scale * scale <= 1 + 1e-15
+
+
+def test_shapes_of_events():
+    g = dp_event.GaussianDpEvent(2.0)
+    assert to_event(dp.Composition()) == dp_event.NoOpDpEvent()
+    assert to_event(dp.Gaussian(2.0)) == g
+    assert to_event(dp.Gaussian(2.0) * 3) == dp_event.SelfComposedDpEvent(g, 3)
+    assert to_event(dp.Gaussian(2.0) * 3 + dp.Laplace(1.0)) == dp_event.ComposedDpEvent(
+        [dp_event.SelfComposedDpEvent(g, 3), dp_event.LaplaceDpEvent(1.0)]
+    )
+    assert to_event(dp.FixedSizeSampled(dp.Gaussian(2.0), 3, 10)) == dp_event.SampledWithoutReplacementDpEvent(10, 3, g)
+    assert from_event(dp_event.NonPrivateDpEvent()) == dp.ApproximateDP(0.0, 1.0) * 1
+    assert to_event(dp.ApproximateDP(0.0, 1.0)) == dp_event.NonPrivateDpEvent()
+    assert from_event(dp_event.SampledWithoutReplacementDpEvent(7, 7, g), ONE) == dp.Gaussian(2.0) * 1
+
+
+def test_what_they_have_no_event_for_is_named():
+    for mechanism in (dp.RandomAllocation(dp.Gaussian(1.0), 5), dp.PrivacyLoss.from_distributions([1.0], [1.0])):
+        with pytest.raises(ValueError, match=type(mechanism).__name__):
+            to_event(mechanism * 2 + dp.Gaussian(1.0))
+    with pytest.raises(TypeError, match="run must be"):
+        to_event("Gaussian(1.0)")
+
+
+def test_what_we_have_no_bound_for_is_named():
+    with pytest.raises(dpa.UnsupportedEventError, match="Unsupported"):
+        from_event(dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), dp_event.UnsupportedDpEvent()]))
+    with pytest.raises(dpa.UnsupportedEventError, match="REPLACE_ONE"):
+        from_event(dp_event.RandomizedResponseDpEvent(0.5, 2), ADD)
+    with pytest.raises(TypeError, match="event must be a DpEvent"):
+        from_event(dp.Gaussian(1.0))
+
+
+def test_the_special_record_of_randomised_response_answers_uniformly():
+    """delta = sum (p_i - e^epsilon q_i)_+ over the two distinct outcomes, in both orders."""
+    for p, k in ((0.5, 2), (0.3, 7), (0.9, 3)):
+        run = from_event(dp_event.RandomizedResponseDpEvent(p, k), SPECIAL)
+        answer, uniform = [1 - p + p / k, p - p / k], [1 / k, 1 - 1 / k]
+        for epsilon in (0.0, 0.1, 0.5, 2.0):
+            for one, other in ((answer, uniform), (uniform, answer)):
+                truth = sum(max(a - math.exp(epsilon) * b, 0.0) for a, b in zip(one, other, strict=True))
+                assert run.delta(epsilon).upper >= truth - 1e-15
+
+
+def test_later_events_where_the_installed_version_has_them():
+    later = {
+        "EpsilonDeltaDpEvent": ((1.0, 1e-6), dp.ApproximateDP(1.0, 1e-6)),
+        "ExponentialMechanismDpEvent": ((0.5,), dp.BoundedRange(0.5)),
+        "PermuteAndFlipDpEvent": ((0.5,), dp.Laplace(2.0)),
+        "DiscreteGaussianDpEvent": ((2.0, 3.0, 1), dp.DiscreteGaussian(2.0, 3)),
+    }
+    for name, (arguments, mechanism) in later.items():
+        if hasattr(dp_event, name):
+            assert from_event(getattr(dp_event, name)(*arguments)) == mechanism * 1
+    for name, mechanism in (
+        ("EpsilonDeltaDpEvent", dp.PureDP(1.0)),
+        ("ExponentialMechanismDpEvent", dp.BoundedRange(0.5)),
+        ("DiscreteGaussianDpEvent", dp.DiscreteGaussian(2.0, 3)),
+    ):
+        if hasattr(dp_event, name):
+            assert from_event(to_event(mechanism)) == mechanism * 1
+        else:
+            with pytest.raises(ValueError, match=type(mechanism).__name__):
+                to_event(mechanism)
