@@ -7,17 +7,15 @@ run: when their choice depends on past outputs, only the cap bounds the privacy 
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from .. import _check
-from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter
+from ..accounting.adaptive.families import GaussianCap
+from ..accounting.adaptive.filters import Capped, PrivacyFilter
 from ..accounting.calibrate import calibrate
-from ..accounting.numerics.outward import Range
 from ..composition import Composition
-from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 
 ROUNDING = 1e-12
 """Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
@@ -52,25 +50,7 @@ class Budget(Protocol):
         """The most that the whole run can cost, fixed before it starts."""
 
 
-class FixedPlan:
-    """Each mechanism a fixed number of times, in any order."""
-
-    def __init__(self, releases: Mechanism | Composition) -> None:
-        self._releases = releases._composition()
-        self._left = Counter(dict(self._releases.parts))
-        self._lock = threading.Lock()
-
-    def spend(self, mechanism: Mechanism) -> None:
-        with self._lock:
-            if self._left[mechanism] < 1:
-                raise BudgetExceeded(f"{mechanism!r} is not, or no longer, in the plan of this run")
-            self._left[mechanism] -= 1
-
-    def charge(self) -> Composition:
-        return self._releases
-
-
-class Caps:
+class Caps(Capped):
     """Adaptively chosen Gaussians up to a total, and every other mechanism up to a count.
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
@@ -79,35 +59,20 @@ class Caps:
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
-        self._gaussian = gaussian
-        self._others = dict(others)
-        self._spent = Range(0.0)
-        self._left = Counter(self._others)
-        self._lock = threading.Lock()
-
-    def spend(self, mechanism: Mechanism) -> None:
-        if mechanism not in self._others and isinstance(mechanism, PoissonSampled):
-            mechanism = mechanism.mechanism
-        with self._lock:
-            self._take(mechanism)
-
-    def _take(self, mechanism: Mechanism) -> None:
-        if isinstance(mechanism, Gaussian):
-            sigma = Range(mechanism.noise_multiplier)
-            spent = self._spent + 1 / (sigma * sigma)
-            if spent.hi > self._gaussian * (1 + ROUNDING / 2):
-                raise BudgetExceeded(f"{mechanism!r} would bring Gaussians to {spent.hi:g} of {self._gaussian:g}")
-            self._spent = spent
-        elif self._left[mechanism] < 1:
-            raise BudgetExceeded(f"no {mechanism!r} is left in this run's caps")
-        else:
-            self._left[mechanism] -= 1
+        parts = [(mechanism, count) for mechanism, count in others if count]
+        super().__init__(GaussianCap(gaussian * (1 + ROUNDING / 2)), parts)
+        total = [(Gaussian((gaussian * (1 + ROUNDING)) ** -0.5), 1)] if gaussian > 0 else []
+        self._charge = Composition([*parts, *total])
 
     def charge(self) -> Composition:
-        parts: list[tuple[Mechanism, int]] = [(m, k) for m, k in self._others.items() if k]
-        if self._gaussian > 0:
-            parts.append((Gaussian((self._gaussian * (1 + ROUNDING)) ** -0.5), 1))
-        return Composition(parts)
+        return self._charge
+
+
+class FixedPlan(Caps):
+    """Each mechanism a fixed number of times, in any order."""
+
+    def __init__(self, releases: Mechanism | Composition) -> None:
+        super().__init__(0.0, releases._composition().parts)
 
 
 class Within:
@@ -125,29 +90,11 @@ class Within:
         return self._caps.charge()
 
 
-class Filtered:
-    """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter of one order.
-
-    ``expected`` steers the choice of the order, and does not change the guarantee.
-    """
-
-    def __init__(self, epsilon: float, delta: float, expected: Composition) -> None:
-        self._filter = PrivacyFilter(epsilon, delta, expected=expected)
-
-    @property
-    def left(self) -> float:
-        """How much may still be spent."""
-        return self._filter.cap - self._filter.spent
-
-    def cost(self, mechanism: Mechanism) -> float:
-        """What one release costs."""
-        return self._filter.cost(mechanism)
-
-    def spend(self, mechanism: Mechanism) -> None:
-        self._filter.spend(mechanism)
+class Filtered(PrivacyFilter):
+    """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter."""
 
     def charge(self) -> Composition:
-        return Composition([(ApproximateDP(self._filter.epsilon, self._filter.delta), 1)])
+        return ApproximateDP(self.epsilon, self.delta) * 1
 
 
 def check_noise(noise_multiplier: float | None, target: Target) -> None:

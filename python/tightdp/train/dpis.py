@@ -132,7 +132,7 @@ class DPIS:
         # The largest probability's cost in every step steers the filter's choice of order and the length of steps.
         q, norms = run.probability(1.0), Gaussian(run.norm_noise) * (self.epochs + sums)
         noise = noise_for(lambda noise: sampled(noise, q) * steps + norms, None, target)
-        budget = Filtered(target.epsilon, target.delta, sampled(noise, q) * steps + norms)
+        budget = Filtered(target.epsilon, target.delta, expected=sampled(noise, q) * steps + norms)
         return Plan(budget, run.adaptive(budget, q, noise), self.epochs * (run.steps + 1) + sums)
 
 
@@ -196,7 +196,7 @@ class _Run:
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
         ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
-        left = (budget.left - ahead) * (1 - 1e-9)
+        left = (budget.cap - budget.spent - ahead) * (1 - 1e-9)
         worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
 
         def fits(sigma: float) -> bool:

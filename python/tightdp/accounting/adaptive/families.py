@@ -85,20 +85,24 @@ class ZeroConcentrated(Family):
         return INF
 
 
-class GaussianCaps(Family):
-    """mu^2 = 1/sigma^2 of Gaussians, beside a fixed number of releases of others (filters.md sections 4 and 5)."""
+class GaussianCap(Family):
+    """mu^2 = 1/sigma^2 of Gaussians (filters.md section 4)."""
 
     unit = "1/noise_multiplier^2 of Gaussians"
 
-    def __init__(self, epsilon: float, delta: float, others: Composition) -> None:
-        self.left = dict(others.parts)
+    def __init__(self, cap: float) -> None:
+        self.cap = cap
+
+    @classmethod
+    def within(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
+        """The cap that leaves room for a fixed number of releases of others (filters.md section 5)."""
 
         def run(mu_squared: float) -> Composition:
             return m.Gaussian(mu_squared**-0.5) + others
 
         if others.delta(epsilon).upper > delta:
             raise ValueError(f"others must be ({epsilon!r}, {delta!r})-DP by themselves, got {others!r}")
-        self.cap = calibrate(run, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15)
+        return cls(calibrate(run, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15))
 
     def cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:

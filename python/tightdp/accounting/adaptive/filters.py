@@ -7,20 +7,21 @@ under adaptive choice, and is not offered: an adversary with two levels of noise
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
 from ... import _check, _core
 from ...composition import Composable, Composition
-from ...mechanisms import Mechanism
+from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import without_failure
 from ..ledger import Entries, Ledger, in_order
 from ..numerics.outward import INF, Range, down, log1p
-from .families import Family, GaussianCaps, RenyiOrder, ZeroConcentrated, charged
+from .families import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
 _ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
@@ -31,8 +32,7 @@ class BudgetExceeded(RuntimeError):
     """A release was refused because it would not be covered by the guarantee; nothing was spent."""
 
 
-@dataclass(frozen=True)
-class _Spent:
+class _Spent(NamedTuple):
     """What went through a filter so far."""
 
     total: Range
@@ -41,18 +41,115 @@ class _Spent:
     entries: Entries = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Price:
     """What ``count`` releases cost, but for what was spent before."""
 
     mechanism: Mechanism
     count: int
     paid: Mechanism
-    cost: float
-    failure: float
+    family: Family
+
+    @cached_property
+    def cost(self) -> float:
+        return self.family.cost(without_failure(self.paid)[0])
+
+    @cached_property
+    def failure(self) -> float:
+        return without_failure(self.paid)[1]
 
 
-class PrivacyFilter:
+class Capped:
+    """Releases chosen adaptively below a sure cap on their costs, beside others up to a count each.
+
+    Any number of threads may spend at once: each release is checked and recorded in one step.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        others: Iterable[tuple[Mechanism, int]] = (),
+        failure: float = 0.0,
+        neighbors: Neighbors = "add_or_remove",
+    ) -> None:
+        _core.check_arithmetic()
+        self.neighbors: Neighbors = neighbors
+        self._family, self._failure_cap = family, failure
+        self._ledger = Ledger(_Spent(Range(0.0), Range(0.0), dict(others)), _ADVICE)
+
+    @property
+    def cap(self) -> float:
+        """How much may be spent, in ``unit``."""
+        return self._family.cap
+
+    @property
+    def unit(self) -> str:
+        """What is added up."""
+        return self._family.unit
+
+    @property
+    def spent(self) -> float:
+        """How much was spent, rounded up."""
+        return self._ledger.state.total.hi
+
+    @property
+    def history(self) -> tuple[tuple[Mechanism, int], ...]:
+        """What was spent, in order."""
+        return in_order(self._ledger.state.entries)
+
+    def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
+        """Whether ``count`` more releases of ``mechanism`` are covered."""
+        self._ledger.check()
+        return self._after(self._ledger.state, self._price(mechanism, count)) is not None
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
+        price = self._price(mechanism, count)
+
+        def record(before: _Spent) -> _Spent:
+            after = self._after(before, price)
+            if after is None:
+                raise BudgetExceeded(
+                    f"{count} x {mechanism!r} would exceed the filter: {before.total.hi:.6g} of {self.cap:.6g} "
+                    f"({self.unit}) are spent, and this costs {price.cost * count:.6g}"
+                )
+            return after
+
+        self._ledger.change(record)
+
+    def cost(self, mechanism: Mechanism) -> float:
+        """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
+        _core.check_arithmetic()
+        return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
+
+    def _price(self, mechanism: Mechanism, count: int) -> _Price:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+        _core.check_arithmetic()
+        return _Price(mechanism, _check.count("count", count), charged(mechanism, self.neighbors), self._family)
+
+    def _after(self, before: _Spent, price: _Price) -> _Spent | None:
+        """The account after the releases; None where they are not covered."""
+        entries = (before.entries, price.mechanism, price.count)
+        paid = price.paid
+        if isinstance(paid, PoissonSampled) and paid not in before.others_left:
+            paid = paid.mechanism  # which dominates it
+        left = before.others_left.get(paid, 0) - price.count
+        if left >= 0:  # room was kept for them
+            return _Spent(before.total, before.failed, {**before.others_left, paid: left}, entries)
+        if price.cost == INF:
+            return None
+        total, failed = before.total + price.count * Range(price.cost), before.failed
+        if price.failure:
+            failed += price.count * (-log1p(-Range(price.failure)) if price.failure < 1 else Range(INF))
+            if failed.hi > (-log1p(-Range(self._failure_cap))).lo:
+                return None
+        if total.hi > self.cap:
+            return None
+        return _Spent(total, failed, before.others_left, entries)
+
+
+class PrivacyFilter(Capped):
     """Holds any adaptive sequence of releases to (``epsilon``, ``delta``)-DP, however each depends on the ones before.
 
     Ask ``can_spend``, or ``spend`` and catch ``BudgetExceeded``, BEFORE running a mechanism.
@@ -109,101 +206,29 @@ class PrivacyFilter:
         for name, given in (("expected", expected), ("others", others)):
             if given is not None and not isinstance(given, Composable):
                 raise TypeError(f"{name} must be a Mechanism, a Composition or None, got {given!r}")
-        self.neighbors: Neighbors = neighbors
-        self._failure_cap = _check.nonnegative("failure", failure)
-        if not self._failure_cap < self.delta:
+        failure = _check.nonnegative("failure", failure)
+        if not failure < self.delta:
             raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
-        self._family = self._build(family, (Range(self.delta) - self._failure_cap).lo, order, expected, others)
-        others_left = self._family.left if isinstance(self._family, GaussianCaps) else {}
-        self._ledger = Ledger(_Spent(Range(0.0), Range(0.0), others_left), _ADVICE)
+        kept = _charged(others, neighbors)
+        built = self._build(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
+        super().__init__(built, kept.parts, failure, neighbors)
 
     def _build(
-        self, family: str, delta: float, order: float | None, expected: Composable | None, others: Composable | None
+        self,
+        family: str,
+        delta: float,
+        order: float | None,
+        expected: Composable | None,
+        others: Composition,
+        neighbors: Neighbors,
     ) -> Family:
         if family == "zcdp":
             return ZeroConcentrated(self.epsilon, delta)
         if family == "gaussian":
-            parts = () if others is None else others._composition().parts
-            return GaussianCaps(
-                self.epsilon, delta, Composition((charged(mechanism, self.neighbors), n) for mechanism, n in parts)
-            )
+            return GaussianCap.within(self.epsilon, delta, others)
         if order is not None:
             order = _check.interval("(1, inf)")("order", order)
-        if expected is not None:
-            expected = Composition(
-                (charged(without_failure(mechanism)[0], self.neighbors), n) for mechanism, n in expected._composition()
-            )
-        return RenyiOrder(self.epsilon, delta, order, expected)
-
-    @property
-    def cap(self) -> float:
-        """How much may be spent, in ``unit``."""
-        return self._family.cap
-
-    @property
-    def unit(self) -> str:
-        """What is added up."""
-        return self._family.unit
-
-    @property
-    def spent(self) -> float:
-        """How much was spent, rounded up."""
-        return self._ledger.state.total.hi
-
-    @property
-    def history(self) -> tuple[tuple[Mechanism, int], ...]:
-        """What was spent, in order."""
-        return in_order(self._ledger.state.entries)
-
-    def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
-        """Whether ``count`` more releases of ``mechanism`` are covered."""
-        self._ledger.check()
-        return self._after(self._ledger.state, self._price(mechanism, count)) is not None
-
-    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
-        price = self._price(mechanism, count)
-
-        def record(before: _Spent) -> _Spent:
-            after = self._after(before, price)
-            if after is None:
-                raise BudgetExceeded(
-                    f"{count} x {mechanism!r} would exceed the filter: {before.total.hi:.6g} of {self.cap:.6g} "
-                    f"({self.unit}) are spent, and this costs {price.cost * count:.6g}"
-                )
-            return after
-
-        self._ledger.change(record)
-
-    def cost(self, mechanism: Mechanism) -> float:
-        """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
-        _core.check_arithmetic()
-        return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
-
-    def _price(self, mechanism: Mechanism, count: int) -> _Price:
-        if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
-        _core.check_arithmetic()
-        count = _check.count("count", count)
-        paid = charged(mechanism, self.neighbors)
-        kept, failure = without_failure(paid)
-        return _Price(mechanism, count, paid, self._family.cost(kept), failure)
-
-    def _after(self, before: _Spent, price: _Price) -> _Spent | None:
-        """The account after the releases; None where they are not covered."""
-        entries = (before.entries, price.mechanism, price.count)
-        left = before.others_left.get(price.paid, 0) - price.count
-        if left >= 0:  # room was kept for them
-            return replace(before, others_left={**before.others_left, price.paid: left}, entries=entries)
-        if price.cost == INF:
-            return None
-        total = before.total + price.count * Range(price.cost)
-        failure = -log1p(-Range(price.failure)) if price.failure < 1 else Range(INF)
-        failed = before.failed + price.count * failure
-        allowed = (-log1p(-Range(self._failure_cap))).lo
-        if total.hi > self.cap or (price.failure and failed.hi > allowed):
-            return None
-        return replace(before, total=total, failed=failed, entries=entries)
+        return RenyiOrder(self.epsilon, delta, order, None if expected is None else _charged(expected, neighbors, True))
 
     def __repr__(self) -> str:
         return (
@@ -213,6 +238,13 @@ class PrivacyFilter:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
+
+
+def _charged(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
+    """What is charged for a composition; ``without`` the failures of approximate mechanisms."""
+    parts = () if run is None else run._composition().parts
+    kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
+    return Composition((charged(mechanism, neighbors), n) for mechanism, n in kept)
 
 
 class Odometer:
