@@ -1,0 +1,84 @@
+"""prv_accountant's accountants: (lower, estimate, upper) of our certified bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ... import _check
+from ...bound import Bound
+from ...composition import Composition
+from ...mechanisms import Mechanism
+from ...options import Neighbors
+from .privacy_random_variables import PrivacyRandomVariable
+
+Triple = tuple[float, float, float]
+"""Lower bound, estimate and upper bound. The estimate is the middle, and carries no guarantee."""
+
+
+class PRVAccountant:
+    """Composes privacy random variables, each with itself up to ``max_self_compositions`` times (once by default).
+
+    The bounds are certified, and for adding and removing a record alike. ``eps_error`` and ``delta_error`` are checked,
+    and change nothing: the interval is as narrow as the default engine makes it, at any delta in (0, 1). So are
+    ``eps_max`` and domain sizes not needed.
+    """
+
+    def __init__(
+        self,
+        prvs: PrivacyRandomVariable | Sequence[PrivacyRandomVariable],
+        eps_error: float,
+        delta_error: float,
+        max_self_compositions: int | Sequence[int] | None = None,
+        eps_max: float | None = None,
+    ) -> None:
+        if isinstance(prvs, PrivacyRandomVariable):
+            prvs = [prvs]
+        self.prvs = list(prvs)
+        if not self.prvs or not all(isinstance(prv, PrivacyRandomVariable) for prv in self.prvs):
+            raise TypeError(f"prvs must be one or more privacy random variables of this module, got {prvs!r}")
+        self.eps_error = _check.positive("eps_error", eps_error)
+        self.delta_error = _check.positive("delta_error", delta_error)
+        self.max_self_compositions = self._counts("max_self_compositions", max_self_compositions, least=1)
+        self._found = [prv._mechanism() for prv in self.prvs]
+        own = any(type(prv)._mechanism is PrivacyRandomVariable._mechanism for prv in self.prvs)
+        self._neighbors: Neighbors = "remove" if own else "add_or_remove"
+
+    def compute_epsilon(self, delta: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
+        """Bounds on epsilon at ``delta`` in (0, 1)."""
+        worse, better = self._runs(num_self_compositions)
+        above = worse.epsilon(delta, neighbors=self._neighbors)
+        return _triple(above if better == worse else better.epsilon(delta, neighbors=self._neighbors), above)
+
+    def compute_delta(self, epsilon: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
+        """Bounds on delta at any real ``epsilon``."""
+        worse, better = self._runs(num_self_compositions)
+        above = worse.delta(epsilon, neighbors=self._neighbors)
+        return _triple(above if better == worse else better.delta(epsilon, neighbors=self._neighbors), above)
+
+    def _runs(self, num_self_compositions: int | Sequence[int] | None) -> tuple[Composition, Composition]:
+        counts = self._counts("num_self_compositions", num_self_compositions, least=0)
+        for count, most in zip(counts, self.max_self_compositions, strict=True):
+            if count > most:
+                raise ValueError(f"num_self_compositions must be at most max_self_compositions, {most}, got {count}")
+        return (
+            _composed((found.worse, count) for found, count in zip(self._found, counts, strict=True)),
+            _composed((found.better, count) for found, count in zip(self._found, counts, strict=True)),
+        )
+
+    def _counts(self, name: str, given: int | Sequence[int] | None, least: int) -> list[int]:
+        if given is None:
+            return [1] * len(self.prvs)
+        counts = list(given) if isinstance(given, Iterable) else [given]
+        if len(counts) != len(self.prvs):
+            raise ValueError(f"{name} must have one entry for each of the {len(self.prvs)} prvs, got {given!r}")
+        return [_check.count(name, count, least=least) for count in counts]
+
+
+def _composed(parts: Iterable[tuple[Mechanism | None, int]]) -> Composition:
+    return Composition((mechanism, count) for mechanism, count in parts if mechanism is not None and count)
+
+
+def _triple(below: Bound, above: Bound) -> Triple:
+    lower, upper = below.lower, above.upper
+    return lower, (lower + (upper - lower) / 2 if math.isfinite(upper) else upper), upper

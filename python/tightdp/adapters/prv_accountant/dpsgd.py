@@ -1,0 +1,67 @@
+"""prv_accountant's DP-SGD: one sampled Gaussian, many steps."""
+
+from __future__ import annotations
+
+from ... import _check
+from ...accounting.calibrate import noise_multiplier as least_noise_multiplier
+from .accountant import PRVAccountant, Triple
+from .privacy_random_variables import PoissonSubsampledGaussianMechanism
+
+
+class DPSGDAccountant(PRVAccountant):
+    """DP-SGD, or whatever else releases sums of a Poisson sample with Gaussian noise, for up to ``max_steps`` steps."""
+
+    def __init__(
+        self,
+        noise_multiplier: float,
+        sampling_probability: float,
+        max_steps: int,
+        eps_error: float = 0.1,
+        delta_error: float = 1e-9,
+    ) -> None:
+        step = PoissonSubsampledGaussianMechanism(sampling_probability, noise_multiplier)
+        super().__init__(step, eps_error, delta_error, max_steps)
+
+    def compute_epsilon(self, delta: float, num_steps: int) -> Triple:  # type: ignore[override]
+        """Bounds on epsilon at ``delta`` in (0, 1) after ``num_steps`` steps."""
+        return super().compute_epsilon(delta, num_steps)
+
+
+class Accountant:
+    """DP-SGD at one ``delta``, by the older name."""
+
+    def __init__(
+        self,
+        noise_multiplier: float,
+        sampling_probability: float,
+        delta: float,
+        max_compositions: int,
+        eps_error: float | None = None,
+        mesh_size: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.delta = _check.open_unit("delta", delta)
+        error = 0.1 if eps_error is None else eps_error
+        self.accountant = DPSGDAccountant(noise_multiplier, sampling_probability, max_compositions, error)
+
+    def compute_epsilon(self, num_compositions: int) -> Triple:
+        """Bounds on epsilon after ``num_compositions`` steps."""
+        return self.accountant.compute_epsilon(self.delta, num_compositions)
+
+
+def find_noise_multiplier(
+    sampling_probability: float,
+    num_steps: int,
+    target_epsilon: float,
+    target_delta: float,
+    eps_error: float = 0.1,
+    mu_max: float = 100.0,
+) -> float:
+    """The least noise multiplier whose upper bound meets the target; ``eps_error`` changes nothing.
+
+    RuntimeError if it is above ``mu_max``.
+    """
+    found = least_noise_multiplier(target_epsilon, target_delta, sampling_probability, num_steps)
+    if found > mu_max:
+        raise RuntimeError(f"the target needs a noise multiplier of {found!r}, which is above mu_max={mu_max!r}")
+    return found

@@ -1,0 +1,114 @@
+"""Privacy random variables by the names of prv_accountant."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _check
+from ... import mechanisms as m
+from ...accounting.numerics.outward import Range
+from ...losses import PrivacyLoss
+
+
+class Either(NamedTuple):
+    """The mechanism with its parameter rounded to the less and to the more private side; None reveals nothing."""
+
+    worse: m.Mechanism | None
+    better: m.Mechanism | None
+
+
+class PrivacyRandomVariable:
+    """The privacy loss of a mechanism under the output's distribution with the record.
+
+    Derive from it for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function of the loss,
+    given that it is finite, to within 2^-50; ``pm_inf`` is the probability that it is infinite. As in prv_accountant
+    the bounds are for this one order of the neighbours.
+    """
+
+    def cdf(self, t: Any) -> Any:
+        """P[Y <= t] given that Y is finite."""
+        raise NotImplementedError(f"{type(self).__name__} has no cdf")
+
+    @property
+    def pm_inf(self) -> float:
+        """P[Y is infinite]"""
+        return 0.0
+
+    def _mechanism(self) -> Either:
+        infinity = _check.closed_unit("pm_inf", self.pm_inf)
+
+        def cdf(t: NDArray[np.float64]) -> NDArray[np.float64]:
+            return (1 - infinity) * np.asarray(self.cdf(t), dtype=np.float64)
+
+        high = self._edge(1.0)
+        loss = PrivacyLoss.from_cdf(cdf, low=-self._edge(-1.0), high=high, infinity=infinity, points=1 << 18)
+        return Either(loss, loss)
+
+    def _edge(self, sign: float) -> float:
+        """A power of two beyond which, on one side, no double shows a mass."""
+        edge = 2.0**-10
+        while edge < 2.0**16 and float(np.asarray(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
+            edge *= 2
+        return edge
+
+
+class PoissonSubsampledGaussianMechanism(PrivacyRandomVariable):
+    """Gaussian noise on a Poisson sample; a probability of 0 reveals nothing."""
+
+    def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
+        q = _check.closed_unit("sampling_probability", sampling_probability)
+        gaussian = m.Gaussian(noise_multiplier)
+        found = m.PoissonSampled(gaussian, q) if q else None
+        self._found = Either(found, found)
+
+    def _mechanism(self) -> Either:
+        return self._found
+
+
+class GaussianMechanism(PrivacyRandomVariable):
+    """Gaussian noise of ``noise_multiplier`` on a sum of sensitivity ``l2_sensitivity``."""
+
+    def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
+        sigma = _check.positive("noise_multiplier", noise_multiplier)
+        sensitivity = _check.positive("l2_sensitivity", l2_sensitivity)
+        ratio = Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma)
+        self._found = Either(m.Gaussian(ratio.lo), m.Gaussian(ratio.hi))
+
+    def _mechanism(self) -> Either:
+        return self._found
+
+
+class LaplaceMechanism(PrivacyRandomVariable):
+    """Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
+
+    def __init__(self, mu: float) -> None:
+        ratio = 1 / Range(_check.positive("mu", mu))
+        self._found = Either(m.Laplace(ratio.lo), m.Laplace(ratio.hi))
+
+    def _mechanism(self) -> Either:
+        return self._found
+
+
+class PureDPMechanism(PrivacyRandomVariable):
+    """Anything that is ``eps``-DP."""
+
+    def __init__(self, eps: float) -> None:
+        found = m.PureDP(_check.nonnegative("eps", eps))
+        self._found = Either(found, found)
+
+    def _mechanism(self) -> Either:
+        return self._found
+
+
+class ApproximateDPMechanism(PrivacyRandomVariable):
+    """Anything that is (``epsilon``, ``delta``)-DP."""
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        found = m.ApproximateDP(epsilon, delta)
+        self._found = Either(found, found)
+
+    def _mechanism(self) -> Either:
+        return self._found
