@@ -87,6 +87,16 @@ def test_the_largest_loss_is_epsilon_at_delta_zero(event, relation, largest):
     assert found.get_delta(math.inf) == 0.0
 
 
+def test_what_an_infinite_epsilon_leaves():
+    """Nothing of finite losses; for mechanisms that may fail, that they do."""
+    assert account(L(1.0)).get_delta(math.inf) == 0.0
+    assert account(G(1.0)).get_delta(math.inf) <= 1e-300
+    assert account(G(1.0)).get_delta(-math.inf) == 1.0
+    found = TightDPAccountant()
+    found._spent = found._spent._replace(own=dp.ApproximateDP(1.0, 1e-3) * 2)
+    assert 1 - (1 - 1e-3) ** 2 <= found.get_delta(math.inf) <= (1 - (1 - 1e-3) ** 2) * (1 + 1e-12)
+
+
 def test_a_count_is_not_ignored_for_randomised_response():
     """Theirs answers 1.099 = log 3 for five calls, of which five reveal 5 log 3."""
     once, five = account(Response(0.5, 2), ONE), account(Response(0.5, 2), ONE, 5)

@@ -20,7 +20,7 @@ simple = st.builds(dp.Gaussian, noise) | st.builds(dp.Laplace, noise)
 sampled = st.builds(dp.PoissonSampled, simple, st.floats(1e-6, 1.0))
 fixed = st.builds(dp.FixedSizeSampled, simple, st.integers(1, 10), st.integers(10, 10**6))
 responses = st.builds(dp.RandomizedResponse, st.floats(0.01, 1.0, exclude_max=True), st.integers(2, 9))
-replaceable = simple | sampled | fixed | responses | st.builds(dp.ZCDP, st.floats(1e-6, 10.0))
+replaceable = simple | sampled | fixed | responses | st.builds(dp.ZCDP, st.floats(1e-6, 10.0), st.floats(0.0, 1.0))
 
 
 @given(st.lists(st.tuples(replaceable, st.integers(1, 10**6)), max_size=6))
@@ -80,12 +80,24 @@ def test_the_special_record_of_randomised_response_answers_uniformly():
                 assert run.delta(epsilon).upper >= truth - 1e-15
 
 
+def test_trees_of_one_epoch_are_gaussians():
+    """In d = ceil(log2(steps + 1)) nodes of the deepest tree: multiplier sigma / sqrt(d)."""
+    tree = dp_event.SingleEpochTreeAggregationDpEvent
+    for steps, depth in ((1, 1), (2, 2), (3, 2), (4, 3), (1000, 10), ([7, 1000, 8], 10)):
+        assert depth == math.ceil(math.log2((max(steps) if isinstance(steps, list) else steps) + 1))
+        for relation in (ADD, ONE, SPECIAL):
+            assert (
+                from_event(dp_event.SelfComposedDpEvent(tree(3.0, steps), 2), relation) == dp.Gaussian(3.0) * depth * 2
+            )
+    assert not from_event(tree(3.0, [])) and from_event(tree(0.0, 4)) == from_event(dp_event.NonPrivateDpEvent())
+
+
 def test_later_events_where_the_installed_version_has_them():
     later = {
         "EpsilonDeltaDpEvent": ((1.0, 1e-6), dp.ApproximateDP(1.0, 1e-6)),
         "ExponentialMechanismDpEvent": ((0.5,), dp.BoundedRange(0.5)),
         "PermuteAndFlipDpEvent": ((0.5,), dp.Laplace(2.0)),
-        "DiscreteGaussianDpEvent": ((2.0, 3.0, 1), dp.DiscreteGaussian(2.0, 3)),
+        "DiscreteGaussianDpEvent": ((2.0, 3.0, 5), dp.DiscreteGaussianVector(2.0, 3.0, 5)),
     }
     for name, (arguments, mechanism) in later.items():
         if hasattr(dp_event, name):
@@ -94,6 +106,7 @@ def test_later_events_where_the_installed_version_has_them():
         ("EpsilonDeltaDpEvent", dp.PureDP(1.0)),
         ("ExponentialMechanismDpEvent", dp.BoundedRange(0.5)),
         ("DiscreteGaussianDpEvent", dp.DiscreteGaussian(2.0, 3)),
+        ("DiscreteGaussianDpEvent", dp.DiscreteGaussianVector(2.0, 3.0, 5)),
     ):
         if hasattr(dp_event, name):
             assert from_event(to_event(mechanism)) == mechanism * 1

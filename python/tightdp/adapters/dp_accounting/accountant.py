@@ -131,7 +131,7 @@ class TightDPAccountant(PrivacyAccountant):
         run, neighbors = self._asked()
         if _reveals(run) or epsilon == -math.inf:
             return 1.0
-        if epsilon >= largest_loss(run, neighbors):
+        if epsilon >= largest_loss(run, neighbors) < math.inf:
             return 0.0
         return run.delta(min(epsilon, _check.LARGEST), neighbors=neighbors).upper
 

@@ -125,16 +125,21 @@ def _below_inverse(name: str, value: Any) -> float:
 
 
 def _discrete_gaussian(event: Any, relation: Any) -> m.Mechanism | None:
-    if event.dimension != 1:
-        raise ValueError(f"dimension must be 1 for a discrete Gaussian, got {event.dimension!r}")
-    if event.sensitivity == 0:
+    sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
+    if sensitivity < 1:  # integers differ by integers
         return None
-    sensitivity = event.sensitivity
-    if isinstance(sensitivity, float) and math.isfinite(sensitivity):
-        sensitivity = math.floor(sensitivity)  # integers differ by integers
-    if not sensitivity:
+    # An unknown dimension is the largest.
+    dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension
+    return _noise(lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma)
+
+
+def _tree(event: Any, relation: Any) -> m.Mechanism | None:
+    given = event.step_counts
+    counts = [_check.count("step_counts", steps, least=0) for steps in (given if isinstance(given, list) else [given])]
+    steps = max(counts, default=0)  # a record is in one of the trees
+    if steps == 0:
         return None
-    return _noise(lambda sigma: m.DiscreteGaussian(sigma, sensitivity), "sigma", event.sigma)
+    return _noise(lambda sigma: m.TreeAggregation(sigma, steps), "noise_multiplier", event.noise_multiplier)
 
 
 def _randomized_response(event: Any, relation: Any) -> m.Mechanism | None:
@@ -156,9 +161,7 @@ def _randomized_response(event: Any, relation: Any) -> m.Mechanism | None:
 
 
 def _zcdp(event: Any, relation: Any) -> m.Mechanism | None:
-    if _check.nonnegative("xi", event.xi):
-        raise ValueError(f"xi must be 0 for a zCDP mechanism, got {event.xi!r}")
-    return m.ZCDP(event.rho) if event.rho else None
+    return m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None
 
 
 def _epsilon_delta(event: Any, relation: Any) -> m.Mechanism | None:
@@ -231,6 +234,7 @@ _EVENTS: dict[type, Callable[[Any, Any], m.Mechanism | None]] = {
     dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
     dp_event.RandomizedResponseDpEvent: _randomized_response,
     dp_event.ZCDpEvent: _zcdp,
+    dp_event.SingleEpochTreeAggregationDpEvent: _tree,
     dp_event.PoissonSampledDpEvent: _poisson,
     dp_event.SampledWithoutReplacementDpEvent: _without_replacement,
 }
@@ -276,8 +280,8 @@ def _event(mechanism: m.Mechanism) -> Any:
             return dp_event.DiscreteLaplaceDpEvent((1 / Range(scale)).hi, sensitivity)
         case m.RandomizedResponse(p, buckets):
             return dp_event.RandomizedResponseDpEvent(p, buckets)
-        case m.ZCDP(rho):
-            return dp_event.ZCDpEvent(rho)
+        case m.ZCDP(rho, xi):
+            return dp_event.ZCDpEvent(rho, xi)
         case m.PoissonSampled(inner, q):
             return dp_event.PoissonSampledDpEvent(q, _event(inner))
         case m.FixedSizeSampled(inner, size, total):
@@ -292,4 +296,6 @@ def _event(mechanism: m.Mechanism) -> Any:
             return dp_event.ExponentialMechanismDpEvent(eta)
         case m.DiscreteGaussian(sigma, sensitivity) if hasattr(dp_event, "DiscreteGaussianDpEvent"):
             return dp_event.DiscreteGaussianDpEvent(sigma, sensitivity, 1)
+        case m.DiscreteGaussianVector(sigma, length, dimensions) if hasattr(dp_event, "DiscreteGaussianDpEvent"):
+            return dp_event.DiscreteGaussianDpEvent(sigma, length, dimensions)
     raise ValueError(f"run must consist of mechanisms that the installed dp_accounting has events for, not {mechanism}")
