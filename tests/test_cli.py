@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import math
 import subprocess
@@ -91,7 +93,73 @@ def test_plot_of_a_wide_band(tmp_path, capsys):
     assert file.exists()
 
 
-@pytest.mark.parametrize("command", ["", "epsilon", "delta", "calibrate", "plot", "train", "info"])
+def test_plot_of_several_runs(tmp_path, capsys):
+    from tightdp import plots
+
+    file, runs = tmp_path / "two.svg", {"one": dp.Gaussian(2.0), "two": dp.ZCDP(0.1)}
+    output(capsys, "plot", "--noise-multiplier", 2, "--and", "ZCDP(0.1)", "--label", "one", "--label", "two", "--out",
+           file, "--points", 11)  # fmt: skip
+    assert file.stat().st_size > 5000
+    seen = []
+    figure = plots.privacy(runs, points=11, progress=lambda done, total: seen.append((done, total)))
+    left, right = figure.axes
+    assert seen == [(i, len(seen)) for i in range(1, len(seen) + 1)]
+    for axes, guarantee in ((left, "upper"), (right, "lower")):
+        labels = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert "one: guarantee, and what is attained" in labels and f"two: {guarantee} bound, the guarantee" in labels
+    # Both runs have bounds at the points, on the side that the legend says.
+    line = next(line for line in left.lines if line.get_label().startswith("two: upper"))
+    epsilon, delta = line.get_data()
+    assert delta[5] == pytest.approx(dp.ZCDP(0.1).delta(float(epsilon[5])).upper)
+
+
+def test_fractions(capsys):
+    fraction = ["--noise-multiplier", "11/10", "--sampling-probability", "256/60000", "--steps", "14000"]
+    plain = json.loads(output(capsys, "epsilon", *fraction, "--delta", "1/100000", "--json"))
+    assert plain["upper"] == RUN.epsilon(1e-5).upper
+    assert parse("PoissonSampled(Gaussian(1.1), 256/60000) * 14000") == RUN
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_sweep(capsys, tmp_path):
+    arguments = [
+        "sweep",
+        "--noise-multiplier",
+        ".6:.8:.1",
+        "--sampling-probability",
+        "256/60000",
+        "--steps",
+        "100,1000",
+    ]
+    found = rows(output(capsys, *arguments, "--delta", "1e-9:1e-5:x100"))
+    assert [float(row["noise_multiplier"]) for row in found[::6]] == [0.6, 0.7, 0.8] and len(found) == 18
+    for row in found[::5]:
+        run = dp.PoissonSampled(dp.Gaussian(float(row["noise_multiplier"])), 256 / 60000) * int(row["steps"])
+        bound = run.epsilon(float(row["delta"]))
+        assert (float(row["epsilon_lower"]), float(row["epsilon_upper"])) == (bound.lower, bound.upper)
+    file = tmp_path / "table.csv"
+    assert output(capsys, "sweep", "--noise-multiplier", 2, "--epsilon", "0.5,1", "--out", file) == ""
+    assert [float(row["delta_upper"]) for row in rows(file.read_text())] == [
+        dp.Gaussian(2.0).delta(epsilon).upper for epsilon in (0.5, 1.0)
+    ]
+
+
+def test_sweep_shows_how_far_it_is(capsys):
+    assert cli.main(["sweep", "--noise-multiplier", "1:3:1", "--delta", "1e-5", "--progress"]) == 0
+    out, err = capsys.readouterr()
+    assert len(rows(out)) == 3 and "3/3 rows" in err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_every_command_and_option(capsys, shell):
+    script = output(capsys, "completion", shell)
+    assert all(command in script for command in cli.COMMANDS) and "sampling-probability" in script
+
+
+@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
 def test_help(capsys, command):
     with pytest.raises(SystemExit) as stop:
         cli.main([*command.split(), "--help"])
@@ -122,6 +190,23 @@ BAD = [
     ["epsilon", "--composition", " + ".join(["Gaussian(1.0)"] * 3000), "--delta", "1e-5"],
     ["delta", "--noise-multiplier", "1", "--epsilon", "inf"],
     ["calibrate", "--epsilon", "0", "--delta", "1e-5"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1/0"],
+    ["epsilon", "--noise-multiplier", "1/2/3", "--delta", "1e-5"],
+    ["epsilon", "--composition", "Gaussian(1.0) / 2", "--delta", "1e-5"],
+    ["epsilon", "--composition", "Gaussian(1/0)", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1:2", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1:2:0", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "2:1:0.1", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1:2:1e-9", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1:1e999999:x2", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "nan:2:1", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1:2:x1", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "0:2:1", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1", "--steps", "1.5", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1:1000:1", "--steps", "1:1001:1", "--delta", "1e-5"],
+    ["sweep", "--noise-multiplier", "1"],
+    ["completion", "powershell"],
+    ["plot", "--noise-multiplier", "1", "--out", "curve.png", "--and", "ZCDP(1.0)", "--label", "one"],
     ["plot", "--noise-multiplier", "1", "--out", "curve.unknown"],
     ["plot", "--noise-multiplier", "1", "--out", "/nonexistent/curve.png", "--points", "3"],
     ["plot", "--noise-multiplier", "1", "--out", "curve.png", "--points", "1000000000"],

@@ -1,18 +1,19 @@
-"""Figures of a composition's privacy, with the band between its lower and upper bounds.
+"""Figures of the privacy of compositions, with the band between its lower and upper bounds.
 
 Needs matplotlib: ``pip install tightdp[plot]``.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .bound import Curve
-from .composition import Composable
+from .composition import Composable, Composition
 
 try:
     from matplotlib.axes import Axes
@@ -21,49 +22,113 @@ except ImportError:  # pragma: no cover - the test suite has it
     raise ImportError("tightdp.plots needs matplotlib: pip install tightdp[plot]") from None
 
 Array = NDArray[np.float64]
-_COLOUR, _RANDOM = "#1f5a9e", "#9a9a9a"
+_COLOURS = ("#1f5a9e", "#c4501b", "#2e7d4f", "#7b4fa3", "#b8860b", "#4a4a4a")
+_RANDOM = "#9a9a9a"
 _THIN = 0.01
 """A band of this width is as thin as its line."""
+_PIECES = 10
+"""That a profile is asked in, for its progress to be seen."""
 _MOST_POINTS = 10_000
 """Several times the pixels of a figure as wide as a page; each is a query."""
 
 
 def privacy(
-    run: Composable, *, least_delta: float = 1e-12, points: int = 161, title: str | None = None, **options: Any
+    run: Composable | Mapping[str, Composable],
+    *,
+    least_delta: float = 1e-12,
+    points: int = 161,
+    title: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Any,
 ) -> Figure:
-    """The privacy profile beside the trade-off curve. ``options`` are those of ``Composition.epsilon``."""
+    """The privacy profile beside the trade-off curve, of one run or of several by name, over each other.
+
+    ``progress``, if given, is called with how many pieces of the curves are found and how many there are. ``options``
+    are those of ``Composition.epsilon``.
+    """
     figure = Figure(figsize=(10.0, 4.4), dpi=160, layout="constrained")
     left, right = figure.subplots(1, 2)
-    profile(run, left, least_delta=least_delta, points=points, **options)
-    tradeoff(run, right, points=points, **options)
-    figure.suptitle(_caption(run) if title is None else title, fontsize=10)
+    runs = _named(run)
+    done, total = 0, len(runs) * (_PIECES + 1)
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    _profiles(runs, left, least_delta, points, advance, options)
+    _tradeoffs(runs, right, points, advance, options)
+    if title is None:
+        title = _caption(next(iter(runs.values()))) if len(runs) == 1 else ""
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
-def profile(run: Composable, axes: Axes, *, least_delta: float = 1e-12, points: int = 161, **options: Any) -> None:
-    """delta as a function of epsilon, from 0 to where it falls below ``least_delta``."""
-    least = _check.open_unit("least_delta", least_delta)
+def profile(
+    run: Composable | Mapping[str, Composable],
+    axes: Axes,
+    *,
+    least_delta: float = 1e-12,
+    points: int = 161,
+    **options: Any,
+) -> None:
+    """delta as a function of epsilon, from 0 to where the last run's falls below ``least_delta``."""
+    _profiles(_named(run), axes, least_delta, points, lambda: None, options)
+
+
+def tradeoff(run: Composable | Mapping[str, Composable], axes: Axes, *, points: int = 161, **options: Any) -> None:
+    """The least type II error of a test for the record, as a function of its type I error."""
+    _tradeoffs(_named(run), axes, points, lambda: None, options)
+
+
+def _named(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
+    if isinstance(run, Mapping) and not run:
+        raise ValueError("run must name at least one composition, got none")
+    runs = run if isinstance(run, Mapping) else {"": run}
+    return {name: one._composition() for name, one in runs.items()}
+
+
+def _profiles(
+    runs: dict[str, Composition], axes: Axes, least: float, points: int, advance: Callable[[], None], options: Any
+) -> None:
+    least = _check.open_unit("least_delta", least)
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
-    end = run._composition().epsilon(least, **options)
-    last = end.upper if np.isfinite(end.upper) else max(2 * end.lower if np.isfinite(end.lower) else 0.0, 10.0)
+    ends = [run.epsilon(least, **options) for run in runs.values()]
+    last = max(b.upper if np.isfinite(b.upper) else max(2 * _finite(b.lower), 10.0) for b in ends)
     epsilons = np.linspace(0.0, max(last, 1e-9), points)
-    curve = run._composition().profile(epsilons, **options)
     floor = 0.1 * least  # a bound of 0 has no logarithm
-    _band(axes, epsilons, np.maximum(curve.lower, floor), np.maximum(curve.upper, floor), _widths(curve, least) < _THIN)
+    width = 0.0
+    for (name, run), colour in zip(runs.items(), itertools.cycle(_COLOURS), strict=False):
+        pieces = []
+        for part in np.array_split(epsilons, _PIECES):
+            pieces.append(run.profile(part, **options))
+            advance()
+        # Bounds of one piece hold for what is right or left of it as well.
+        upper = np.minimum.accumulate(np.concatenate([piece.upper for piece in pieces]))
+        lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
+        here = _relative_width(lower, upper, least)
+        width = max(width, here)
+        _band(axes, epsilons, np.maximum(lower, floor), np.maximum(upper, floor), here < _THIN, name, "upper", colour)
     axes.set(xlabel=r"$\varepsilon$", ylabel=r"$\delta(\varepsilon)$", yscale="log", title="Privacy profile")
     axes.set_xlim(0.0, epsilons[-1])
     axes.set_ylim(least, 1.0)
-    _finish(axes, f"relative width of the band at most {_widths(curve, least):.1g}")
+    _finish(axes, f"relative width of the band at most {width:.1g}")
 
 
-def tradeoff(run: Composable, axes: Axes, *, points: int = 161, **options: Any) -> None:
-    """The least type II error of a test for the record, as a function of its type I error."""
+def _tradeoffs(
+    runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any
+) -> None:
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
-    curve = run._composition().tradeoff(alphas, **options)
     axes.plot([0, 1], [1, 0], color=_RANDOM, lw=1.0, ls=":", label="guessing")
-    width = float(np.max(curve.width, initial=0.0))
-    _band(axes, alphas, curve.lower, curve.upper, width < _THIN)
+    width = 0.0
+    for (name, run), colour in zip(runs.items(), itertools.cycle(_COLOURS), strict=False):
+        curve = run.tradeoff(alphas, **options)
+        advance()
+        here = float(np.max(curve.width, initial=0.0))
+        width = max(width, here)
+        _band(axes, alphas, curve.lower, curve.upper, here < _THIN, name, "lower", colour)
     axes.set(xlabel=r"type I error $\alpha$", ylabel=r"type II error $\beta(\alpha)$", title="Trade-off curve")
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
@@ -76,20 +141,28 @@ def suffixes() -> tuple[str, ...]:
     return tuple(Figure().canvas.get_supported_filetypes())
 
 
-def _widths(curve: Curve, least: float) -> float:
-    """The largest relative width where the profile is drawn."""
-    drawn = curve.upper >= least
-    return float(np.max(curve.width[drawn] / curve.upper[drawn], initial=0.0))
+def _finite(x: float) -> float:
+    return x if np.isfinite(x) else 0.0
 
 
-def _band(axes: Axes, x: Array, lower: Array, upper: Array, thin: bool) -> None:
-    """What lies between both bounds; one line where the eye cannot tell them apart."""
+def _relative_width(lower: Array, upper: Array, least: float) -> float:
+    """The largest where the profile is drawn."""
+    drawn = upper >= least
+    return float(np.max((upper[drawn] - lower[drawn]) / upper[drawn], initial=0.0))
+
+
+def _band(axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: str, guarantee: str, colour: str) -> None:
+    """What lies between both bounds; one line where the eye cannot tell them apart. ``guarantee`` is the end that
+    protects: of a profile the upper, of a trade-off curve the lower."""
+    of = f"{name}: " if name else ""
     if thin:
-        axes.plot(x, upper, color=_COLOUR, lw=1.8, label="lower and upper bound")
+        axes.plot(x, upper, color=colour, lw=1.8, label=f"{of}guarantee, and what is attained")
         return
-    axes.fill_between(x, lower, upper, color=_COLOUR, alpha=0.25, lw=0, label="where the truth lies")
-    axes.plot(x, upper, color=_COLOUR, lw=1.6, label="upper bound")
-    axes.plot(x, lower, color=_COLOUR, lw=1.6, ls=(0, (4, 3)), label="lower bound")
+    axes.fill_between(x, lower, upper, color=colour, alpha=0.2, lw=0)
+    for end, curve in (("upper", upper), ("lower", lower)):
+        safe = end == guarantee
+        label = f"{of}{end} bound, the guarantee" if safe else f"{of}{end} bound"
+        axes.plot(x, curve, color=colour, lw=1.8 if safe else 1.2, ls="-" if safe else (0, (4, 3)), label=label)
 
 
 def _finish(axes: Axes, note: str) -> None:

@@ -15,9 +15,11 @@ COMMANDS = {
     "epsilon": "bounds on epsilon at a given delta",
     "delta": "bounds on delta at a given epsilon",
     "calibrate": "the noise that meets a target",
+    "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
     "train": "train a private linear model on a CSV file",
     "info": "version, CPU features, CUDA, engines",
+    "completion": "a script that completes commands and options in the shell",
 }
 
 
@@ -28,13 +30,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser of ``command``. The others are listed and not imported: one of them needs scikit-learn."""
+def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
+    """The parser of ``command``, or of ``every`` one. Others are listed and not imported: one needs scikit-learn."""
     parser = _Parser(prog="tightdp", description="Certified differential privacy accounting and private training.")
     parser.add_argument("--version", action="version", version=f"tightdp {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, summary in COMMANDS.items():
-        if name != command:
+        if name != command and not every:
             commands.add_parser(name, help=summary)
             continue
         found = import_module(f".{name}", __name__)

@@ -6,11 +6,12 @@ import argparse
 
 from ..accounting.calibrate import noise_multiplier
 from . import composition as shared
+from .number import number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--epsilon", type=float, required=True)
-    p.add_argument("--delta", type=float, required=True)
+    p.add_argument("--epsilon", type=number, required=True)
+    p.add_argument("--delta", type=number, required=True)
     shared.add_training(p, noise=False)
     shared.add_options(p)
 

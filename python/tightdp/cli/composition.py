@@ -18,6 +18,7 @@ from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
 from .expression import parse
+from .number import number
 
 DIGITS = 12
 """Significant digits printed, rounded outward."""
@@ -27,24 +28,29 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     """DP-SGD in three numbers; with ``noise`` also any other composition."""
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--noise-multiplier", type=float, metavar="SIGMA", help="of the Gaussian, over the L2 norm")
+        what.add_argument("--noise-multiplier", type=number, metavar="SIGMA", help="of the Gaussian, over the L2 norm")
         what.add_argument(
             "--composition",
             metavar="EXPRESSION",
             help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
         )
-    parser.add_argument("--sampling-probability", type=float, metavar="Q", help="of a Poisson batch (default: 1)")
+    parser.add_argument("--sampling-probability", type=number, metavar="Q", help="of a Poisson batch (default: 1)")
     parser.add_argument("--steps", type=int, metavar="K", help="how often it is released (default: 1)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    """How to ask and to answer."""
+    add_query(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
+
+
+def add_query(parser: argparse.ArgumentParser) -> None:
     """How to ask."""
     parser.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
     parser.add_argument("--engine", choices=("auto", *NAMES), default="auto", help="(default: %(default)s)")
     parser.add_argument("--width", type=float, default=WIDTH, help="relative width aimed at (default: %(default)s)")
     parser.add_argument("--eps-error", type=float, default=EPS_ERROR, help="of engine prv (default: %(default)s)")
     parser.add_argument("--delta-error", type=float, default=DELTA_ERROR, help="of engine prv (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
 
 
 def composition(arguments: argparse.Namespace) -> Composition:
@@ -73,7 +79,7 @@ def asking(quantity: str, at: str) -> tuple[Callable[[argparse.ArgumentParser], 
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
         add_training(p)
-        p.add_argument(f"--{at}", type=float, required=True)
+        p.add_argument(f"--{at}", type=number, required=True)
         add_options(p)
 
     def run(arguments: argparse.Namespace) -> int:

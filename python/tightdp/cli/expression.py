@@ -1,4 +1,4 @@
-"""Compositions from text: constructors of mechanisms, numbers, ``+`` and ``*``. Nothing else is evaluated."""
+"""Compositions from text: constructors of mechanisms, numbers, ``+``, ``*`` and ``/``. Nothing else is evaluated."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def _value(node: ast.expr) -> Any:
             return _value(left) + _value(right)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _value(left) * _value(right)
+        case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=int() | float() as below)) if below:
+            return _value(left) / below
         case ast.Call(func=ast.Name(id=name), args=positional, keywords=named) if name in _CONSTRUCTORS:
             keywords = {keyword.arg: _value(keyword.value) for keyword in named if keyword.arg is not None}
             return _CONSTRUCTORS[name](*(_value(argument) for argument in positional), **keywords)
-    raise ValueError(
-        f"composition must consist of numbers, +, * and {', '.join(sorted(_CONSTRUCTORS))}, got {ast.unparse(node)!r}"
-    )
+    known = ", ".join(sorted(_CONSTRUCTORS))
+    raise ValueError(f"composition must consist of numbers, +, *, / and {known}, got {ast.unparse(node)!r}")

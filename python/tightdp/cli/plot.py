@@ -1,16 +1,32 @@
-"""tightdp plot: the privacy profile and the trade-off curve, each with its certified band, as an image."""
+"""tightdp plot: the privacy profile and the trade-off curve, each with its certified band, as an image.
+
+Several runs are drawn over each other: --composition 'Gaussian(1.0)' --and 'Laplace(2.0)'.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from . import composition as shared
+from .expression import parse
+from .progress import Progress
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     shared.add_training(p)
+    p.add_argument(
+        "--and",
+        dest="others",
+        metavar="EXPRESSION",
+        action="append",
+        default=[],
+        help="a further composition, drawn over the first; may be given several times",
+    )
+    p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: what it is)")
+    p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
     p.add_argument("--least-delta", type=float, default=1e-12, help="where the profile ends (default: %(default)s)")
     p.add_argument("--points", type=int, default=161, help="of each curve (default: %(default)s)")
@@ -21,12 +37,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the image."""
     from .. import plots
 
-    run = shared.composition(arguments)
+    runs = [shared.composition(arguments), *map(parse, arguments.others)]
+    labels = arguments.label or ([""] if len(runs) == 1 else [repr(run) for run in runs])
+    if len(labels) != len(runs) or len(set(labels)) != len(labels):
+        raise ValueError(f"--label must be given once for each of the {len(runs)} runs, each time another")
     suffixes = plots.suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
     shared.check_writable("--out", arguments.out)
-    figure = plots.privacy(run, least_delta=arguments.least_delta, points=arguments.points, **shared.options(arguments))
+    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
+    figure = plots.privacy(
+        dict(zip(labels, runs, strict=True)),
+        least_delta=arguments.least_delta,
+        points=arguments.points,
+        progress=progress,
+        **shared.options(arguments),
+    )
+    progress.close()
     figure.savefig(arguments.out)
     print(json.dumps({"file": str(arguments.out)}) if arguments.json else f"wrote {arguments.out}")
     return 0

@@ -12,10 +12,10 @@ INTERVAL = 0.1
 
 
 class Progress:
-    """Call it with (done, total); total None draws a count alone. Draws nothing unless ``shown``."""
+    """Call it with (done, total), in ``unit``; total None draws a count alone. Draws nothing unless ``shown``."""
 
-    def __init__(self, shown: bool, stream: TextIO | None = None) -> None:
-        self._shown, self._stream = shown, stream or sys.stderr
+    def __init__(self, shown: bool, stream: TextIO | None = None, unit: str = "releases") -> None:
+        self._shown, self._unit, self._stream = shown, unit, stream or sys.stderr
         self._start, self._drawn = time.monotonic(), -INTERVAL
 
     def __call__(self, done: int, total: int | None) -> None:
@@ -24,11 +24,11 @@ class Progress:
             return
         self._drawn = now
         if total is None:
-            line = f"{done} releases"
+            line = f"{done} {self._unit}"
         else:
             filled = WIDTH * done // total
             left = now / done * (total - done)
-            line = f"[{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} releases, {left:.0f} s left"
+            line = f"[{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} {self._unit}, {left:.0f} s left"
         self._stream.write(f"\r{line:70s}")
         self._stream.flush()
 

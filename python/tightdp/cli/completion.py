@@ -1,0 +1,26 @@
+"""tightdp completion: a script for the shell, which then completes commands, options and files.
+
+Needs shtab: pip install tightdp[completion]. For bash, add this line to ~/.bashrc:
+
+    eval "$(tightdp completion bash)"
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the script."""
+    from . import build_parser
+
+    try:
+        import shtab
+    except ImportError:
+        raise ImportError("completion needs shtab: pip install tightdp[completion]") from None
+    print(shtab.complete(build_parser(None, every=True), shell=arguments.shell))
+    return 0

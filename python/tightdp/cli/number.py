@@ -1,0 +1,52 @@
+"""Numbers on the command line: fractions such as 256/60000, and lists and ranges of them."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+from decimal import Decimal, InvalidOperation
+
+MOST = 100_000
+"""Values of one range: a table of more is rather written by a program."""
+
+
+def number(text: str) -> float:
+    """A decimal number, or a fraction ``a/b`` rounded to the nearest double."""
+    top, slash, bottom = text.partition("/")
+    try:
+        return float(top) / float(bottom) if slash else float(top)
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"expected a number or a fraction such as 256/60000, got {text!r}") from None
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers and ranges between commas: ``1,2,4``, ``.6:2:.1`` (both ends included), ``10:1000:x10`` (by factors).
+
+    >>> numbers(".6:.9:.1"), numbers("1,256/60000"), numbers("10:1000:x10")
+    ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
+    """
+    return [value for item in text.split(",") for value in (_range(item) if ":" in item else [number(item)])]
+
+
+def _range(text: str) -> list[float]:
+    """In decimal arithmetic, so that 0.6 + 4 * 0.1 is 1."""
+    expected = argparse.ArgumentTypeError(
+        f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST} values, got {text!r}"
+    )
+    start, _, rest = text.partition(":")
+    stop, _, step = rest.partition(":")
+    try:
+        first, last, by = Decimal(start), Decimal(stop), Decimal(step.removeprefix("x"))
+        if not (all(x.is_finite() for x in (first, last, by)) and first <= last):
+            raise expected
+        if step.startswith("x"):
+            grows = by > 1 and first > 0 and math.log(float(last) / float(first)) < MOST * math.log(float(by))
+        else:
+            grows = by > 0 and (last - first) / by < MOST
+    except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
+        raise expected from None
+    if not grows:
+        raise expected
+    values = (first * by**i if step.startswith("x") else first + i * by for i in itertools.count())
+    return [float(value) for value in itertools.takewhile(lambda value: value <= last, values)]
