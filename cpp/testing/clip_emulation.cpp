@@ -25,8 +25,7 @@ void emulate(const ClipRequest& r) {
             sums[static_cast<std::size_t>(c)] += product(clip, x, factor);
         }
     }
-    DeviceFinish f{sums.data(), clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
-    if (r.stream) f.stream = *r.stream;
+    const DeviceFinish f = device_finish(r, clip, sums.data());
     for (long tile = 0; tile * random::kTileValues < clip.columns; ++tile)
         for (int lane = 0; lane < random::kLanes; ++lane)
             r.out_double ? finish_lane<double>(clip, f, tile, lane) : finish_lane<float>(clip, f, tile, lane);
@@ -35,16 +34,7 @@ void emulate(const ClipRequest& r) {
 }  // namespace
 
 void emulate_clipped_sum(const ClipRequest& request) {
-    switch (request.dtype) {
-        case Dtype::float16:
-            return emulate<Float16>(request);
-        case Dtype::bfloat16:
-            return emulate<BFloat16>(request);
-        case Dtype::float32:
-            return emulate<float>(request);
-        default:
-            return emulate<double>(request);
-    }
+    with_dtype(request.dtype, [&]<class T> { emulate<T>(request); });
 }
 
 }  // namespace tightdp

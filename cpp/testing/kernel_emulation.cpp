@@ -53,8 +53,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     }
     std::vector<double> sums(static_cast<std::size_t>(clip.columns), 0.0);
     for (std::size_t i = 0; i < partial.size(); ++i) sums[i % sums.size()] += partial[i];
-    DeviceFinish f{sums.data(), clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
-    if (r.stream) f.stream = *r.stream;
+    const DeviceFinish f = device_finish(r, clip, sums.data());
     for (long tile = 0; tile * random::kTileValues < clip.columns; ++tile)
         for (int lane = 0; lane < random::kLanes; ++lane)
             r.out_double ? finish_lane<double>(clip, f, tile, lane) : finish_lane<float>(clip, f, tile, lane);
@@ -82,30 +81,18 @@ void emulate_exact(const ClipRequest& r, long blocks, long group) {
         launch(share.blocks(count),
                [&] { exact_sums_kernel<T>(clip, share, begin, count, factors.data(), sums.data()); });
     }
-    ExactFinish f{sums.data(),    r.grid,       r.deviation,  r.stream != nullptr,
-                  r.out_integers, r.out_double, r.accumulate, {}};
-    if (r.stream) f.stream = *r.stream;
+    const ExactFinish f = exact_finish(r, sums.data());
     launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
 }
 
 }  // namespace
 
 void emulate_exact_kernels(const ClipRequest& request, long blocks, long group) {
-    switch (request.dtype) {
-        case Dtype::float16: return emulate_exact<Float16>(request, blocks, group);
-        case Dtype::bfloat16: return emulate_exact<BFloat16>(request, blocks, group);
-        case Dtype::float32: return emulate_exact<float>(request, blocks, group);
-        default: return emulate_exact<double>(request, blocks, group);
-    }
+    with_dtype(request.dtype, [&]<class T> { emulate_exact<T>(request, blocks, group); });
 }
 
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device) {
-    switch (request.dtype) {
-        case Dtype::float16: return emulate<Float16>(request, device);
-        case Dtype::bfloat16: return emulate<BFloat16>(request, device);
-        case Dtype::float32: return emulate<float>(request, device);
-        default: return emulate<double>(request, device);
-    }
+    return with_dtype(request.dtype, [&]<class T> { return emulate<T>(request, device); });
 }
 
 }  // namespace tightdp

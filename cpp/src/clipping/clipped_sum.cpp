@@ -29,7 +29,7 @@ class Clipper {
     Clipper(const ClipRequest& request, const ClipPlan& plan)
         : r_(request),
           plan_(plan),
-          rows_(request, plan),
+          rows_(request),
           kernels_(TIGHTDP_SELECT_SIMD(clip_kernels)(request.dtype, request.center != nullptr, kExact)),
           finish_(TIGHTDP_SELECT_SIMD(finish_kernels)()),
           single_(request.dtype != Dtype::float64 && !request.center),

@@ -195,8 +195,7 @@ class Launch {
     }
 
     void finish(const double* sums) {
-        DeviceFinish f{sums, clip_.columns, r_.deviation, r_.stream != nullptr, r_.accumulate, {}};
-        if (r_.stream) f.stream = *r_.stream;
+        const DeviceFinish f = device_finish(r_, clip_, sums);
         const long threads = ceiling(clip_.columns, random::kTileValues) * random::kLanes;
         const auto blocks = static_cast<unsigned>(ceiling(threads, kThreads));
         if (r_.out_double) finish_kernel<double><<<blocks, kThreads, 0, stream_>>>(clip_, f);
@@ -223,12 +222,7 @@ void clipped_sum(const ClipRequest& request, cudaStream_t stream) {
     }
     if (request.grid > 0) return exact_sum(request, stream);
     Launch launch(request, stream);
-    switch (request.dtype) {
-        case Dtype::float16: return launch.run<Float16>();
-        case Dtype::bfloat16: return launch.run<BFloat16>();
-        case Dtype::float32: return launch.run<float>();
-        default: return launch.run<double>();
-    }
+    with_dtype(request.dtype, [&]<class T> { launch.run<T>(); });
 }
 
 }  // namespace tightdp::cuda

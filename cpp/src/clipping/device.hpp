@@ -50,12 +50,13 @@ TIGHTDP_HD inline double wide(float x) noexcept { return x; }
 TIGHTDP_HD inline double wide(Float16 x) noexcept { return to_float(x); }
 TIGHTDP_HD inline double wide(BFloat16 x) noexcept { return to_float(x); }
 
-// The segment that holds a column.
-TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, long column) noexcept {
+// The last segment whose first column, or first tile, is at most `index`: the one that holds it.
+template <long DeviceSegment::*first = &DeviceSegment::first>
+TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, long index) noexcept {
     int low = 0, high = clip.segment_count - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (clip.segments[middle].first <= column) low = middle;
+        if (clip.segments[middle].*first <= index) low = middle;
         else high = middle - 1;
     }
     return clip.segments[low];
@@ -76,16 +77,22 @@ TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor
     return x * factor;
 }
 
-// The sum of squares of columns [begin, end) of a row whose column c is row[c - origin], as the team's lanes share it.
-template <class T, class Team>
-TIGHTDP_HD inline double run_squares(const DeviceClip& clip, const Team& team, const T* row, long origin, long begin,
-                                     long end) noexcept {
-    double sum = 0;
-    for (long c = begin + team.lane(); c < end; c += team.size()) {
+// `sum` and the squares of columns begin, begin + step, .. before `end` of a row whose column c is row[c - origin].
+template <class T>
+TIGHTDP_HD inline double add_squares(const DeviceClip& clip, double sum, const T* row, long origin, long begin,
+                                     long end, int step) noexcept {
+    for (long c = begin; c < end; c += step) {
         const double x = transformed(clip, wide(row[c - origin]), c);
         sum += x * x;
     }
-    return team.sum(sum);
+    return sum;
+}
+
+// The sum of squares of columns [begin, end), as the team's lanes share it.
+template <class T, class Team>
+TIGHTDP_HD inline double run_squares(const DeviceClip& clip, const Team& team, const T* row, long origin, long begin,
+                                     long end) noexcept {
+    return team.sum(add_squares(clip, 0.0, row, origin, begin + team.lane(), end, team.size()));
 }
 
 // The sum of squares of columns [begin, begin + kDevicePiece) of a row.
@@ -96,11 +103,7 @@ TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team,
     for (long column = begin; column < end;) {
         const DeviceSegment& segment = segment_of(clip, column);
         const long stop = segment.first + segment.columns < end ? segment.first + segment.columns : end;
-        const T* const p = row_of<T>(segment, row) - segment.first;
-        for (long c = column + team.lane(); c < stop; c += team.size()) {
-            const double x = transformed(clip, wide(p[c]), c);
-            sum += x * x;
-        }
+        sum = add_squares(clip, sum, row_of<T>(segment, row), segment.first, column + team.lane(), stop, team.size());
         column = stop;
     }
     return team.sum(sum);

@@ -23,29 +23,14 @@ struct DeviceExact {
     long stripe[kMostStripes + 1];  // the first tile of each, then the number of tiles
 };
 
-TIGHTDP_HD inline const DeviceSegment& segment_of_tile(const DeviceClip& clip, long tile) noexcept {
-    int low = 0, high = clip.segment_count - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (clip.segments[middle].first_tile <= tile) low = middle;
-        else high = middle - 1;
-    }
-    return clip.segments[low];
-}
-
 // A lane's share of the sum of squares of a tile of a row.
 template <class T>
 TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, long row, long tile, int lane) noexcept {
-    const DeviceSegment& segment = segment_of_tile(clip, tile);
+    const DeviceSegment& segment = segment_of<&DeviceSegment::first_tile>(clip, tile);
     const long begin = (tile - segment.first_tile) * kSquareTile;
     const long end = begin + kSquareTile < segment.columns ? begin + kSquareTile : segment.columns;
-    const T* const p = row_of<T>(segment, row);
-    double sum = 0;
-    for (long c = begin + lane; c < end; c += kSquareLanes) {
-        const double x = transformed(clip, wide(p[c]), segment.first + c);
-        sum += x * x;
-    }
-    return sum;
+    return add_squares(clip, 0.0, row_of<T>(segment, row), segment.first, segment.first + begin + lane,
+                       segment.first + end, kSquareLanes);
 }
 
 // T such that row k adds trunc(fl(T x)), from the sums of squares of its tiles; negative where the row is

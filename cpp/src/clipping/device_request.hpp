@@ -48,4 +48,19 @@ inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::Device
     return exact;
 }
 
+// Where the sums of a request go; sums may be null.
+inline clipping::DeviceFinish device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
+                                            const double* sums) {
+    clipping::DeviceFinish f{sums, clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    return f;
+}
+
+inline clipping::ExactFinish exact_finish(const ClipRequest& r, const unsigned long long* sums) {
+    clipping::ExactFinish f{sums,           r.grid,       r.deviation,  r.stream != nullptr,
+                            r.out_integers, r.out_double, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    return f;
+}
+
 }  // namespace tightdp

@@ -46,22 +46,15 @@ void run(const ClipRequest& r, cudaStream_t stream) {
             clip, share, begin, count, factors.as<double>(), sums.as<unsigned long long>());
         check(cudaGetLastError(), "the launch of the exact sum");
     }
-    ExactFinish f{sums.as<unsigned long long>(), r.grid, r.deviation, r.stream != nullptr, r.out_integers, r.out_double,
-                  r.accumulate, {}};
-    if (r.stream) f.stream = *r.stream;
-    exact_finish_kernel<<<launched(ceiling(clip.columns, kExactThreads)), kExactThreads, 0, stream>>>(clip, f);
+    exact_finish_kernel<<<launched(ceiling(clip.columns, kExactThreads)), kExactThreads, 0, stream>>>(
+        clip, exact_finish(r, sums.as<unsigned long long>()));
     check(cudaGetLastError(), "the launch of the noise");
 }
 
 }  // namespace
 
 void exact_sum(const ClipRequest& request, cudaStream_t stream) {
-    switch (request.dtype) {
-        case Dtype::float16: return run<Float16>(request, stream);
-        case Dtype::bfloat16: return run<BFloat16>(request, stream);
-        case Dtype::float32: return run<float>(request, stream);
-        default: return run<double>(request, stream);
-    }
+    with_dtype(request.dtype, [&]<class T> { run<T>(request, stream); });
 }
 
 }  // namespace tightdp::cuda

@@ -5,10 +5,22 @@
 #include <cstdint>
 
 #include "runtime/dispatch.hpp"
+#include "tightdp/clipping/narrow_float.hpp"
 
 namespace tightdp {
 
 enum class Dtype : int { float16, bfloat16, float32, float64 };
+
+// f.template operator()<T>() for the type T that a dtype names.
+template <class F>
+[[gnu::always_inline]] inline auto with_dtype(Dtype dtype, const F& f) {
+    switch (dtype) {
+        case Dtype::float16: return f.template operator()<clipping::Float16>();
+        case Dtype::bfloat16: return f.template operator()<clipping::BFloat16>();
+        case Dtype::float32: return f.template operator()<float>();
+        default: return f.template operator()<double>();
+    }
+}
 
 // Columns in a tile: its sums (8 KB) and what the rows bring meanwhile stay in the first-level cache. Half as
 // many cost a tenth of the time for starting and ending sweeps.

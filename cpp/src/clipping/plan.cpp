@@ -30,14 +30,7 @@ std::size_t second_level_cache() noexcept {
 }  // namespace
 
 std::size_t element_size(Dtype dtype) noexcept {
-    switch (dtype) {
-        case Dtype::float64:
-            return 8;
-        case Dtype::float32:
-            return 4;
-        default:
-            return 2;
-    }
+    return with_dtype(dtype, []<class T> { return sizeof(T); });
 }
 
 ClipPlan::ClipPlan(const ClipRequest& request) {

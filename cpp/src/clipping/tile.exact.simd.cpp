@@ -8,9 +8,6 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-using clipping::BFloat16;
-using clipping::Float16;
-
 namespace {
 
 // Rows that are squared exactly in double and added in float32, four at a time; the others are all double.
@@ -234,16 +231,7 @@ void finish_integers(Real* __restrict out, const std::int64_t* __restrict intege
 }  // namespace
 
 ClipKernels clip_kernels(Dtype dtype, bool transformed, bool exact) {
-    switch (dtype) {
-        case Dtype::float16:
-            return kernels<Float16>(transformed, exact);
-        case Dtype::bfloat16:
-            return kernels<BFloat16>(transformed, exact);
-        case Dtype::float32:
-            return kernels<float>(transformed, exact);
-        default:
-            return kernels<double>(transformed, exact);
-    }
+    return with_dtype(dtype, [&]<class T> { return kernels<T>(transformed, exact); });
 }
 
 FinishKernels finish_kernels() {

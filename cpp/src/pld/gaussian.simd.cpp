@@ -25,37 +25,12 @@ struct Rule<5> {
 
 // e^{-x} for |x| <= .3: Taylor to x^12/12!, remainder below 2^-59.
 TIGHTDP_VINLINE Vec exp_minus(Vec x) {
-    Vec p = splat(1.0 / 479001600.0);
-    p = p * x - 1.0 / 39916800.0;
-    p = p * x + 1.0 / 3628800.0;
-    p = p * x - 1.0 / 362880.0;
-    p = p * x + 1.0 / 40320.0;
-    p = p * x - 1.0 / 5040.0;
-    p = p * x + 1.0 / 720.0;
-    p = p * x - 1.0 / 120.0;
-    p = p * x + 1.0 / 24.0;
-    p = p * x - 1.0 / 6.0;
-    p = p * x + 0.5;
-    p = p * x - 1.0;
-    return p * x + 1.0;
+    return horner(-x, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
+                  1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0);
 }
 
 // (1 - e^{-x}) / x for 0 <= x <= .3.
-TIGHTDP_VINLINE Vec one_minus_exp_over(Vec x) {
-    Vec p = splat(1.0 / 6227020800.0);
-    p = p * x - 1.0 / 479001600.0;
-    p = p * x + 1.0 / 39916800.0;
-    p = p * x - 1.0 / 3628800.0;
-    p = p * x + 1.0 / 362880.0;
-    p = p * x - 1.0 / 40320.0;
-    p = p * x + 1.0 / 5040.0;
-    p = p * x - 1.0 / 720.0;
-    p = p * x + 1.0 / 120.0;
-    p = p * x - 1.0 / 24.0;
-    p = p * x + 1.0 / 6.0;
-    p = p * x - 0.5;
-    return p * x + 1.0;
-}
+TIGHTDP_VINLINE Vec one_minus_exp_over(Vec x) { return 1.0 - x * taylor_of_exp(-x); }
 
 template <int N>
 TIGHTDP_VINLINE void integrate(Vec zeta, Vec d, Vec gamma, Vec* s, Vec* t) {

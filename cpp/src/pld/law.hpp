@@ -14,6 +14,9 @@
 
 namespace tightdp::grid {
 
+// The larger of two errors; what is no number is the largest.
+inline double worst(double a, double b) { return a >= b || a != a ? a : b; }
+
 // Masses of consecutive cells [e_i, e_{i+1}) of a density, all times e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
 // so that s + t is the P-mass. Neither cancels. Both are within a factor 1 +- rel[i]; bend[i] bounds by how much the
@@ -24,10 +27,15 @@ struct CellBlock {
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
     double slack = 0;
     double work = 0;  // cells that took more than one evaluation count for so many
-};
 
-// The larger of two errors; what is no number is the largest.
-inline double worst(double a, double b) { return a >= b || a != a ? a : b; }
+    void clear(std::size_t i) { s[i] = t[i] = log_scale[i] = rel[i] = bend[i] = 0; }
+
+    // Takes over what cells were made of.
+    void add_errors(const CellBlock& made_of) {
+        slack = worst(slack, made_of.slack);
+        work += made_of.work;
+    }
+};
 
 // ln of a mass, and the relative error of the mass.
 struct LogMass {

@@ -20,34 +20,43 @@ double log_add(double a, double b) {
     return top == -kInfinity ? top : top + std::log1p(std::exp(std::min(a, b) - top));
 }
 
-// The y of one edge x and e^y (sign = 1) or e^{-y} (sign = -1), to the last bit as cells() has it: what lies
-// between two versions of one edge would be lost.
-struct Edge {
-    double y, ratio;
-};
+// ln(1 - q + q e^y), as far as 1 - q + q e^y is not near 0.
+double roughly_sampled(double y, double q) { return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y)); }
 
-Edge base_edge(double x, double q, double sign) {
-    alignas(64) double at[8], y[8], ratio[8], slack[8];
-    std::fill_n(at, 8, x);
-    TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q, sign, at, 8, y, ratio, slack);
-    return {y[0], ratio[0]};
-}
+// The losses y of the base law at the edges x of a sampled one, e^y (sign = 1) or e^{-y} (sign = -1), and how far y may
+// be off. One edge by itself has the same bits as in a block: what lies between two versions of an edge would be lost.
+struct BaseEdges {
+    alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
+        slack[CellBlock::kCells + 8];
 
-// (1-q) Q + q P against Q. A loss y becomes x = log(1 - q + q e^y): dQ and t / q stay what they are.
-class Remove final : public Density {
-  public:
-    Remove(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
-
-    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
-            slack[CellBlock::kCells + 8];
+    BaseEdges(const double* edges, std::size_t count, double q, double sign) {
         const std::size_t padded = (count + 8) / 8 * 8;
         for (std::size_t i = 0; i < padded; ++i) x[i] = edges[std::min(i, count)];
-        TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q_, 1.0, x, padded, y, ratio, slack);
+        TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q, sign, x, padded, y, ratio, slack);
+    }
+};
+
+class Sampled : public Density {
+  public:
+    Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
+
+  protected:
+    std::shared_ptr<const Density> base_;
+    double q_;
+};
+
+// (1-q) Q + q P against Q. A loss y becomes x = log(1 - q + q e^y): dQ and t / q stay what they are.
+class Remove final : public Sampled {
+  public:
+    using Sampled::Sampled;
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        const BaseEdges made(edges, count, q_, 1.0);
+        const double *const x = made.x, *const y = made.y, *const ratio = made.ratio;
         std::size_t below = 0;  // edges at or under log(1 - q), where the new law has nothing
         while (below <= count && y[below] == -kInfinity) ++below;
         const std::size_t first = below == 0 ? 0 : below - 1;
-        for (std::size_t i = 0; i < std::min(first, count); ++i) empty(i, out);
+        for (std::size_t i = 0; i < std::min(first, count); ++i) out.clear(i);
         if (below > count) return;
         if (below < count) {
             CellBlock inner;
@@ -60,8 +69,7 @@ class Remove final : public Density {
                 out.rel[i] = inner.rel[j] + (6 + 2 * std::abs(y[i])) * u;
                 out.bend[i] = inner.bend[j];
             }
-            out.slack = worst(out.slack, inner.slack);
-            out.work += inner.work;
+            out.add_errors(inner);
         }
         if (below > 0) {  // the cell that begins under log(1 - q) and ends at y[below]
             const Left left = base_->left_of(y[below]);
@@ -75,11 +83,11 @@ class Remove final : public Density {
             // 1 - q - e^x is off by this much of Q, as if the edge were.
             out.slack = worst(out.slack, 4 * u);
         }
-        for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, slack[i]);
+        for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, made.slack[i]);
     }
 
     Left left_of(double x) const override {
-        const double y = base_edge(x, q_, 1).y;
+        const double y = BaseEdges(&x, 0, q_, 1).y[0];
         if (!(y > -kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Left left = base_->left_of(y);
         const double p = log_add(std::log1p(-q_) + left.q.log, std::log(q_) + left.p.log);
@@ -87,7 +95,8 @@ class Remove final : public Density {
     }
 
     Right right_of(double x) const override {
-        const auto [y, ratio] = base_edge(x, q_, 1);
+        const BaseEdges edge(&x, 0, q_, 1);
+        const double y = edge.y[0], ratio = edge.ratio[0];
         if (!(y > -kInfinity)) return {{0, 1}, {0, 1}};
         const Right right = base_->right_of(y);
         const double s = right.s.log + std::log(q_ + (1 - q_) / ratio), t = right.t.log + std::log(q_);
@@ -96,38 +105,27 @@ class Remove final : public Density {
 
     double top() const override {
         const double y = base_->top();
-        const double x = y > 700 ? y + std::log(q_) : std::log1p(q_ * std::expm1(y));
+        const double x = roughly_sampled(y, q_);
         return x + 8 * u * (std::abs(x) + q_ * std::abs(y) + std::abs(std::log(q_)) * (y > 700));
     }
 
     std::vector<double> sketch() const override {
         std::vector<double> edges = base_->sketch();
-        for (double& y : edges) y = y > 700 ? y + std::log(q_) : std::log1p(q_ * std::expm1(y));
+        for (double& y : edges) y = roughly_sampled(y, q_);
         edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
         return edges;
     }
-
-  private:
-    static void empty(std::size_t i, CellBlock& out) {
-        out.s[i] = out.t[i] = out.log_scale[i] = out.rel[i] = out.bend[i] = 0;
-    }
-
-    std::shared_ptr<const Density> base_;
-    double q_;
 };
 
 // P against (1-q) P + q Q. A loss y becomes x = -log(1 - q + q e^{-y}): dP stays, t shrinks by
 // q e^{x - y} = 1 - (1-q) e^x.
-class Add final : public Density {
+class Add final : public Sampled {
   public:
-    Add(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
+    using Sampled::Sampled;
 
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
-            slack[CellBlock::kCells + 8];
-        const std::size_t padded = (count + 8) / 8 * 8;
-        for (std::size_t i = 0; i < padded; ++i) x[i] = edges[std::min(i, count)];
-        TIGHTDP_SELECT_SIMD(grid_poisson_edges)(q_, -1.0, x, padded, y, ratio, slack);
+        const BaseEdges made(edges, count, q_, -1.0);
+        const double *const x = made.x, *const y = made.y, *const ratio = made.ratio;
         std::size_t inside = 0;  // edges under -log(1 - q), beyond which the new law has nothing
         while (inside <= count && y[inside] < kInfinity) ++inside;
         if (inside > 1) {
@@ -141,8 +139,7 @@ class Add final : public Density {
                 out.rel[i] = inner.rel[i] + (8 + 2 * std::abs(y[i])) * u;
                 out.bend[i] = inner.bend[i] + 3 * (y[i + 1] - y[i]) + 3 * (x[i + 1] - x[i]);
             }
-            out.slack = worst(out.slack, inner.slack);
-            out.work += inner.work;
+            out.add_errors(inner);
         }
         if (inside > 0 && inside <= count) {  // the cell that ends beyond -log(1 - q)
             const std::size_t last = inside - 1;
@@ -155,13 +152,12 @@ class Add final : public Density {
             out.rel[last] = std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u;
             out.bend[last] = kInfinity;
         }
-        for (std::size_t i = inside; i < count; ++i)
-            out.s[i] = out.t[i] = out.log_scale[i] = out.rel[i] = out.bend[i] = 0;
-        for (std::size_t i = 0; i < std::min(inside, count + 1); ++i) out.slack = worst(out.slack, slack[i]);
+        for (std::size_t i = inside; i < count; ++i) out.clear(i);
+        for (std::size_t i = 0; i < std::min(inside, count + 1); ++i) out.slack = worst(out.slack, made.slack[i]);
     }
 
     Left left_of(double x) const override {
-        const double y = base_edge(x, q_, -1).y;
+        const double y = BaseEdges(&x, 0, q_, -1).y[0];
         if (!(y < kInfinity)) return {{0, 1}, {0, 1}};  // all there is
         const Left left = base_->left_of(y);
         const double q = log_add(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
@@ -169,7 +165,8 @@ class Add final : public Density {
     }
 
     Right right_of(double x) const override {
-        const auto [y, ratio] = base_edge(x, q_, -1);
+        const BaseEdges edge(&x, 0, q_, -1);
+        const double y = edge.y[0], ratio = edge.ratio[0];
         if (!(y < kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = base_->right_of(y);
         const double share = kept(ratio);
@@ -184,7 +181,7 @@ class Add final : public Density {
 
     std::vector<double> sketch() const override {
         std::vector<double> edges = base_->sketch();
-        for (double& y : edges) y = y < -700 ? y - std::log(q_) : -std::log1p(q_ * std::expm1(-y));
+        for (double& y : edges) y = -roughly_sampled(-y, q_);
         edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
         return edges;
     }
@@ -192,9 +189,6 @@ class Add final : public Density {
   private:
     // q ratio / (1 - q + q ratio), for a ratio that may be beyond doubles.
     double kept(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
-
-    std::shared_ptr<const Density> base_;
-    double q_;
 };
 
 // Right of zero the law `side`; left of it the mirror image dP(-y) = e^{-y} dP(y). Zero is on every lattice.
@@ -222,8 +216,7 @@ class Mirrored final : public Density {
                              2 * u * std::abs(edges[i + 1]);
                 out.bend[i] = inner.bend[j] + 3 * w;
             }
-            out.slack = worst(out.slack, inner.slack);
-            out.work += inner.work;
+            out.add_errors(inner);
         }
         if (left == count) return;
         CellBlock inner;
@@ -235,8 +228,7 @@ class Mirrored final : public Density {
             out.rel[i] = inner.rel[i - left];
             out.bend[i] = inner.bend[i - left];
         }
-        out.slack = worst(out.slack, inner.slack);
-        out.work += inner.work;
+        out.add_errors(inner);
     }
 
     Left left_of(double y) const override {
@@ -270,7 +262,7 @@ class Mirrored final : public Density {
 // ln(1 - q + q e^y), to 16 u relatively or 4 u q |y|.
 double sampled_loss(double y, double q) {
     if (q > 0.5 && y < -0.5) return std::log((1 - q) + q * std::exp(y));  // 1 - q is exact
-    return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y));
+    return roughly_sampled(y, q);
 }
 
 // One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
@@ -278,6 +270,11 @@ Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = log_add(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,
             a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + slack * (1 + slack)};
+}
+
+// The atom of the law of (Q, P).
+Atom mirrored(const Atom& a, double slack) {
+    return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + slack * (1 + slack)};
 }
 
 double largest_loss(const std::vector<Atom>& atoms) {
@@ -347,9 +344,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
         law->mass_rel += half.t.rel;
         law->density = std::make_shared<Mirrored>(std::make_shared<Remove>(base->density, q));
     }
-    for (auto a = right.rbegin(); a != right.rend(); ++a)
-        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
-                              a->rel + 4 * u * (1 + a->loss) + base->loss_slack * (1 + base->loss_slack)});
+    for (auto a = right.rbegin(); a != right.rend(); ++a) law->atoms.push_back(mirrored(*a, base->loss_slack));
     const double middle = even + (1 - q) * distance;
     const double error = law->mass_rel + (64 + 4.0 * base->atoms.size()) * u + 2 * base->loss_slack;
     if (middle > 0) law->atoms.push_back({0, std::log(middle), error + 8 * u * std::abs(std::log(middle))});
@@ -365,8 +360,7 @@ LawPtr reversed(const LawPtr& base) {
     if (base->density) throw std::logic_error("only laws of atoms are reversed");
     auto law = std::make_shared<Law>();
     for (auto a = base->atoms.rbegin(); a != base->atoms.rend(); ++a)
-        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
-                              a->rel + 4 * u * (1 + std::abs(a->loss)) + base->loss_slack * (1 + base->loss_slack)});
+        law->atoms.push_back(mirrored(*a, base->loss_slack));
     law->infinity = base->minus_infinity;
     law->minus_infinity = base->infinity;
     law->total_rel = base->total_rel;

@@ -22,6 +22,12 @@ TIGHTDP_VINLINE Vec exp2_from_rounded(Vec n_plus_round) {
     return from_bits((bits(n_plus_round) + 1023) << 52);
 }
 
+// (e^r - 1 - r) / r^2 by Taylor to r^13 / 13!: the remainder is below 2^-57 of e^r - 1 for |r| <= .347.
+TIGHTDP_VINLINE Vec taylor_of_exp(Vec r) {
+    return horner(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
+                  1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5);
+}
+
 struct ExpParts {
     Vec scale;  // 2^n
     Vec m1;     // e^r - 1, |r| <= ln(2)/2
@@ -32,20 +38,7 @@ TIGHTDP_VINLINE ExpParts exp_parts(Vec x) {
     const Vec shifted = x * kLog2e + kRound;
     const Vec n = shifted - kRound;
     const Vec r = (x - n * kLn2Hi) - n * kLn2Lo;
-    // Taylor to r^13 / 13!: the remainder is below 2^-57 of r for |r| <= .347.
-    Vec p = splat(1.0 / 6227020800.0);
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    return {exp2_from_rounded(shifted), r + r * r * p};
+    return {exp2_from_rounded(shifted), r + r * r * taylor_of_exp(r)};
 }
 
 TIGHTDP_VINLINE Vec clamp_exp(Vec x) { return min(max(x, splat(-708.0)), splat(709.0)); }
@@ -74,17 +67,8 @@ TIGHTDP_VINLINE Vec log_plus(Vec y, Vec quotient) {
     const Vec s = f / (2.0 + f);
     const Vec z = s * s;
     // Taylor of atanh to s^21: |s| <= .1716, so the remainder is below 2^-58.
-    Vec p = splat(2.0 / 21.0);
-    p = p * z + 2.0 / 19.0;
-    p = p * z + 2.0 / 17.0;
-    p = p * z + 2.0 / 15.0;
-    p = p * z + 2.0 / 13.0;
-    p = p * z + 2.0 / 11.0;
-    p = p * z + 2.0 / 9.0;
-    p = p * z + 2.0 / 7.0;
-    p = p * z + 2.0 / 5.0;
-    p = p * z + 2.0 / 3.0;
-    p = p * z;
+    const Vec p = z * horner(z, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0,
+                             2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0);
     // ln m = f - f^2/2 + s (f^2/2 + p): the largest terms are exact or multiplied by the small s.
     const Vec half = 0.5 * f * f;
     const Vec tail = s * (half + p) + (e * kLn2Lo + quotient);
@@ -120,25 +104,10 @@ TIGHTDP_VINLINE Cis cism1(Vec x) {
     r = r - n * 0x1.3198a2e037073p-69;
     const Vec z = r * r;
     // Taylor on |r| <= pi/4: sin to r^17, cos - 1 to r^18; remainders below 2^-57.
-    Vec ps = splat(1.0 / 355687428096000.0);
-    ps = ps * z - 1.0 / 1307674368000.0;
-    ps = ps * z + 1.0 / 6227020800.0;
-    ps = ps * z - 1.0 / 39916800.0;
-    ps = ps * z + 1.0 / 362880.0;
-    ps = ps * z - 1.0 / 5040.0;
-    ps = ps * z + 1.0 / 120.0;
-    ps = ps * z - 1.0 / 6.0;
-    const Vec sn = r + r * z * ps;
-    Vec pc = splat(-1.0 / 6402373705728000.0);
-    pc = pc * z + 1.0 / 20922789888000.0;
-    pc = pc * z - 1.0 / 87178291200.0;
-    pc = pc * z + 1.0 / 479001600.0;
-    pc = pc * z - 1.0 / 3628800.0;
-    pc = pc * z + 1.0 / 40320.0;
-    pc = pc * z - 1.0 / 720.0;
-    pc = pc * z + 1.0 / 24.0;
-    pc = pc * z - 0.5;
-    const Vec cm = z * pc;
+    const Vec sn = r + r * z * horner(z, 1.0 / 355687428096000.0, -1.0 / 1307674368000.0, 1.0 / 6227020800.0,
+                                      -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
+    const Vec cm = z * horner(z, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0, -1.0 / 87178291200.0,
+                              1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5);
     // Quadrant n mod 4 from the low bits: (c, s) -> (c, s), (-s, c), (-c, -s), (s, -c).
     const Mask quadrant = bits(shifted) & 3;
     const Mask odd = -(quadrant & 1);

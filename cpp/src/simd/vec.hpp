@@ -54,6 +54,14 @@ TIGHTDP_VINLINE Vec max(Vec a, Vec b) { return select(a > b, a, b); }
 
 TIGHTDP_VINLINE Vec min(Vec a, Vec b) { return select(a < b, a, b); }
 
+// The polynomial with these coefficients, that of the highest power first, by Horner's rule.
+template <class... Coefficients>
+TIGHTDP_VINLINE Vec horner(Vec x, double highest, Coefficients... lower) {
+    Vec p = splat(highest);
+    ((p = p * x + lower), ...);
+    return p;
+}
+
 // The sum of the lanes, pairwise.
 TIGHTDP_VINLINE double sum(Vec v) {
     double part[kLanes];

@@ -26,6 +26,13 @@ struct NormalPair {
 
 namespace detail {
 
+// The polynomial with these coefficients, that of the highest power first.
+template <class Real, class... Lower>
+TIGHTDP_FORMULA Real horner(Real x, Real highest, Lower... lower) noexcept {
+    ((highest = highest * x + lower), ...);
+    return highest;
+}
+
 // (log((1+s)/(1-s)) - 2s)/s^3 in z = s^2 on [0, .0295]; sin(2 pi x)/x and (cos(2 pi x) - 1)/x^2 in x^2 on [0,
 // 1/64].
 template <class Real>
@@ -43,27 +50,16 @@ struct Coefficients<double> {
     static constexpr double kLn2High = 0x1.62e42fefa3800p-1, kLn2Low = 5.4979230187083712e-14;
 
     TIGHTDP_FORMULA static double log_tail(double z) noexcept {
-        return 0.66666666666666697 +
-               z * (0.39999999999899504 +
-                    z * (0.28571428625975485 +
-                         z * (0.2222221113479508 +
-                              z * (0.18182889125261722 +
-                                   z * (0.15331721600556041 + z * 0.14616449685043406)))));
+        return horner(z, 0.14616449685043406, 0.15331721600556041, 0.18182889125261722, 0.2222221113479508,
+                      0.28571428625975485, 0.39999999999899504, 0.66666666666666697);
     }
     TIGHTDP_FORMULA static double sin_turn(double y) noexcept {
-        return 6.2831853071795865 +
-               y * (-41.341702240399636 +
-                    y * (81.605249275948035 + y * (-76.705859704274551 +
-                                                   y * (42.058685020160894 + y * (-15.093804209987114 +
-                                                                                  y * 3.7808689593022955)))));
+        return horner(y, 3.7808689593022955, -15.093804209987114, 42.058685020160894, -76.705859704274551,
+                      81.605249275948035, -41.341702240399636, 6.2831853071795865);
     }
     TIGHTDP_FORMULA static double cos_turn(double y) noexcept {
-        return -19.739208802178717 +
-               y * (64.939394022668243 +
-                    y * (-85.456817206643804 +
-                         y * (60.244641352702009 +
-                              y * (-26.426253275854721 +
-                                   y * (7.9032069115696784 + y * -1.6990343940660636)))));
+        return horner(y, -1.6990343940660636, 7.9032069115696784, -26.426253275854721, 60.244641352702009,
+                      -85.456817206643804, 64.939394022668243, -19.739208802178717);
     }
 };
 
@@ -78,13 +74,13 @@ struct Coefficients<float> {
     static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 1.42860682e-6f;
 
     TIGHTDP_FORMULA static float log_tail(float z) noexcept {
-        return 0.66666685f + z * (0.399887806f + z * 0.295799494f);
+        return horner(z, 0.295799494f, 0.399887806f, 0.66666685f);
     }
     TIGHTDP_FORMULA static float sin_turn(float y) noexcept {
-        return 6.28318529f + y * (-41.3416626f + y * (81.5925429f + y * -75.4016127f));
+        return horner(y, -75.4016127f, 81.5925429f, -41.3416626f, 6.28318529f);
     }
     TIGHTDP_FORMULA static float cos_turn(float y) noexcept {
-        return -19.7392088f + y * (64.9393691f + y * (-85.4488201f + y * 59.424106f));
+        return horner(y, 59.424106f, -85.4488201f, 64.9393691f, -19.7392088f);
     }
 };
 
