@@ -14,7 +14,7 @@ SOURCES = [
     path
     for folder in ("bench", "cmake", "cpp", "examples", "python", "tests", "tools")
     for path in sorted((pages.ROOT / folder).rglob("*"))
-    if path.suffix in (".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".py", ".pyi") and "contour" not in str(path)
+    if path.suffix in (".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".py", ".pyi")
 ]
 MODULES = "tightdp", "tightdp.train", "tightdp.audit", "tightdp.cuda"
 

@@ -1,10 +1,9 @@
 // A warp a setting, warps taking settings in turn; formulas: contour/batch_epsilon.hpp.
-#include "batch.cuda.hpp"
-
 #include <algorithm>
 
-#include "runtime/cuda_scratch.hpp"
+#include "batch.cuda.hpp"
 #include "batch_epsilon.hpp"
+#include "runtime/cuda_scratch.hpp"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp::cuda {
@@ -12,8 +11,8 @@ namespace {
 
 using contour::BatchMemory;
 
-// 16 warps a multiprocessor: chains of dependent double arithmetic want many, each warp's scratch wants room in the
-// second-level cache, and 128 registers a thread are about what the longest stage needs.
+// 16 warps a multiprocessor: chains of dependent double arithmetic want many, each warp's scratch wants room
+// in the second-level cache, and 128 registers a thread are about what the longest stage needs.
 constexpr int kWarps = 2;
 constexpr int kBlocksPerProcessor = 8;
 
@@ -34,8 +33,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
         if (team.lane() == 0) next = atomicAdd(taken, 1ull);
         const long i = static_cast<long>(__shfl_sync(WarpTeam::kAll, next, 0));
         if (i >= batch.n) return;
-        const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i], batch.steps[i],
-                                                         batch.delta[i], batch.tolerance);
+        const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i],
+                                                         batch.steps[i], batch.delta[i], batch.tolerance);
         const bool certified = r.status == contour::Status::certified;
         team.sync();
         if (team.lane() == 0) {
@@ -49,14 +48,17 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
 }  // namespace
 
 void epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
-                   double tolerance, double* lower, double* upper, unsigned char* status, cudaStream_t stream) {
+                   double tolerance, double* lower, double* upper, unsigned char* status,
+                   cudaStream_t stream) {
     if (n == 0) return;
     int device = 0, processors = 0, resident = 0;
     check(cudaGetDevice(&device), "the current device");
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device's size");
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0), "occupancy");
-    const long blocks = std::min<long>(static_cast<long>(processors) * std::clamp(resident, 1, kBlocksPerProcessor),
-                                       (n + kWarps - 1) / kWarps);
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0),
+          "occupancy");
+    const long blocks =
+        std::min<long>(static_cast<long>(processors) * std::clamp(resident, 1, kBlocksPerProcessor),
+                       (n + kWarps - 1) / kWarps);
     const Scratch memories(static_cast<std::size_t>(blocks) * kWarps * sizeof(BatchMemory), stream);
     const Scratch taken(sizeof(unsigned long long), stream);
     check(cudaMemsetAsync(taken.as<void>(), 0, sizeof(unsigned long long), stream), "a counter");

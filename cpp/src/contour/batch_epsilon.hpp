@@ -1,7 +1,8 @@
-// epsilon(delta) of one setting, in one direction or the worse of both; docs/theory/contour.md, sections 1 to 7.
+// epsilon(delta) of one setting, in one direction or the worse of both; docs/theory/contour.md, sections 1
+// to 7.
 //
-// Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer, 0 < delta < 1, tolerance in [1e-13, 1e-2].
-// Postcondition: lower <= epsilon(delta) <= upper where certified; else the setting is declined.
+// Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer, 0 < delta < 1, tolerance in [1e-13,
+// 1e-2]. Postcondition: lower <= epsilon(delta) <= upper where certified; else the setting is declined.
 #pragma once
 
 #include "batch_curve.hpp"
@@ -10,8 +11,8 @@
 namespace tightdp::contour {
 
 template <class Team>
-TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
-                                      double delta, bool add, double tolerance) noexcept {
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q,
+                                      double steps, double delta, bool add, double tolerance) noexcept {
     const double more = 1 + 18 * kUnitRoundoff;
     const double distance = steps * total_variation(sigma, q) * more;
     const double most = add ? steps * largest_add_loss(q) * more : HUGE_VAL;
@@ -22,8 +23,8 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, dou
 
 // Both directions: bounds on epsilon under add_or_remove.
 template <class Team>
-TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
-                                      double delta, double tolerance) noexcept {
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q,
+                                      double steps, double delta, double tolerance) noexcept {
     Result r = batch_epsilon(team, memory, sigma, q, steps, delta, false, tolerance);
     if (r.status != Status::certified) return r;
     const Result add = batch_epsilon(team, memory, sigma, q, steps, delta, true, tolerance);

@@ -1,5 +1,6 @@
-// One Poisson-subsampled Gaussian of a batch: its nodes, cumulants and products, shared among the lanes of a team.
-// The loops of part.cpp with fixed memory; formulas: moments.hpp; proofs: docs/theory/contour.md, 4, 5 and 7.
+// One Poisson-subsampled Gaussian of a batch: its nodes, cumulants and products, shared among the lanes of a
+// team. The loops of part.cpp with fixed memory; formulas: moments.hpp; proofs: docs/theory/contour.md, 4, 5
+// and 7.
 #pragma once
 
 #include <cmath>
@@ -13,7 +14,8 @@ namespace tightdp::contour {
 // Abscissae that a lane sums at a time, in registers.
 inline constexpr int kBatchRow = 8;
 
-// e^{ix} - 1 without cancellation: error at most 10 u |e^{ix} - 1| for a sine and a cosine within 4 u (section 7).
+// e^{ix} - 1 without cancellation: error at most 10 u |e^{ix} - 1| for a sine and a cosine within 4 u
+// (section 7).
 TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept {
     const double s = std::sin(0.5 * x), c = std::cos(0.5 * x);
     re = -2 * s * s;
@@ -23,7 +25,8 @@ TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept
 template <class Team>
 class BatchPart {
   public:
-    TIGHTDP_HD BatchPart(const Team& team, BatchMemory& memory, double sigma, double q, double count, bool add) noexcept
+    TIGHTDP_HD BatchPart(const Team& team, BatchMemory& memory, double sigma, double q, double count,
+                         bool add) noexcept
         : team_(team), m_(memory), sigma_(sigma), q_(q), count_(count), add_(add) {}
 
     TIGHTDP_HD double count() const noexcept { return count_; }
@@ -62,8 +65,8 @@ class BatchPart {
         return log_mgf_of(m, s, real_rule_error(sigma_, q_, add_, c, h_, margin_), n_, count_);
     }
 
-    // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into round[m].
-    // Returns the bound on the rule's error, common to all.
+    // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into
+    // round[m]. Returns the bound on the rule's error, common to all.
     TIGHTDP_HD_STAGE double products(double c, double step, long steps) const noexcept {
         const Moments m = moments<true>(c, shift(c), m_.weights);
         const double reach = range_right(sigma_, q_, c, add_, margin_);
@@ -81,8 +84,8 @@ class BatchPart {
     }
 
     // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
-    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, long n, double step, long steps,
-                                  double scale, double* re, double* im) const noexcept {
+    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, long n, double step,
+                                        long steps, double scale, double* re, double* im) const noexcept {
         const double stride = static_cast<double>(team_.size());
         team_.sync();
         for (long i = team_.lane(); i < n; i += team_.size())
@@ -160,7 +163,8 @@ class BatchPart {
                 out.alpha += a * alpha;
                 out.alpha_first += a * alpha * abs_l;
                 out.eta += a * eta;
-                out.minus_one_err += std::fabs(term) * (3 * (4 * half + 14)) + a * (abs_b * (eta + 3 * abs_l));
+                out.minus_one_err +=
+                    std::fabs(term) * (3 * (4 * half + 14)) + a * (abs_b * (eta + 3 * abs_l));
             }
             if (weights) weights[i] = a;
         }
@@ -180,7 +184,8 @@ class BatchPart {
     }
 
     // L and the posterior weight r at n nodes (first + i) h.
-    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss, double* posterior) const noexcept {
+    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss,
+                                     double* posterior) const noexcept {
         const double inverse = 1 / sigma_;
         for (long i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;

@@ -14,9 +14,13 @@ constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 // Past this t, ln W = t + ln q to full precision (q >= 1e-9) and e^t would soon overflow.
 constexpr double kLargeT = 690.0;
 
-TIGHTDP_VINLINE Vec node(const NodeGrid& g, long i) { return (g.first + (double)i + iota()) * g.h; }
+TIGHTDP_VINLINE Vec node(const NodeGrid& g, long i) {
+    return (g.first + (double)i + iota()) * g.h;
+}
 
-TIGHTDP_VINLINE Vec exponent_t(const NodeGrid& g, Vec u) { return (u - 0.5 * g.inverse_sigma) * g.inverse_sigma; }
+TIGHTDP_VINLINE Vec exponent_t(const NodeGrid& g, Vec u) {
+    return (u - 0.5 * g.inverse_sigma) * g.inverse_sigma;
+}
 
 }  // namespace
 
@@ -39,8 +43,8 @@ void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
     }
 }
 
-void contour_moments(const NodeGrid& g, double beta, double shift, const double* loss, const double* posterior,
-                     double* weights, Moments& out) {
+void contour_moments(const NodeGrid& g, double beta, double shift, const double* loss,
+                     const double* posterior, double* weights, Moments& out) {
     Vec sum0{}, minus{}, first{}, second{}, abs1{}, alpha{}, alpha1{}, eta{}, minus_err{};
     const double abs_beta = beta < 0 ? -beta : beta;
     const double scale = g.h * kInvSqrt2Pi;
@@ -58,8 +62,8 @@ void contour_moments(const NodeGrid& g, double beta, double shift, const double*
         first += a * l;
         second += a * l * l;
         abs1 += a * abs_l;
-        const Vec rt = load(posterior + i) *
-                       (abs(u) * g.inverse_sigma + 0.5 * g.inverse_sigma * g.inverse_sigma);
+        const Vec rt =
+            load(posterior + i) * (abs(u) * g.inverse_sigma + 0.5 * g.inverse_sigma * g.inverse_sigma);
         const Vec eta_i = 13.0 * abs_l + 6.0 * rt;
         const Vec alpha_i = abs_beta * (eta_i + 3.0 * abs_l) + 4.0 * half + (2 * shift + 10.0);
         alpha += a * alpha_i;
@@ -68,8 +72,8 @@ void contour_moments(const NodeGrid& g, double beta, double shift, const double*
         minus_err += abs(term) * (3.0 * (4.0 * half + 14.0)) + a * (abs_beta * (eta_i + 3.0 * abs_l));
         if (weights) store(weights + i, a);
     }
-    out = {sum(sum0), sum(minus), sum(first), sum(second), sum(abs1),
-           sum(alpha), sum(alpha1), sum(eta), sum(minus_err)};
+    out = {sum(sum0),  sum(minus),  sum(first), sum(second),   sum(abs1),
+           sum(alpha), sum(alpha1), sum(eta),   sum(minus_err)};
 }
 
 namespace {

@@ -81,7 +81,8 @@ double Part::variation(double c, double sum) const {
     if (replace_) return HUGE_VAL;  // the number of modes is not known
     const double b = beta(c) + 1;
     const long last = grid_.n - 1;
-    if (!covers_modes(b, 1 / sigma_, grid_.first * grid_.h, posterior_[0], (grid_.first + last) * grid_.h, posterior_[last]))
+    if (!covers_modes(b, 1 / sigma_, grid_.first * grid_.h, posterior_[0], (grid_.first + last) * grid_.h,
+                      posterior_[last]))
         return HUGE_VAL;
     double peak = 0;
     for (long i = 0; i < grid_.n; ++i) peak = higher_peak(peak, weights_[i], posterior_[i]);
@@ -91,8 +92,9 @@ double Part::variation(double c, double sum) const {
 double Decay::log_decay(double s_low, double s_high) const {
     work::spend(kNodeUnits * static_cast<std::int64_t>(cells.size()));
     const long samples = static_cast<long>(sampled.size());
-    return contour::log_decay({cells.data(), static_cast<long>(cells.size()), variation, sampled.data(), samples, spacing},
-                              s_low, s_high);
+    return contour::log_decay(
+        {cells.data(), static_cast<long>(cells.size()), variation, sampled.data(), samples, spacing}, s_low,
+        s_high);
 }
 
 // contour.md 3.5: the transform of the minorant itself at equally spaced abscissae, cells taken as points at
@@ -162,8 +164,9 @@ void Part::build_cells(double c, double resolution, std::vector<Cell>& cells) {
     TIGHTDP_SELECT_SIMD(contour_moments)
     (g, b, shift(c), loss.data(), posterior.data(), density.data(), unused);
     for (long i = 0; i + 1 < g.n; ++i) {
-        const Cell cell = minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
-                                        h / sigma_, b, add_, most_mass(m.sum));
+        const Cell cell = minorant_cell({loss[i], posterior[i], density[i]},
+                                        {loss[i + 1], posterior[i + 1], density[i + 1]}, h / sigma_, b, add_,
+                                        most_mass(m.sum));
         if (cell.mass > 0) cells.push_back(cell);
     }
     if (add_) {  // the loss is -ln W: mirror, so that cells run left to right

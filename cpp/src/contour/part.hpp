@@ -22,7 +22,8 @@ struct Decay {
     void sample();
 };
 
-// ln W(u), the posterior weights at u and -u, and the loss ln W(u) - ln W(-u) with its error in units of 2^-53.
+// ln W(u), the posterior weights at u and -u, and the loss ln W(u) - ln W(-u) with its error in units of
+// 2^-53.
 struct ReplacedNodes {
     std::vector<double> ahead, bright, faint, loss, eta;
 };
@@ -31,7 +32,12 @@ class Part {
   public:
     // sigma > 0, 0 < q < 1, count >= 1.
     Part(double sigma, double q, double count, Pair pair)
-        : sigma_(sigma), q_(q), count_(count), pair_(pair), add_(pair.kind == Pair::add), replace_(pair.kind == Pair::replace) {}
+        : sigma_(sigma),
+          q_(q),
+          count_(count),
+          pair_(pair),
+          add_(pair.kind == Pair::add),
+          replace_(pair.kind == Pair::replace) {}
 
     double count() const { return count_; }
 
@@ -69,7 +75,8 @@ class Part {
 
     // The same for "replace": both logarithms of a node, and their sums.
     void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
-    void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out, double* weights) const;
+    void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
+                          double* weights) const;
     void cells_replaced(double c, const NodeGrid& grid, double total, std::vector<Cell>& cells) const;
 
     double sigma_, q_, count_;

@@ -1,6 +1,7 @@
 // The trapezoid rule for M(z) = E[e^{zY}] over the Gaussian variable u. docs/theory/contour.md, section 4.
 //
-// Weight W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}; the integrand is phi(u) W(u)^{beta + is} with beta = 1 + c
+// Weight W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}; the integrand is phi(u) W(u)^{beta + is} with beta = 1
+// + c
 // ("remove") or -c ("add"). It is analytic for |Im u| < pi sigma.
 #pragma once
 
@@ -12,8 +13,8 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Of a Poisson-subsampled Gaussian: the mixture against N ("remove"), N against it ("add"), or both of the mixtures with
-// the contributions 1 and -1 against each other ("replace", contour.md 8).
+// Of a Poisson-subsampled Gaussian: the mixture against N ("remove"), N against it ("add"), or both of the
+// mixtures with the contributions 1 and -1 against each other ("replace", contour.md 8).
 struct Pair {
     enum Kind { remove, add, replace };
     Kind kind;
@@ -22,27 +23,33 @@ struct Pair {
 };
 
 // The loss turns, and the tilt pulls, at most so many times as far as a single logarithm does.
-TIGHTDP_HD inline double branches(Pair pair, double q) noexcept { return pair.kind == Pair::replace && q > 0.5 ? 2.0 : 1.0; }
+TIGHTDP_HD inline double branches(Pair pair, double q) noexcept {
+    return pair.kind == Pair::replace && q > 0.5 ? 2.0 : 1.0;
+}
 
 // ln of the factor by which the integrand's L1 norm at Im u = y exceeds M(c), less the e^{s y / sigma} part;
-// 0 < y < pi sigma. Only "add" pays for the shrinking of |W|: cos(y / (2 sigma))^{-c}, or (1 - q)^{-c} in the half
-// strip where Re W >= 1 - q (contour.md 4.2).
+// 0 < y < pi sigma. Only "add" pays for the shrinking of |W|: cos(y / (2 sigma))^{-c}, or (1 - q)^{-c} in the
+// half strip where Re W >= 1 - q (contour.md 4.2).
 TIGHTDP_HD inline double strip_penalty(double sigma, double q, double c, Pair pair, double y) noexcept {
     if (pair.kind == Pair::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / sigma));
-    const double half = y <= 0.5 * kPi * sigma * (1 - 1e-12) ? -c * std::log1p(-q) + (pair.kind == Pair::replace ? 0.41 : 0.0) : HUGE_VAL;
+    const double half = y <= 0.5 * kPi * sigma * (1 - 1e-12)
+                            ? -c * std::log1p(-q) + (pair.kind == Pair::replace ? 0.41 : 0.0)
+                            : HUGE_VAL;
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
 // The relative error of the rule with step h at any abscissa up to s, for the strip half-width y:
 // 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1), relative to M(c).
-TIGHTDP_HD inline double quadrature_error_at(double sigma, double q, double c, Pair pair, double s, double h, double y) noexcept {
+TIGHTDP_HD inline double quadrature_error_at(double sigma, double q, double c, Pair pair, double s, double h,
+                                             double y) noexcept {
     const double gain = 2 * kPi * y / h;
-    return 2 * std::exp(strip_penalty(sigma, q, c, pair, y) + branches(pair, q) * s * y / sigma - gain) / -std::expm1(-gain);
+    return 2 * std::exp(strip_penalty(sigma, q, c, pair, y) + branches(pair, q) * s * y / sigma - gain) /
+           -std::expm1(-gain);
 }
 
-// Half-widths tried: from the whole strip or, if it is wider, from the width past which the factor e^{y^2/2} costs more
-// than a wider strip gains, down by factors of 4/5.
+// Half-widths tried: from the whole strip or, if it is wider, from the width past which the factor e^{y^2/2}
+// costs more than a wider strip gains, down by factors of 4/5.
 inline constexpr int kStripTrials = 32;
 
 TIGHTDP_HD inline double widest_strip(double sigma, double gaussian_optimum) noexcept {
@@ -51,19 +58,22 @@ TIGHTDP_HD inline double widest_strip(double sigma, double gaussian_optimum) noe
 }
 
 // The largest step whose relative error is at most e^{-log_inverse} up to abscissa s.
-TIGHTDP_HD inline double node_step(double sigma, double q, double c, Pair pair, double s, double log_inverse) noexcept {
+TIGHTDP_HD inline double node_step(double sigma, double q, double c, Pair pair, double s,
+                                   double log_inverse) noexcept {
     const double target = log_inverse + std::log(2.0) + 1e-6;
     double y = widest_strip(sigma, std::sqrt(2 * target));
     double frequency = HUGE_VAL;  // 2 pi / h
     for (int i = 0; i < kStripTrials; ++i, y *= 0.8) {
-        const double needed = (target + strip_penalty(sigma, q, c, pair, y)) / y + branches(pair, q) * s / sigma;
+        const double needed =
+            (target + strip_penalty(sigma, q, c, pair, y)) / y + branches(pair, q) * s / sigma;
         if (needed < frequency) frequency = needed;
     }
     return 2 * kPi / frequency;
 }
 
 // The relative error of the rule with step h up to abscissa s: the least over like trials.
-TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair pair, double s, double h) noexcept {
+TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair pair, double s,
+                                          double h) noexcept {
     const double optimum = 2 * kPi / h - branches(pair, q) * s / sigma;
     if (!(optimum > 0)) return HUGE_VAL;
     double y = widest_strip(sigma, optimum);
@@ -75,7 +85,8 @@ TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair
     return least * (1 + 1e-9);
 }
 
-// Nodes lie in [left - z, right + z]; outside, the integrand carries at most this part of M(c) (contour.md 4.3).
+// Nodes lie in [left - z, right + z]; outside, the integrand carries at most this part of M(c)
+// (contour.md 4.3).
 TIGHTDP_HD inline double range_error(double sigma, double c, Pair pair, double z) noexcept {
     const double peak = pair.kind == Pair::add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
@@ -92,9 +103,10 @@ TIGHTDP_HD inline double posterior_weight(double sigma, double q, double u) noex
     return t > 0 ? q / (q + (1 - q) * std::exp(-t)) : q * std::exp(t) / (1 - q + q * std::exp(t));
 }
 
-// The right end b of the nodes. "add": the tilt moves mass to the left only, b = z. "remove": b = (1 + c)/sigma + z
-// always serves; where q is so small that the tilt cannot reach the shifted component, b = v + z with v the shift that
-// the posterior weight at b itself allows (contour.md 4.3; checked there: concave slope, at least 1 on both ends).
+// The right end b of the nodes. "add": the tilt moves mass to the left only, b = z. "remove": b = (1 +
+// c)/sigma + z always serves; where q is so small that the tilt cannot reach the shifted component, b = v + z
+// with v the shift that the posterior weight at b itself allows (contour.md 4.3; checked there: concave
+// slope, at least 1 on both ends).
 TIGHTDP_HD inline double range_right(double sigma, double q, double c, Pair pair, double z) noexcept {
     if (pair.kind == Pair::add) return z;
     const double pull = (1 + c) * branches(pair, q) / sigma, farthest = pull + z;
@@ -111,8 +123,8 @@ TIGHTDP_HD inline double range_right(double sigma, double q, double c, Pair pair
     return b < farthest && slope >= z && slope_far >= 1 ? b : farthest;
 }
 
-// A point at or left of the mode of phi W^{-c}: some v <= 0 with c r(v) / sigma <= |v|, r the posterior weight
-// q e^t / W. 0 under "remove". Bisection keeps the side on which the condition holds.
+// A point at or left of the mode of phi W^{-c}: some v <= 0 with c r(v) / sigma <= |v|, r the posterior
+// weight q e^t / W. 0 under "remove". Bisection keeps the side on which the condition holds.
 TIGHTDP_HD inline double range_left(double sigma, double q, double c, Pair pair) noexcept {
     if (pair.kind != Pair::add) return 0.0;
     double low = -c / sigma, high = 0.0;  // the condition holds at low; at high it may not
@@ -120,8 +132,10 @@ TIGHTDP_HD inline double range_left(double sigma, double q, double c, Pair pair)
         const double v = 0.5 * (low + high);
         const double e = q * std::exp(v / sigma - 0.5 / (sigma * sigma));
         const double r = e / (1 - q + e);
-        if (c * r / sigma * (1 + 1e-9) <= -v) low = v;
-        else high = v;
+        if (c * r / sigma * (1 + 1e-9) <= -v)
+            low = v;
+        else
+            high = v;
     }
     return low;
 }

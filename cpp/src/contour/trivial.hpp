@@ -13,6 +13,8 @@ TIGHTDP_HD inline double total_variation(double sigma, double q) noexcept {
 }
 
 // Under "add" no step loses more than ln(1 / (1 - q)). Rounded up.
-TIGHTDP_HD inline double largest_add_loss(double q) noexcept { return -std::log1p(-q) * (1 + 1e-15); }
+TIGHTDP_HD inline double largest_add_loss(double q) noexcept {
+    return -std::log1p(-q) * (1 + 1e-15);
+}
 
 }  // namespace tightdp::contour

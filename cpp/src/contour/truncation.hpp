@@ -1,9 +1,9 @@
 // How fast |M(c + is) / M(c)| decays: a lower bound on 1 - |phi(s)| for all s in an interval.
 // docs/theory/contour.md, section 3.
 //
-// The tilted law of one privacy loss has at least the mass of a minorant: cells with uniform density. Cells are
-// merged into groups that are short beside the wavelength 2 pi / s; a group of mass m, length l and variance v loses
-// at least m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))) of its modulus.
+// The tilted law of one privacy loss has at least the mass of a minorant: cells with uniform density. Cells
+// are merged into groups that are short beside the wavelength 2 pi / s; a group of mass m, length l and
+// variance v loses at least m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))) of its modulus.
 #pragma once
 
 #include <cmath>
@@ -17,8 +17,8 @@ struct Cell {
     double mass, left, length;
 };
 
-// sup of |sin(y)/y| over y >= x > 0: up to pi it falls; then its largest value is at y = 4.4934..., where tan y = y, and is
-// 1/sqrt(1 + y^2) = .217234 (contour.md 3.2), rounded up. Beyond 4.6 the envelope 1/x is lower.
+// sup of |sin(y)/y| over y >= x > 0: up to pi it falls; then its largest value is at y = 4.4934..., where tan
+// y = y, and is 1/sqrt(1 + y^2) = .217234 (contour.md 3.2), rounded up. Beyond 4.6 the envelope 1/x is lower.
 TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
@@ -27,7 +27,8 @@ TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
 }
 
 // What a group loses; first, second: its moments about its left end.
-TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length, double s) noexcept {
+TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length,
+                                     double s) noexcept {
     if (!(mass > 0) || !(length > 0)) return 0;
     const double mean = first / mass;
     // The subtraction cancels at most 1e-13 of length^2.
@@ -39,8 +40,8 @@ TIGHTDP_HD inline double group_decay(double mass, double first, double second, d
     return mass * x / (1 + std::sqrt(1 - x));
 }
 
-// Lower bound on 1 - |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed. Cells run left to right.
-// Loses a factor 1 - 1e-6 for its own rounding.
+// Lower bound on 1 - |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed. Cells run left to
+// right. Loses a factor 1 - 1e-6 for its own rounding.
 TIGHTDP_HD inline double decay(const Cell* cells, long n, double s_low, double s_high) noexcept {
     constexpr double pi = 3.14159265358979323846;
     double total = 0, mass = 0, first = 0, second = 0, start = 0, end = 0;
