@@ -1,6 +1,7 @@
 #include "../bind.hpp"
 #include "contour/batch.hpp"
 #include "contour/engine.hpp"
+#include "contour/tail.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -52,6 +53,12 @@ void bind_contour(py::module_& m) {
             return query(sampled, mu2, pair, epsilon, tolerance, tightdp::contour::delta);
         },
         "sampled"_a, "mu2"_a, "pair"_a, "epsilon"_a, "tolerance"_a);
+    m.def(
+        "contour_log_decay",
+        [](double sigma, double q, const std::string& pair, double c, double s) {
+            return tightdp::contour::Tail(sigma, q, kind(pair), c, s, 20).log_decay(s);
+        },
+        "sigma"_a, "q"_a, "pair"_a, "c"_a, "s"_a);
     m.def(
         "contour_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int threads) {

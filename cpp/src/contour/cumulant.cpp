@@ -10,9 +10,27 @@ namespace {
 
 // Beyond these the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
-constexpr double kMaxProducts = 3e7;
+constexpr double kMaxProducts = 2e8;
 // Of work: an abscissa's sine, cosine and their like.
 constexpr std::int64_t kAbscissaUnits = 20;
+
+// An s with decay(s) >= need, not much larger than the least; beyond `reach` where there is none. Decay grows
+// about like s^2 first and then ever more slowly.
+template <class DecayFrom>
+double least_length(double first, double need, double reach, const DecayFrom& decay) {
+    double low = 0, high = HUGE_VAL, s = first;
+    for (int i = 0; i < 40 && s <= reach; ++i) {
+        const double found = decay(s);
+        (found >= need ? high : low) = s;
+        if (low == 0 || high < 1.03 * low) break;
+        if (high < HUGE_VAL)
+            s = std::sqrt(low * high);
+        else
+            s *= std::clamp(1.01 * std::pow(need / std::max(found, 1e-3 * need), 0.6), 1.03, 4.0);
+        if (high == HUGE_VAL && s > reach && low < reach) s = reach;
+    }
+    return high;
+}
 
 }  // namespace
 
@@ -66,6 +84,29 @@ double Cumulant::reach(const Plan& plan, double log_inverse) const {
 }
 
 Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_inverse) {
+    const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
+    double length = HUGE_VAL;
+    if (pair_.kind != Pair::replace) length = length_by_tails(plan, first, need, reach);
+    if (!(length <= reach)) length = length_by_cells(plan, first, need, reach);
+    if (!(length <= reach)) return Status::slow_decay;
+    plan.count = static_cast<long>(std::ceil(length / plan.step)) + 1;
+    return Status::certified;
+}
+
+double Cumulant::length_by_tails(const Plan& plan, double first, double need, double reach) const {
+    // 1 - |phi| within a thousandth of what a step is to have; and where that is nearly all, |phi|.
+    const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
+    std::vector<Tail> tails;
+    for (const Part& part : parts_) tails.push_back(part.tail(plan.c, first, exact));
+    return least_length(first, need, reach, [&](double s) {
+        double total = 0.5 * mu2_ * s * s;
+        for (std::size_t j = 0; j < tails.size() && total < need; ++j)
+            total += parts_[j].count() * tails[j].log_decay(s);
+        return total;
+    });
+}
+
+double Cumulant::length_by_cells(const Plan& plan, double first, double need, double reach) {
     // Levels of abscissae, a factor 1.25 apart; past the last level that decays too little, all do.
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
@@ -78,24 +119,18 @@ Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_in
             total += parts_[j].count() * decays[j].log_decay(low, high);
         return total;
     };
-    const double reach = this->reach(plan, log_inverse);
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) decays[j].sample();
     // What does not decay at the end of reach does not decay within.
-    if (decay_between(reach, 1.05 * reach) < need) return Status::slow_decay;
-    double length = std::sqrt(2 * need) / sd, s = length;
-    for (int level = 0; level < most_levels; ++level, s *= ratio) {
-        if (length > ratio * reach) return Status::slow_decay;
-        if (decay_between(s, ratio * s) < need) {
+    if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
+    double length = first, s = length;
+    for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {
+        if (decay_between(s, ratio * s) < need)
             length = ratio * s;
-            continue;
-        }
-        if (decay_between(s, HUGE_VAL) >= need) {
-            plan.count = static_cast<long>(std::ceil(length / plan.step)) + 1;
-            return Status::certified;
-        }
+        else if (decay_between(s, HUGE_VAL) >= need)
+            return length;
     }
-    return Status::slow_decay;
+    return HUGE_VAL;
 }
 
 Status Cumulant::place_for(const Plan& plan, double log_inverse) {

@@ -15,7 +15,8 @@ class Cumulant {
   public:
     static constexpr double kEnough = 0;
 
-    explicit Cumulant(const Composition& composition) : mu2_(composition.gaussian_mu2) {
+    explicit Cumulant(const Composition& composition)
+        : pair_(composition.pair), mu2_(composition.gaussian_mu2) {
         for (const Sampled& s : composition.sampled) {
             parts_.emplace_back(s.sigma, s.q, s.count, composition.pair);
             total_count_ += s.count;
@@ -39,8 +40,13 @@ class Cumulant {
   private:
     bool place(double c_most, double s_most, double log_inverse, long most_nodes);
     double reach(const Plan& plan, double log_inverse) const;
+    // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines
+    // (not for a replaced record) or by minorants (which serve many laws of large noise better).
+    double length_by_tails(const Plan& plan, double first, double need, double reach) const;
+    double length_by_cells(const Plan& plan, double first, double need, double reach);
 
     std::vector<Part> parts_;
+    Pair pair_;
     double mu2_, total_count_ = 0, reach_ = -1;
     std::vector<double> memory_;
     Ordinates ordinates_{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "moments.hpp"
+#include "moved_line.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
@@ -16,6 +17,20 @@ struct NodeGrid {
     double first;  // an integer
     long n;        // a multiple of kNodeBlock
 };
+
+// What weights e^{power(i) - u^2/2} are divided by, in the exponent, so that none overflows: 0 where `most`,
+// which bounds ln M, says that none does. A peak known to within some tens is enough: two units of u apart.
+template <class Power>
+double weight_shift(const NodeGrid& grid, double most, const Power& power) {
+    if (most < kDirect) return 0;
+    const long stride = static_cast<long>(clamped(2 / grid.h, 1, static_cast<double>(grid.n)));
+    double peak = 0;
+    for (long i = 0; i < grid.n; i += stride) {
+        const double u = (grid.first + static_cast<double>(i)) * grid.h;
+        peak = larger(peak, power(i) - 0.5 * u * u);
+    }
+    return peak < kDirect ? 0 : peak;
+}
 
 }  // namespace tightdp::contour
 
@@ -32,5 +47,10 @@ TIGHTDP_DECLARE_SIMD(void, contour_moments,
 TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, long n, double step, long count,
                       double* re, double* im))
+
+// Of the line moved for abscissae from s on (moved_line.hpp): rounded so that 1 - B is not too large.
+TIGHTDP_DECLARE_SIMD(void, contour_moved,
+                     (const contour::MovedLine& line, double s, const contour::Move& move,
+                      const double* posterior, const double* weights, long n, contour::MovedSums& out))
 
 }  // namespace tightdp

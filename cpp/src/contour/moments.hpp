@@ -37,6 +37,10 @@ struct CertifiedLogMgf {
 // Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no
 // term of the sum overflows and M - 1 is summed directly.
 inline constexpr double kDirect = 600;
+TIGHTDP_HD inline double most_log_mgf(double sigma, double q, double c, Pair pair) noexcept {
+    if (pair.kind == Pair::add) return -c * std::log1p(-q);
+    return (pair.kind == Pair::replace ? 2 : 0.5) * c * (c + 1) / (sigma * sigma);
+}
 
 // Step, and the first and last node in steps.
 struct Extent {

@@ -43,18 +43,9 @@ double Part::largest_loss() const {
 }
 
 double Part::shift(double c) const {
-    const double most = add_ ? -c * std::log1p(-q_) : (replace_ ? 2 : 0.5) * c * (c + 1) / (sigma_ * sigma_);
-    if (most < kDirect) return 0;
-    // A peak known to within some tens keeps all terms in range: two units of u apart are near enough.
-    const long stride = std::clamp(static_cast<long>(2 / grid_.h), 1L, grid_.n);
-    double peak = 0;
-    const double b = beta(c);
-    for (long i = 0; i < grid_.n; i += stride) {
-        const double u = (grid_.first + i) * grid_.h;
-        const double power = replace_ ? c * loss_[i] + both_.ahead[i] : b * loss_[i];
-        peak = std::max(peak, power - 0.5 * u * u);
-    }
-    return peak < kDirect ? 0 : peak;
+    const double b = beta(c), most = most_log_mgf(sigma_, q_, c, pair_);
+    if (replace_) return weight_shift(grid_, most, [&](long i) { return c * loss_[i] + both_.ahead[i]; });
+    return weight_shift(grid_, most, [&](long i) { return b * loss_[i]; });
 }
 
 void Part::moments(double c, Moments& out, double* weights) {

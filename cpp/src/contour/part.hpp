@@ -5,6 +5,7 @@
 
 #include "kernels.hpp"
 #include "moments.hpp"
+#include "tail.hpp"
 
 namespace tightdp::contour {
 
@@ -54,8 +55,13 @@ class Part {
     // Nodes that place() would need, or infinity where that is no number.
     double nodes_for(double c_most, double s_most, double log_inverse) const;
 
-    // What the tilted law at c guarantees, without samples. Cells follow the mass down to the resolution,
-    // relative to 1.
+    // "remove" and "add": how it decays from first_s on.
+    Tail tail(double c, double first_s, double log_inverse) const {
+        return Tail(sigma_, q_, pair_, c, first_s, log_inverse);
+    }
+
+    // What the tilted law at c guarantees, without samples. Cells follow the mass down to the
+    // resolution, relative to 1.
     void build_decay(double c, double resolution, Decay& out);
 
     // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the
