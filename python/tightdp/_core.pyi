@@ -97,7 +97,6 @@ def contour_epsilon(
 def contour_delta(
     sampled: list[tuple[float, float, float]], mu2: float, pair: str, epsilon: float, tolerance: float
 ) -> tuple[str, float, float, _Terms, int, int]: ...
-def contour_log_decay(sigma: float, q: float, pair: str, c: float, s: float) -> float: ...
 def contour_epsilon_batch(
     sigma: NDArray[np.float64],
     q: NDArray[np.float64],

@@ -1,7 +1,6 @@
 #include "../bind.hpp"
 #include "contour/batch.hpp"
 #include "contour/engine.hpp"
-#include "contour/tail.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -19,20 +18,17 @@ Pair kind(const std::string& pair) {
     return pair == "add";
 }
 
-// (sigma, q, count) triples -> (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes,
-// abscissae)
+// (sigma, q, count) triples -> (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae)
 template <class Query>
-py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, double mu2,
-                const std::string& pair, double at, double tolerance, Query run) {
+py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
+                double at, double tolerance, Query run) {
     std::vector<Sampled> parts;
     parts.reserve(sampled.size());
     for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
     const Pair of = kind(pair);
-    const Result r =
-        tightdp::bindings::unlocked([&] { return run(Composition{parts, mu2, of}, at, tolerance); });
+    const Result r = tightdp::bindings::unlocked([&] { return run(Composition{parts, mu2, of}, at, tolerance); });
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
-                          py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes,
-                          r.abscissae);
+                          py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes, r.abscissae);
 }
 
 }  // namespace
@@ -41,24 +37,16 @@ void bind_contour(py::module_& m) {
     using namespace py::literals;
     m.def(
         "contour_epsilon",
-        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2,
-           const std::string& pair, double delta, double tolerance) {
-            return query(sampled, mu2, pair, delta, tolerance, tightdp::contour::epsilon);
-        },
+        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
+           double delta,
+           double tolerance) { return query(sampled, mu2, pair, delta, tolerance, tightdp::contour::epsilon); },
         "sampled"_a, "mu2"_a, "pair"_a, "delta"_a, "tolerance"_a);
     m.def(
         "contour_delta",
-        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2,
-           const std::string& pair, double epsilon, double tolerance) {
-            return query(sampled, mu2, pair, epsilon, tolerance, tightdp::contour::delta);
-        },
+        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
+           double epsilon,
+           double tolerance) { return query(sampled, mu2, pair, epsilon, tolerance, tightdp::contour::delta); },
         "sampled"_a, "mu2"_a, "pair"_a, "epsilon"_a, "tolerance"_a);
-    m.def(
-        "contour_log_decay",
-        [](double sigma, double q, const std::string& pair, double c, double s) {
-            return tightdp::contour::Tail(sigma, q, kind(pair), c, s, 20).log_decay(s);
-        },
-        "sigma"_a, "q"_a, "pair"_a, "c"_a, "s"_a);
     m.def(
         "contour_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int threads) {
@@ -68,8 +56,8 @@ void bind_contour(py::module_& m) {
             double *lo = lower.mutable_data(), *up = upper.mutable_data();
             unsigned char* st = status.mutable_data();
             tightdp::bindings::unlocked([&] {
-                tightdp::contour::epsilon_batch(n, sigma.data(), q.data(), steps.data(), delta.data(),
-                                                tolerance, threads, lo, up, st);
+                tightdp::contour::epsilon_batch(n, sigma.data(), q.data(), steps.data(), delta.data(), tolerance,
+                                                threads, lo, up, st);
             });
             return py::make_tuple(lower, upper, status);
         },

@@ -1,10 +1,17 @@
 // tightdp._testing: the contour engine of a device, run by the host.
 #include "../../bindings/bind.hpp"
 #include "../batch_emulation.hpp"
+#include "contour/tail.hpp"
 
 void bind_contour(py::module_& m) {
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
     using namespace py::literals;
+    m.def(
+        "contour_log_decay",
+        [](double sigma, double q, bool add, double c, double s) {
+            return tightdp::contour::Tail(sigma, q, add, c, s, 20).log_decay(s);
+        },
+        "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     m.def(
         "emulate_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int lanes) {
