@@ -29,6 +29,7 @@ _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDE
 
 
 @lru_cache(maxsize=256)
+@np.errstate(over="ignore")
 def epsilon(rho: float, xi: float, delta: float) -> float:
     """A lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
 
@@ -42,6 +43,7 @@ def epsilon(rho: float, xi: float, delta: float) -> float:
 
 
 @lru_cache(maxsize=256)
+@np.errstate(over="ignore")
 def delta(rho: float, xi: float, epsilon: float) -> float:
     """A lower bound of delta(epsilon) over the class: r - e^epsilon s."""
 
