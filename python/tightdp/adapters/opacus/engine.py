@@ -1,0 +1,115 @@
+"""Opacus' PrivacyEngine with our account, batches, sums and noise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import opacus
+
+from ...accounting.calibrate import calibrate, noise_multiplier
+from ...mechanisms import Gaussian, PoissonSampled
+from .accountant import Accountant
+from .optimizer import optimizer_class
+from .sampler import PoissonSampler
+
+
+class PrivacyEngine(opacus.PrivacyEngine):
+    """``opacus.PrivacyEngine``, with its methods and their parameters, whose parts are ours.
+
+    - The account is ``Accountant``, and ``make_private_with_epsilon`` calibrates exactly: by the smallest noise
+      multiplier whose bound meets the target, with what the account holds already.
+    - The optimisers are ``DPOptimizer`` and its siblings: exact sums and noise. ``make_private(arithmetic="float")``
+      asks for the idealised form. Ghost and adaptive clipping, which sum in floats, are left to Opacus' optimisers,
+      with a warning.
+    - Poisson batches come from the operating system's randomness with the probability that is charged, unless the
+      data loader has a generator of its own or training is distributed.
+
+    Noise is secure without further packages. ``secure_mode=True`` refuses what would not be: a ``noise_generator``, a
+    data loader's own generator, and the optimisers of Opacus. ``noise_generator`` makes the noise repeatable.
+    """
+
+    def __init__(self, *, accountant: str = Accountant.mechanism(), secure_mode: bool = False) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Secure RNG turned off")
+            super().__init__(accountant=accountant)
+        self.secure_mode = secure_mode
+
+    def _prepare_optimizer(
+        self,
+        *,
+        optimizer: Any,
+        distributed: bool = False,
+        clipping: str = "flat",
+        noise_generator: Any = None,
+        grad_sample_mode: str = "hooks",
+        **options: Any,
+    ) -> Any:
+        made = optimizer_class(clipping, distributed, grad_sample_mode)
+        if made is None:
+            if self.secure_mode:
+                raise ValueError(
+                    f"clipping and grad_sample_mode must be of flat or per-layer clipping of per-example gradients in "
+                    f"secure mode, got {clipping!r} and {grad_sample_mode!r}"
+                )
+            warnings.warn(
+                f"clipping={clipping!r} with grad_sample_mode={grad_sample_mode!r} runs in Opacus' own optimizer: the "
+                f"account idealises its arithmetic, whose sums and noise are floats",
+                stacklevel=4,
+            )
+            return super()._prepare_optimizer(
+                optimizer=optimizer,
+                distributed=distributed,
+                clipping=clipping,
+                noise_generator=noise_generator,
+                grad_sample_mode=grad_sample_mode,
+                **options,
+            )
+        inner = optimizer.original_optimizer if isinstance(optimizer, opacus.optimizers.DPOptimizer) else optimizer
+        return made(inner, generator=noise_generator, secure_mode=self.secure_mode, **options)
+
+    def _prepare_data_loader(
+        self, data_loader: Any, *, poisson_sampling: bool, distributed: bool, **options: Any
+    ) -> Any:
+        own = data_loader.generator is not None
+        if self.secure_mode and (own or distributed or not poisson_sampling):
+            raise ValueError(
+                "data_loader must leave batches to secure Poisson sampling in secure mode: without a generator of its "
+                "own, with poisson_sampling=True, and not distributed"
+            )
+        loader = super()._prepare_data_loader(
+            data_loader, poisson_sampling=poisson_sampling, distributed=distributed, **options
+        )
+        if poisson_sampling and not (own or distributed):
+            sampler = PoissonSampler(num_samples=len(loader.dataset), sample_rate=loader.sample_rate)
+            object.__setattr__(loader, "batch_sampler", sampler)  # a loader forbids it, for good reasons of others
+        return loader
+
+    def make_private_with_epsilon(
+        self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
+    ) -> Any:
+        """``make_private`` with the smallest noise multiplier that meets the target after ``epochs``.
+
+        What the account holds already counts. Parameters are those of Opacus.
+        """
+        if not isinstance(self.accountant, Accountant):
+            return super().make_private_with_epsilon(
+                data_loader=data_loader,
+                target_epsilon=target_epsilon,
+                target_delta=target_delta,
+                epochs=epochs,
+                **options,
+            )
+        rate, steps = 1 / len(data_loader), math.ceil(epochs * len(data_loader))
+        spent = self.accountant.composition
+        if spent.parts:
+            multiplier = calibrate(
+                lambda sigma: spent + PoissonSampled(Gaussian(sigma), rate) * steps,
+                epsilon=target_epsilon,
+                delta=target_delta,
+                high=1e6,
+            )
+        else:
+            multiplier = noise_multiplier(target_epsilon, target_delta, rate, steps)
+        return self.make_private(data_loader=data_loader, noise_multiplier=multiplier, **options)

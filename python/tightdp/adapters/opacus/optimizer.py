@@ -1,0 +1,238 @@
+"""Opacus' optimisers with our clipping, sums and noise."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from opacus import optimizers
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
+
+from ...release import clipping
+from ...release.gradients import add_noise, clipped_sum, exact_grid
+from ...release.noise import Philox, RandomSource
+
+if TYPE_CHECKING:
+    from ...release.clipping import Arithmetic
+
+_Base: Any = object
+"""Whatever optimiser of Opacus stands behind in the order of methods."""
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The clipped sums of one step, which may take several physical batches."""
+
+    totals: list[Any]
+    """A tensor a parameter: integers, in units of ``grid``, or floats where that is None. Nobody else sees them."""
+    bounds: float | tuple[float, ...]
+    grid: float | None
+    shown: list[Any]
+    """``summed_grad`` of every parameter, as it was last set."""
+
+    @property
+    def sensitivity(self) -> float:
+        """In L2 norm over all parameters, rounded up."""
+        bounds = self.bounds if isinstance(self.bounds, tuple) else (self.bounds,)
+        return clipping.sensitivity([([], bound) for bound in bounds])
+
+    def values(self, i: int, parameter: Any) -> Any:
+        """Sum ``i`` as floats, of the parameter's dtype and shape, in memory of its own."""
+        wide = torch.promote_types(parameter.dtype, torch.float32)
+        values = self.totals[i].to(wide, copy=True)
+        if self.grid is not None:
+            values *= self.grid  # a power of two: exact
+        return values.to(parameter.dtype).view_as(parameter)
+
+
+class _Exact(_Base):
+    """What stands in for ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers.
+
+    The other methods, the order of their calls and the marks on gradients that were used are Opacus' own.
+    """
+
+    def __init__(
+        self, optimizer: Any, *, arithmetic: Arithmetic = "exact", generator: Any = None, **options: Any
+    ) -> None:
+        clipping.is_exact(arithmetic)
+        self.arithmetic = arithmetic
+        self._source = _source(generator)
+        self._sums: _Sums | None = None
+        super().__init__(optimizer, generator=generator, **options)
+
+    def _bounds(self) -> float | tuple[float, ...]:
+        bounds = getattr(self, "max_grad_norms", None)
+        return float(self.max_grad_norm) if bounds is None else tuple(map(float, bounds))
+
+    def clip_and_accumulate(self) -> None:
+        """Adds the clipped sums of the examples in ``grad_sample`` to ``summed_grad``."""
+        parameters = self.params
+        for p in parameters:
+            _check_processed_flag(p.grad_sample)
+            if p.summed_grad is not None:
+                _check_processed_flag(p.summed_grad)
+        batches = _batches(self, parameters)
+        sums, begun = self._begin(parameters, batches[0])
+        for batch in batches:
+            exact = sums.grid is not None
+            clipped_sum(batch, sums.bounds, out=sums.totals, accumulate=begun, arithmetic="exact" if exact else "float")
+            begun = True
+        self._sums = sums
+        sums.shown = [sums.values(i, p) for i, p in enumerate(parameters)]
+        for p, shown in zip(parameters, sums.shown, strict=True):
+            p.summed_grad = shown
+            _mark_as_processed(p.grad_sample)
+
+    def _begin(self, parameters: list[Any], batch: list[Any]) -> tuple[_Sums, bool]:
+        """The sums to add to, and whether they hold some of this step already."""
+        bounds, before = self._bounds(), self._sums
+        if any(p.summed_grad is not None for p in parameters):
+            self._check_unchanged(parameters)
+            assert before is not None
+            if before.bounds != bounds:
+                raise ValueError(
+                    f"max_grad_norm must not change between the physical batches of a step: {before.bounds} before, "
+                    f"{bounds} now"
+                )
+            return before, True
+        # Without noise there is nothing to protect, and the grid of a huge bound would only be coarse.
+        exact = self.arithmetic == "exact" and self.noise_multiplier > 0
+        grid = exact_grid(bounds) if exact else None
+        dtype = torch.int64 if exact else functools.reduce(torch.promote_types, [p.dtype for p in batch], torch.float32)
+        fits = before is not None and [(t.shape, t.dtype, t.device) for t in before.totals] == [
+            (g.shape[1:], dtype, g.device) for g in batch
+        ]
+        totals = before.totals if before is not None and fits else [
+            torch.empty(g.shape[1:], dtype=dtype, device=g.device) for g in batch
+        ]  # fmt: skip
+        return _Sums(totals, bounds, grid, []), False
+
+    def _check_unchanged(self, parameters: list[Any]) -> _Sums:
+        sums = self._sums
+        if (
+            sums is None
+            or len(sums.shown) != len(parameters)
+            or any(p.summed_grad is not s for p, s in zip(parameters, sums.shown, strict=True))
+        ):
+            raise ValueError("summed_grad must be what clip_and_accumulate set, for it stands for exact sums")
+        return sums
+
+    def add_noise(self) -> None:
+        """Sets every ``grad`` to the sum with noise; in distributed training the first process alone adds noise."""
+        parameters = self.params
+        for p in parameters:
+            _check_processed_flag(p.summed_grad)
+        sums = self._check_unchanged(parameters)
+        deviation = float(self.noise_multiplier) * sums.sensitivity
+        if deviation > 0 and sums.grid is None and self.arithmetic == "exact":
+            raise ValueError(
+                f"noise_multiplier must not become positive within a step, got {self.noise_multiplier!r}: the sums "
+                f"were begun without noise, in floats"
+            )
+        if deviation > 0 and getattr(self, "rank", 0) == 0:
+            add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
+        for i, p in enumerate(parameters):
+            p.grad = sums.values(i, p)
+            _mark_as_processed(p.summed_grad)
+
+
+class _Distributed(_Exact):
+    """Adds up over processes in integers: the result is the noisy sum of all examples, to the last bit."""
+
+    def reduce_gradients(self) -> None:
+        sums = self._sums
+        if sums is None or sums.grid is None:
+            super().reduce_gradients()
+            return
+        for i, p in enumerate(self.params):
+            torch.distributed.all_reduce(sums.totals[i])
+            p.grad = sums.values(i, p)
+        self.scale_grad()
+        if self.loss_reduction == "mean":
+            for p in self.params:
+                p.grad /= self.world_size
+
+
+class DPOptimizer(_Exact, optimizers.DPOptimizer):
+    """``opacus.optimizers.DPOptimizer`` whose release is exact: one of ``Gaussian(noise_multiplier)`` for one example.
+
+    Each example is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public grid. Sums of
+    integers do not depend on their order, on how a batch is split or on the number of threads. The noise is a normal on
+    the real line, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). It is added once a
+    logical step, to an empty batch too. An example with an infinity or NaN in its gradient adds zeros.
+
+    What is idealised: the per-example gradients come from PyTorch's batched products of floats.
+
+    Parameters are those of Opacus, and
+
+    max_grad_norm : float in [1e-30, 1e30]
+    noise_multiplier : float in [0, 2^15]; with 0 nothing is protected, and sums are of floats
+    generator : torch.Generator, optional
+        The noise repeats if the generator does: for experiments, not for releases. By default the noise is ChaCha20's,
+        keyed by the operating system.
+    arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
+    secure_mode : ignored, since the noise is secure unless ``generator`` is given
+    """
+
+
+class DPPerLayerOptimizer(_Exact, optimizers.DPPerLayerOptimizer):
+    """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list.
+
+    The noise has ``noise_multiplier`` times the root of the sum of squared bounds.
+    """
+
+
+class DistributedDPOptimizer(_Distributed, optimizers.DistributedDPOptimizer):
+    """``DPOptimizer`` for distributed data parallel training: the first process adds the noise.
+
+    The processes add up integers, so that the sum is exact over all of them. Each process sees the sums of its own
+    examples without noise.
+    """
+
+
+class SimpleDistributedPerLayerOptimizer(_Distributed, optimizers.SimpleDistributedPerLayerOptimizer):
+    """``DistributedDPOptimizer`` with a bound for each parameter."""
+
+
+_CLASSES = {
+    ("flat", False): DPOptimizer,
+    ("flat", True): DistributedDPOptimizer,
+    ("per_layer", False): DPPerLayerOptimizer,
+    ("per_layer", True): SimpleDistributedPerLayerOptimizer,
+}
+
+
+def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | None = None) -> Any:
+    """The class for these settings of ``PrivacyEngine.make_private``, or None where Opacus' own must do."""
+    materialized = grad_sample_mode is None or "ghost" not in grad_sample_mode
+    return _CLASSES.get((clipping, distributed)) if materialized else None
+
+
+def _source(generator: Any) -> RandomSource | None:
+    if generator is None:
+        return None
+    seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
+    return Philox(int(seed))
+
+
+def _batches(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
+    """The per-example gradients of each physical batch, a tensor a parameter, all of one dtype."""
+    parts = []
+    for i, p in enumerate(parameters):
+        found = getattr(p, "grad_sample", None)
+        one = [found] if isinstance(found, torch.Tensor) else found
+        if not isinstance(one, list) or not one:
+            one = [optimizer._get_flat_grad_sample(p)]  # says what is missing
+        for g in one:
+            if g.dtype not in _FLOATS:
+                raise TypeError(f"grad_sample of parameter {i} must be of float16, bfloat16, float32 or float64, "
+                                f"got {g.dtype}")  # fmt: skip
+        parts.append([g.detach() for g in one])
+    if len({len(part) for part in parts}) > 1:
+        raise ValueError("every parameter must have accumulated the same number of batches")
+    dtype = functools.reduce(torch.promote_types, [g.dtype for part in parts for g in part])
+    return [[g.to(dtype) for g in batch] for batch in zip(*parts, strict=True)]
