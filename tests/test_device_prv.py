@@ -239,8 +239,16 @@ def test_without_a_device_the_reason_is_said_before_any_work():
     if cuda.devices():
         pytest.skip("a CUDA device is at hand: tests/cuda covers it")
     for ask in (cuda.epsilon, cuda.delta):
-        with pytest.raises(RuntimeError, match=r"CUDA: (not built|built, no device)"):
-            ask(RUNS["one sampled"], 0.5)
+        for device in ("cuda", "cuda:1"):
+            with pytest.raises(RuntimeError, match=r"CUDA: (not built|built, no device)"):
+                ask(RUNS["one sampled"], 0.5, device=device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu", "cuda:", "cuda:x", 0])
+def test_a_device_is_named_as_for_a_batch_of_settings(device):
+    for ask in (cuda.epsilon, cuda.delta):
+        with pytest.raises(ValueError, match="device must be"):
+            ask(RUNS["one sampled"], 0.5, device=device)
 
 
 def test_arguments_are_checked():

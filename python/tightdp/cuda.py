@@ -7,15 +7,15 @@ its transforms on a device.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import _check
-from ._device import devices, required, status
-from .accounting.engines.base import Request
+from ._device import devices, number, required, status
 from .accounting.engines.prv.device import on_device as _prv_on
-from .accounting.engines.prv.engine import Prv
 from .accounting.questions import Question
 from .bound import Bound
 from .composition import Composable
-from .options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, Neighbors
+from .options import DELTA_ERROR, EPS_ERROR, Neighbors
 from .release.cuda.arrays import DeviceArray, on_device, view
 
 __all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
@@ -31,16 +31,16 @@ def epsilon(
     eps_error: float = EPS_ERROR,
     delta_error: float = DELTA_ERROR,
     max_bytes: int = _MAX_BYTES,
-    device: int = 0,
+    device: str = "cuda",
 ) -> Bound:
     """Bounds on epsilon(delta) as of ``run.epsilon(delta, engine="prv")``, composed on a CUDA device through CuPy.
 
-    Parameters as there; ``max_bytes`` of the device's memory at most, else ValueError. The bounds hold as those of the
-    host do, given what docs/theory/fft.md, section 4, assumes of cuFFT; their rounding term is about five
-    times as large.
+    Parameters as there; ``device`` is "cuda" or "cuda:N", and ``max_bytes`` of its memory are taken at most, else
+    ValueError. The bounds hold as those of the host do, given what docs/theory/fft.md, section 4, assumes of cuFFT;
+    their rounding term is about five times as large.
     RuntimeError where there is no device, ImportError where there is no CuPy.
     """
-    return _question(run, neighbors, eps_error, delta_error, max_bytes, _prv_on(device)).epsilon(delta)
+    return _asked(run, neighbors, eps_error, delta_error, max_bytes, device).epsilon(delta)
 
 
 def delta(
@@ -51,19 +51,18 @@ def delta(
     eps_error: float = EPS_ERROR,
     delta_error: float = DELTA_ERROR,
     max_bytes: int = _MAX_BYTES,
-    device: int = 0,
+    device: str = "cuda",
 ) -> Bound:
     """Bounds on delta(epsilon) likewise."""
-    return _question(run, neighbors, eps_error, delta_error, max_bytes, _prv_on(device)).delta(epsilon)
+    return _asked(run, neighbors, eps_error, delta_error, max_bytes, device).delta(epsilon)
 
 
-def _question(
-    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
+def _asked(
+    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, device: str
 ) -> Question:
-    _check.choice("neighbors", neighbors, NEIGHBORS)
-    request = Request(
-        eps_error=_check.positive("eps_error", eps_error),
-        delta_error=_check.open_unit("delta_error", delta_error),
-        max_bytes=_check.count("max_bytes", max_bytes),
-    )
-    return Question(run._composition(), neighbors, engine, request)
+    place = number(device)
+    if place is None:
+        raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: the engine "prv" is that of the host')
+    asked = Question.of(run._composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
+    request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
+    return replace(asked, engine=_prv_on(place), request=request)
