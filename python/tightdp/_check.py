@@ -112,3 +112,11 @@ def choice(name: str, value: Any, accepted: Collection[str]) -> str:
     if value not in accepted:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
     return value
+
+
+def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
+    """Replaces each named field of a frozen dataclass by what ``check`` returns. None passes where it is a default."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None or getattr(type(settings), name, ...) is not None:
+            object.__setattr__(settings, name, check(name, value))

@@ -33,8 +33,8 @@ from tightdp.train import (
 )
 from tightdp.train.dense import grid_for
 from tightdp.train.linear import Logistic
+from tightdp.train.oracle import poisson_sample
 from tightdp.train.reach import STRIDE, plain_steps
-from tightdp.train.sampling import poisson_sample
 
 
 def oracle(X, y, records=None):
@@ -283,9 +283,8 @@ def test_scores_of_a_selection_move_by_the_offset_in_steps_of_the_grid():
 def test_default_steps_are_no_longer_than_what_a_logistic_loss_allows(algorithm, monkeypatch):
     """At epsilon 50 they were some hundred long, and the log-loss grew with epsilon."""
     found = []
-    module = f"tightdp.train.{type(algorithm).__name__.lower()}"
     monkeypatch.setattr(
-        f"{module}.plain_steps", lambda public, stride: found.append(stride) or plain_steps(public, 1.0)
+        "tightdp.train.reach.plain_steps", lambda public, stride: found.append(stride) or plain_steps(public, 1.0)
     )
     X, y = np.ones((500, 2)), np.arange(500) % 2
     fit(LinearModel(2, Logistic()), X, y, algorithm, epsilon=50.0, delta=1e-5, public_size=10**6, random_state=0)

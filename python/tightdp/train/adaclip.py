@@ -17,15 +17,13 @@ from .. import _check
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from .algorithm import Plan
-from .averaging import TailMean
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
 from .grid import exact_bound
 from .model import Vector
-from .optimizers import Optimizer, check_optimizer
+from .optimizers import Optimizer, TailMean, check_optimizer
 from .oracle import Oracle, Public
-from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
-from .settings import checked
+from .reach import FRACTION, chosen
 
 
 @dataclass(frozen=True)
@@ -73,16 +71,16 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, optimizer=check_optimizer, batch_size=_check.positive, epochs=_check.positive)
-        checked(self, max_norm=exact_bound, h1=_check.positive, h2=_check.positive, spread=_check.positive)
-        checked(self, beta1=_check.below_one, beta2=_check.below_one, gamma=_check.positive)
-        checked(self, average=_check.closed_unit, noise_multiplier=_check.positive)
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "batch_size", "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread")
+        _check.fields(self, _check.below_one, "beta1", "beta2")
+        _check.fields(self, _check.closed_unit, "average")
+        _check.fields(self, check_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether the releases cost the same for every number of records."""
         return self.batch_size is None
 
     def variances(self, size: int) -> tuple[float, float]:
@@ -106,9 +104,8 @@ class AdaCliP:
             return PoissonSampled(Gaussian(noise), q) * steps
 
         noise = noise_for(releases, self.noise_multiplier, target)
-        length = total_length(public, batch * math.sqrt(steps) / noise, self.max_norm, self.spread)
-        optimizer = self.optimizer or plain_steps(public, min(length / steps, STRIDE))
-        check_stable("optimizer", public, optimizer)
+        signal = batch * math.sqrt(steps) / noise
+        optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)

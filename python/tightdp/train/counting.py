@@ -15,12 +15,12 @@ from typing import NamedTuple
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+from ..release.noise import RandomSource
 from .algorithm import Algorithm, Plan
 from .budget import Budget, Caps, FixedPlan, Target, Within, check_noise
 from .gate import Gate
 from .oracle import Oracle, Public
 from .reach import check_stable
-from .sampling import Source
 
 SHARE = 0.01
 """Of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records at
@@ -38,26 +38,18 @@ MOST_EPSILON = 1e4
 """An algorithm's own noise may be next to none: its count has at least a tenth of the noise of such an epsilon."""
 
 
-class Counted(NamedTuple):
-    """A plan for the released number of records."""
-
-    public: Public
-    plan: Plan
-    gate: Gate
-    charged: Composition
-    opening: Mechanism
-    """What the count was released by."""
-
-
 def counted(
     algorithm: Algorithm,
     facts: Public,
     target: Target,
     oracle: Oracle,
-    source: Source,
+    source: RandomSource,
     callback: Callable[[int, int | None], object] | None,
-) -> Counted:
-    """Releases the number of records and plans by it. ``facts`` are all public but ``records``, which is not read."""
+) -> tuple[Public, Plan, Gate, Composition, Mechanism]:
+    """Releases the number of records and plans by it: with it what is charged in all, and what released the number.
+
+    ``facts`` are all public but ``records``, which is not read.
+    """
     held, count = _held(algorithm, facts, target)
     opening = Gate(FixedPlan(count), source)
     released = opening.gaussian(oracle.count(), count.noise_multiplier).value[0]
@@ -74,7 +66,7 @@ def counted(
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
     budget = Within(plan.budget, held.limit(plan))
-    return Counted(public, plan, Gate(budget, source, progress), count + held.charge, count)
+    return public, plan, Gate(budget, source, progress), count + held.charge, count
 
 
 class _Held(NamedTuple):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .algorithm import Run
-from .averaging import TailMean
 from .gate import Gate
 from .model import Vector
-from .optimizers import Optimizer
+from .optimizers import Optimizer, TailMean
 from .oracle import Oracle
 
 

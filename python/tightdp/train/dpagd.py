@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from .gate import Gate
 from .grid import exact_bound
 from .model import Vector
 from .oracle import Oracle, Public, Query
-from .settings import checked
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,16 @@ class DPAGD:
     noise: str = "gumbel"
     batch_size: float | None = None
     noise_multiplier: float | None = None
+    cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked(self, selections=_check.count, candidates=_check.count, every=_check.count, share=_check.open_unit)
-        checked(self, max_norm=exact_bound, max_loss=exact_bound, max_step=_check.positive, growth=_check.positive)
-        checked(self, stretch=_check.nonnegative, momentum=_check.below_one, center=_check.below_one)
-        checked(self, batch_size=_check.positive, noise_multiplier=_check.positive)
+        _check.fields(self, exact_bound, "max_norm", "max_loss")
+        _check.fields(self, _check.count, "selections", "candidates", "every")
+        _check.fields(self, _check.open_unit, "share")
+        _check.fields(self, _check.positive, "max_step", "growth", "batch_size", "noise_multiplier")
+        _check.fields(self, _check.nonnegative, "stretch")
+        _check.fields(self, _check.below_one, "momentum", "center")
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
-
-    @property
-    def cost_is_public(self) -> bool:
-        """Whether the releases cost the same for every number of records."""
-        return True
 
     def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,

@@ -18,18 +18,16 @@ from numpy.typing import NDArray
 from .. import _check
 from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
+from ..release.noise import RandomSource
 from .algorithm import Plan
-from .averaging import TailMean
 from .budget import Filtered, FixedPlan, Target, noise_for
 from .dense import grid_for
 from .gate import Gate
 from .grid import exact_bound
 from .model import Vector
-from .optimizers import Optimizer, check_optimizer
+from .optimizers import Optimizer, TailMean, check_optimizer
 from .oracle import Integers, Oracle, Public, Query
-from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
-from .sampling import Source
-from .settings import checked
+from .reach import FRACTION, check_stable, chosen
 
 COIN = 2.0**-50
 """Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it
@@ -93,18 +91,20 @@ class DPIS:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, optimizer=check_optimizer, batch_size=_check.positive, epochs=_check.count)
-        checked(self, max_norm=exact_bound, spread=_check.positive, average=_check.closed_unit, adapt=_check.positive)
-        checked(self, noise_multiplier=_check.positive, norm_noise=_check.positive, reach=_check.at_least_one)
-        checked(self, floor=_check.probability, reserve=_check.closed_unit)
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "batch_size", "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.fields(self, _check.count, "epochs")
+        _check.fields(self, _check.at_least_one, "reach")
+        _check.fields(self, _check.probability, "floor")
+        _check.fields(self, _check.closed_unit, "reserve", "average")
+        _check.fields(self, check_optimizer, "optimizer")
         if self.norm_share is not None:
-            checked(self, norm_share=_check.probability)
+            _check.fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether the releases cost the same for every number of records."""
         return (
             self.norm_share is not None
             and self.batch_size is None
@@ -184,12 +184,9 @@ class _Run:
         return run
 
     def _optimizer(self, q: float, noise: float) -> Optimizer:
-        if self.settings.optimizer is not None:
-            return self.settings.optimizer
-        steps = self.settings.epochs * self.steps
+        options, steps = self.settings, self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
-        length = total_length(self.public, signal, self.settings.max_norm, self.settings.spread)
-        return plain_steps(self.public, min(length / steps, STRIDE))
+        return chosen(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
 
     def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""
@@ -250,7 +247,7 @@ def importance_sum(
 
     grid = grid_for(max_norm, records=oracle.public.records)
 
-    def evaluate(source: Source) -> Integers:
+    def evaluate(source: RandomSource) -> Integers:
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)

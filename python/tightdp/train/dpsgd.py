@@ -19,8 +19,7 @@ from .descent import descent
 from .grid import exact_bound
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Public
-from .reach import FRACTION, STRIDE, check_stable, plain_steps, total_length
-from .settings import checked
+from .reach import FRACTION, chosen
 
 
 @dataclass(frozen=True)
@@ -58,19 +57,19 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        checked(self, optimizer=check_optimizer, batch_size=_check.positive, epochs=_check.positive)
-        checked(self, max_norm=exact_bound, average=_check.closed_unit, noise_multiplier=_check.positive)
-        checked(self, spread=_check.positive, center=_check.below_one)
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "batch_size", "epochs", "noise_multiplier", "spread")
+        _check.fields(self, _check.below_one, "center")
+        _check.fields(self, _check.closed_unit, "average")
+        _check.fields(self, check_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether the releases cost the same for every number of records."""
         return self.batch_size is None
 
     def plan(self, public: Public, target: Target) -> Plan:
         q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
-
         share = self.center if movable(public) else 0.0
 
         def releases(noise: float) -> Composition:
@@ -78,10 +77,8 @@ class DPSGD:
             return sampled + Gaussian(center_noise(noise, q, steps, share)) if share else sampled
 
         noise = noise_for(releases, self.noise_multiplier, target)
-        length = total_length(public, q * public.records * math.sqrt(steps) / noise, self.max_norm, self.spread)
-        optimizer = self.optimizer or plain_steps(public, min(length / steps, STRIDE))
-        check_stable("optimizer", public, optimizer)
-
+        signal = q * public.records * math.sqrt(steps) / noise
+        optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
         descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = centered(descend, center_noise(noise, q, steps, share)) if share else descend
         return Plan(FixedPlan(releases(noise)), run, steps + bool(share))

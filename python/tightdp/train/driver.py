@@ -11,7 +11,7 @@ from .. import _check
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Mechanism
-from ..release.noise import Philox, SecureRandom
+from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithm import Algorithm
 from .budget import Target
 from .counting import counted
@@ -20,7 +20,6 @@ from .linear import LinearModel
 from .model import Model, Vector
 from .oracle import Oracle, Public
 from .records import Records
-from .sampling import Source
 
 Callback = Callable[[int, int | None], object]
 
@@ -105,7 +104,7 @@ def _records(X: Any, y: Any) -> Records:
     return Records(features, targets)
 
 
-def seeded(random_state: Any) -> Source:
+def seeded(random_state: Any) -> RandomSource:
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):

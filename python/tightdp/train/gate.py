@@ -14,14 +14,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from .. import _check
+from .. import _check, _core
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
+from ..release.noise import RandomSource
 from .budget import Budget
 from .grid import FAST, MOST
 from .minimum import Perturbed
 from .model import Vector
 from .oracle import Integers, Query
-from .sampling import Source, add_rounded_normals
 from .selection import Coins, exponential_mechanism, permute_and_flip
 
 T = TypeVar("T", Vector, int)
@@ -44,7 +44,7 @@ class Gate:
     callback : called after each release with the number of releases so far
     """
 
-    def __init__(self, budget: Budget, source: Source, callback: Callable[[int], object] | None = None) -> None:
+    def __init__(self, budget: Budget, source: RandomSource, callback: Callable[[int], object] | None = None) -> None:
         self._budget, self._source, self._callback = budget, source, callback
         self._history: list[Mechanism] = []
         self._lock = threading.Lock()
@@ -106,7 +106,8 @@ class Gate:
         return self._released(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
-        add_rounded_normals(self._source, deviation, value)
+        """floor(deviation Z + 1/2) to each value, Z standard normals on the real line; modulo 2^64."""
+        _core.add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         if sampling_probability < 1.0:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..release.noise import Philox
+from ..release.noise import Philox, RandomSource
 from .dense import affine
 from .grid import clip_factors, grid_below, truncated
 from .linear import Hinge, Logistic, Loss
@@ -26,7 +26,6 @@ from .minimize import NotReached, dot, minimize, norm
 from .model import Vector
 from .oracle import CHUNK, Integers, Oracle, Public, Query
 from .records import Array, Records
-from .sampling import Source
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
@@ -82,7 +81,7 @@ class Perturbed:
     noise_grid: float
     cover: float
     grid: float
-    evaluate: Callable[[Source, Vector], Integers] = field(repr=False, compare=False)
+    evaluate: Callable[[RandomSource, Vector], Integers] = field(repr=False, compare=False)
 
 
 def objective(public: Public, max_norm: float) -> Objective:
@@ -101,7 +100,7 @@ def minimum(oracle: Oracle, w: Vector, f: Objective) -> Query:
     grid = grid_below(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
-    def evaluate(source: Source) -> Integers:
+    def evaluate(source: RandomSource) -> Integers:
         return truncated(_minimum(oracle, w, f, np.zeros_like(w), source), grid)
 
     return Query(w.shape, sensitivity, 1.0, grid, evaluate)
@@ -115,13 +114,13 @@ def perturbed_minimum(oracle: Oracle, w: Vector, f: Objective) -> Perturbed:
     grid = grid_below(distance / side, COVER_BITS)
     cover = (distance + side * grid) * OUTWARD
 
-    def evaluate(source: Source, b: Vector) -> Integers:
+    def evaluate(source: RandomSource, b: Vector) -> Integers:
         return truncated(_minimum(oracle, w, f, b, source), grid)
 
     return Perturbed(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
 
 
-def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: Source) -> Vector:
+def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
     _, records = oracle.batch(source, 1.0)
     data = _scaled(records, f.max_norm, w.size // f.loss.outputs)
     for stage in _stages(f.loss):

@@ -23,7 +23,6 @@ from .grid import exact_bound
 from .optimizers import SGD
 from .oracle import Public
 from .reach import STRIDE, check_stable, plain_steps, total_length
-from .settings import checked
 
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""
@@ -66,13 +65,14 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=exact_bound, center=_check.below_one, average=_check.closed_unit, steps=_check.count)
-        checked(self, spread=_check.positive, momentum=_check.below_one, learning_rate=_check.positive)
-        checked(self, noise_multiplier=_check.positive)
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
+        _check.fields(self, _check.below_one, "momentum", "center")
+        _check.fields(self, _check.closed_unit, "average")
+        _check.fields(self, _check.count, "steps")
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether the releases cost the same for every number of records."""
         return self.noise_multiplier is None or self.steps is not None
 
     def plan(self, public: Public, target: Target) -> Plan:

@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import _check
 from .model import Vector
-from .settings import checked
 
 
 class Optimizer(Protocol):
@@ -38,7 +37,8 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        checked(self, learning_rate=_check.positive, momentum=_check.below_one)
+        _check.fields(self, _check.positive, "learning_rate")
+        _check.fields(self, _check.below_one, "momentum")
 
     def stepper(self, size: int) -> Stepper:
         m = np.zeros(size)
@@ -60,9 +60,8 @@ class Adam:
     damping: float = 1e-8
 
     def __post_init__(self) -> None:
-        checked(
-            self, learning_rate=_check.positive, beta1=_check.below_one, beta2=_check.below_one, damping=_check.positive
-        )
+        _check.fields(self, _check.positive, "learning_rate", "damping")
+        _check.fields(self, _check.below_one, "beta1", "beta2")
 
     def stepper(self, size: int) -> Stepper:
         m, v, t = np.zeros(size), np.zeros(size), 0
@@ -76,3 +75,23 @@ class Adam:
             return w - self.learning_rate * (m / (1 - self.beta1**t)) / scale
 
         return step
+
+
+class TailMean:
+    """The mean of the last ``share`` of ``steps`` iterates, which have less noise; with share 0 the last one."""
+
+    def __init__(self, steps: int, share: float) -> None:
+        self._skip = steps - max(1, round(steps * share))
+        self._seen = 0
+        self._mean: Vector = np.zeros(0)
+
+    def add(self, w: Vector) -> None:
+        self._seen += 1
+        kept = self._seen - self._skip
+        if kept == 1:
+            self._mean = w.copy()
+        elif kept > 1:
+            self._mean += (w - self._mean) / kept
+
+    def mean(self) -> Vector:
+        return self._mean

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..release.noise import RandomSource
 from . import dense
 from .grid import COARSE, clipped_rows, confined, grid_below
 from .linear import LinearModel, Loss
 from .model import Gradients, Model, Vector
 from .records import Records
-from .sampling import Source, poisson_sample
 
 CHUNK = 8192
 """Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
@@ -43,7 +43,7 @@ class Query:
     sampling_probability: float
     grid: float
     """A power of two, public: the value is ``evaluate(source) * grid``."""
-    evaluate: Callable[[Source], Integers] = field(repr=False, compare=False)
+    evaluate: Callable[[RandomSource], Integers] = field(repr=False, compare=False)
     scale: Vector | None = field(default=None, repr=False, compare=False)
     """One positive number for each coordinate, public or from releases; the noise there is multiplied by it."""
     scores: bool = False
@@ -70,6 +70,11 @@ class Public:
         return None if self.linear is None else self.linear.loss
 
 
+def poisson_sample(source: RandomSource, records: int, probability: float) -> NDArray[np.intp] | None:
+    """Each of ``records`` rows independently with ``probability``, ascending; None (every row) when it is 1."""
+    return None if probability >= 1.0 else np.flatnonzero(source.bernoulli(probability, records))
+
+
 class Oracle:
     """Builds queries over records for one model.
 
@@ -81,12 +86,12 @@ class Oracle:
         self.model, self.public, self._records = model, public, records
         self.state: dict[str, NDArray[Any]] = {}
 
-    def batch(self, source: Source, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
+    def batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
         """For queries: a fresh Poisson batch, as row numbers (None: every row) and records."""
         rows = poisson_sample(source, len(self._records), sampling_probability)
         return rows, self._records.take(rows)
 
-    def chosen(self, source: Source, probabilities: Vector) -> tuple[NDArray[np.intp], Records]:
+    def chosen(self, source: RandomSource, probabilities: Vector) -> tuple[NDArray[np.intp], Records]:
         """For queries: a batch that holds each record independently with a probability of its own."""
         rows = np.flatnonzero(source.uniform(len(self._records)) < probabilities)
         return rows, self._records.take(rows)
@@ -116,7 +121,7 @@ class Oracle:
         ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
         """
 
-        def evaluate(source: Source) -> Integers:
+        def evaluate(source: RandomSource) -> Integers:
             _, records = self.batch(source, sampling_probability)
             total = np.zeros(self.public.size, np.int64)
             for part in self.pieces(records):
@@ -136,7 +141,7 @@ class Oracle:
 
         grid = grid_below(max_norm)
 
-        def evaluate(source: Source) -> Integers:
+        def evaluate(source: RandomSource) -> Integers:
             _, records = self.batch(source, 1.0)
             total = np.zeros(width, np.int64)
             for part in records.pieces(CHUNK):
@@ -153,19 +158,19 @@ class Oracle:
         moved = np.subtract(old.features, center, dtype=old.features.dtype, casting="same_kind")
         return Oracle(self.model, Records(moved, old.targets, old.valid & np.isfinite(moved).all(axis=1)), self.public)
 
-    def norm_sum(self, w: Vector, max_norm: float, *, sampling_probability: float = 1.0) -> Query:
+    def norm_sum(self, w: Vector, max_norm: float) -> Query:
         """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
 
         grid = grid_below(max_norm, COARSE)
 
-        def evaluate(source: Source) -> Integers:
-            _, records = self.batch(source, sampling_probability)
+        def evaluate(source: RandomSource) -> Integers:
+            _, records = self.batch(source, 1.0)
             total = np.zeros(1, np.int64)
             for part in self.pieces(records):
                 total += confined(self.gradients(w, part).norms(), max_norm, grid).sum()
             return total
 
-        return Query((1,), max_norm, sampling_probability, grid, evaluate)
+        return Query((1,), max_norm, 1.0, grid, evaluate)
 
     def line_loss_sums(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
@@ -178,7 +183,7 @@ class Oracle:
 
         grid = grid_below(max_loss)
 
-        def evaluate(source: Source) -> Integers:
+        def evaluate(source: RandomSource) -> Integers:
             _, records = self.batch(source, sampling_probability)
             sums = np.zeros(len(steps), np.int64)
             with np.errstate(over="ignore", invalid="ignore"):

@@ -13,6 +13,7 @@ from .. import _check
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism
+from ..release.noise import RandomSource
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .budget import FixedPlan, Target, noise_for
 from .driver import seeded
@@ -20,7 +21,6 @@ from .gate import Gate
 from .grid import clipped_rows, exact_bound, grid_below
 from .oracle import CHUNK, Integers, Query
 from .records import Records
-from .sampling import Source
 
 DIGITS = 16
 """Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
@@ -96,7 +96,7 @@ def second_moment(records: Records, max_norm: float) -> Query:
     size = records.features.shape[1]
     unit = grid_below(max_norm, DIGITS)
 
-    def evaluate(source: Source) -> Integers:
+    def evaluate(source: RandomSource) -> Integers:
         total = np.zeros((size, size), np.int64)
         for part in records.pieces(CHUNK):
             rows = clipped_rows(part.features.astype(np.float64), max_norm, unit)

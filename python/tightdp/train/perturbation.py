@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .. import _check
 from ..accounting.calibrate import calibrate
@@ -20,7 +21,6 @@ from .grid import exact_bound
 from .minimum import Objective, minimum, objective, perturbed_minimum
 from .model import Vector
 from .oracle import Oracle, Public
-from .settings import checked
 
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
@@ -47,14 +47,11 @@ class OutputPerturbation:
 
     max_norm: float = 1.0
     noise_multiplier: float | None = None
+    cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=exact_bound, noise_multiplier=_check.positive)
-
-    @property
-    def cost_is_public(self) -> bool:
-        """Whether the releases cost the same for every number of records."""
-        return True
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> Plan:
         f = objective(public, self.max_norm)
@@ -84,7 +81,7 @@ class ObjectivePerturbation:
     max_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        checked(self, max_norm=exact_bound)
+        _check.fields(self, exact_bound, "max_norm")
 
     def objective(self, public: Public, epsilon: float) -> Objective:
         """What is minimised, with the convexity raised where the change of curvature would cost over half of

@@ -55,6 +55,16 @@ def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
     return SGD(rate, momentum)
 
 
+def chosen(
+    public: Public, given: Optimizer | None, signal: float, steps: int, max_norm: float, spread: float | None
+) -> Optimizer:
+    """The optimizer that was ``given``, if it is stable, or plain steps that together have ``total_length``."""
+    if given is None:
+        return plain_steps(public, min(total_length(public, signal, max_norm, spread) / steps, STRIDE))
+    check_stable("optimizer", public, given)
+    return given
+
+
 def check_stable(name: str, public: Public, optimizer: Optimizer | None) -> None:
     """ValueError if plain steps given by the caller would diverge for the penalty alone."""
     if not isinstance(optimizer, SGD):

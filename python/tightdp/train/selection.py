@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from .sampling import Source
+from ..release.noise import RandomSource
 
 BATCH = 128
 """Words drawn at once: an ordinary choice needs fewer."""
@@ -19,11 +19,11 @@ BATCH = 128
 class Coins:
     """Coins of exact probabilities out of a source's random bits."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RandomSource) -> None:
         self._words = self._draw(source)
 
     @staticmethod
-    def _draw(source: Source) -> Iterator[int]:
+    def _draw(source: RandomSource) -> Iterator[int]:
         while True:
             yield from source.integers(BATCH).tolist()
 
