@@ -12,6 +12,7 @@ from dataclasses import replace
 from . import _check
 from ._device import devices, number, required, status
 from .accounting.engines.prv.device import on_device as _prv_on
+from .accounting.engines.prv.engine import Prv
 from .accounting.questions import Question
 from .bound import Bound
 from .composition import Composable
@@ -40,7 +41,7 @@ def epsilon(
     their rounding term is about five times as large.
     RuntimeError where there is no device, ImportError where there is no CuPy.
     """
-    return _asked(run, neighbors, eps_error, delta_error, max_bytes, device).epsilon(delta)
+    return _question(run, neighbors, eps_error, delta_error, max_bytes, _on(device)).epsilon(delta)
 
 
 def delta(
@@ -54,15 +55,19 @@ def delta(
     device: str = "cuda",
 ) -> Bound:
     """Bounds on delta(epsilon) likewise."""
-    return _asked(run, neighbors, eps_error, delta_error, max_bytes, device).delta(epsilon)
+    return _question(run, neighbors, eps_error, delta_error, max_bytes, _on(device)).delta(epsilon)
 
 
-def _asked(
-    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, device: str
-) -> Question:
+def _on(device: str) -> Prv:
     place = number(device)
     if place is None:
-        raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: the engine "prv" is that of the host')
+        raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: engine "prv" is that of the host')
+    return _prv_on(place)
+
+
+def _question(
+    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
+) -> Question:
     asked = Question.of(run._composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
     request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
-    return replace(asked, engine=_prv_on(place), request=request)
+    return replace(asked, engine=engine, request=request)
