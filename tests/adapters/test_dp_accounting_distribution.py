@@ -46,11 +46,12 @@ def test_above_the_curve_at_every_epsilon(run, neighbors, excess):
 
 def test_the_hull_of_a_bound_that_is_not_convex_improves_it():
     """The upper end for zCDP is too steep at delta(0) for a privacy curve; whatever the hull is, it is a bound."""
-    found, run = privacy_loss_distribution(dp.ZCDP(0.1)), dp.ZCDP(0.1)
+    run = dp.ZCDP(0.1)
+    found = privacy_loss_distribution(run, value_discretization_interval=0.05)
     assert found.get_delta_for_epsilon(0.0) < run.delta(0.0).upper
     for epsilon in (0.0, 0.5, 3.0):
         bound = run.delta(epsilon)
-        assert bound.lower <= found.get_delta_for_epsilon(epsilon) <= bound.upper * 1.002
+        assert bound.lower <= found.get_delta_for_epsilon(epsilon) <= bound.upper * 1.01
 
 
 @pytest.mark.parametrize(("run", "neighbors", "excess"), RUNS[:2])
