@@ -5,14 +5,17 @@
 ```bash          each line is a ``tightdp`` command, and runs as the shell would run it
 ```text          what the block above it prints; "..." stands for whatever is there, as in doctests
 ```c, ```cpp, ```cmake  files of the programs that tests/test_headers.py builds
+```python with NAME  runs where the library NAME is installed
 ```python NAME   code of another library, which is not run
 ```sh            set-up, which is not run
 """
 
 import contextlib
+import importlib.util
 import io
 import re
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +26,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 OTHERS = {f"python {name}" for name in ("opacus", "dp_accounting", "prv_accountant", "autodp")}
 """Code beside ours on the pages for those who come from there."""
-KINDS = {"python", "python cuda", "bash", "text", "c", "cpp", "cmake", "sh", *OTHERS}
+APART = {"jax_privacy"}
+"""Libraries whose threads outlive a test: a test that runs in a process of its own names them."""
+WITH = {f"python with {name}" for name in ("dp_accounting", "riskcal", *APART)}
+KINDS = {"python", "python cuda", "bash", "text", "c", "cpp", "cmake", "sh", *OTHERS, *WITH}
 
 
 class Block(NamedTuple):
@@ -43,14 +49,21 @@ def blocks(page: Path) -> list[Block]:
     return [Block(f[1].strip(), f[2], text[: f.start()].count("\n") + 2) for f in found if not f[1].startswith("{")]
 
 
-def outputs(page: Path) -> list[tuple[Block, str]]:
+def installed(kind: str, apart: Collection[str]) -> bool:
+    """Whether a block ``python with NAME`` runs here."""
+    name = kind.removeprefix("python with ")
+    return kind in WITH and (name not in APART or name in apart) and importlib.util.find_spec(name) is not None
+
+
+def outputs(page: Path, apart: Collection[str] = ()) -> list[tuple[Block, str]]:
     """Runs a page: every block that runs, with what it printed."""
     names: dict[str, object] = {"__name__": page.stem}
     found = []
     for block in blocks(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            if block.kind == "python" or (block.kind == "python cuda" and cuda.devices()):
+            run = block.kind == "python" or installed(block.kind, apart)
+            if run or (block.kind == "python cuda" and cuda.devices()):
                 optional = ImportError if block.kind == "python cuda" else ()  # torch and CuPy are no part of tests
                 with contextlib.suppress(optional):
                     exec(compile("\n" * (block.line - 1) + block.body, name_of(page), "exec"), names)
@@ -70,7 +83,7 @@ def expected(page: Path) -> dict[int, str]:
     found = {}
     previous = None
     for block in blocks(page):
-        if block.kind == "text" and previous is not None and previous.kind in ("python", "bash", "c", "cpp"):
+        if block.kind == "text" and previous is not None and previous.kind in ("python", "bash", "c", "cpp", *WITH):
             found[previous.line] = block.body
         previous = block
     return found

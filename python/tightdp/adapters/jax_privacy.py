@@ -1,8 +1,8 @@
 """Our accountant for jax_privacy: for plans, for calibrators and for its training accountants.
 
-    BandMFExecutionPlanConfig(..., accountant=jax_privacy.accountant())  # 2.0
-    config.calibrate(epsilon=1.0, delta=1e-5, accountant_fn=jax_privacy.accountant)  # later versions
-    DpsgdTrainingAccountant(jax_privacy.TightDPAccountantConfig())
+BandMFExecutionPlanConfig(..., accountant=jax_privacy.accountant())  # 2.0
+config.calibrate(epsilon=1.0, delta=1e-5, accountant_fn=jax_privacy.accountant)  # later versions
+DpsgdTrainingAccountant(jax_privacy.TightDPAccountantConfig())
 """
 
 from __future__ import annotations
