@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ..accounting.numerics.root import crossing
+
 TAIL_ERROR = 1e-7
 """Relative error allowed to ``tail``. Three log-gammas, each within 4 ulp of up to n log n, bring 1e-8 at n = 1e6 (more
 trials than an audit affords: ``MOST_TRIALS``); the continued fraction stops at 1e-15."""
@@ -12,8 +14,6 @@ MOST_TRIALS = 10**6
 _TINY = 1e-300
 _TERMS = 100_000
 """Terms of the continued fraction, of which about sqrt(n) are needed (Press et al., Numerical Recipes, section 6.4)."""
-_HALVINGS = 60
-"""Bisections of [0, 1], down to 1e-18: below the spacing of floats near any limit that matters."""
 
 
 def log_pmf(k: int, n: int, p: float) -> float:
@@ -70,14 +70,8 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     """
     if successes == 0:
         return 0.0
-    low, high = 0.0, successes / trials
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if tail(successes, trials, middle) * (1 + TAIL_ERROR) <= error:
-            low = middle
-        else:
-            high = middle
-    return low
+    most = successes / trials
+    return crossing(lambda p: tail(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most)[0]
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _check
+from ..accounting.numerics.root import crossing
 from ..release.noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail
 from .paired import numbers
 
-_HALVINGS = 60
 _LARGEST = 100.0
 """The largest epsilon tried: no affordable number of guesses can show a probability of e^-100."""
 
@@ -118,14 +119,8 @@ def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: fl
     """The largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if there is none."""
     if p_value(canaries, guesses, correct, 0.0, delta) > error:
         return 0.0
-    low, high = 0.0, _LARGEST
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if p_value(canaries, guesses, correct, middle, delta) <= error:
-            low = middle
-        else:
-            high = middle
-    return low
+    refuted = partial(p_value, canaries, guesses, correct, delta=delta)
+    return crossing(lambda epsilon: refuted(epsilon) <= error, _LARGEST, 1e-15, _LARGEST)[0]
 
 
 def coins(canaries: int) -> npt.NDArray[np.bool_]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from ..accounting.numerics.root import crossing
 from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..release.noise import RandomSource
@@ -201,15 +202,10 @@ class _Run:
             then = now if worst == share else budget.cost(sampled(sigma / worst, self.probability(worst)))
             return self.steps * (now + later * then) <= left
 
-        low, high = 0.0, 1.0
-        while not fits(high):
-            low, high = high, 2 * high
-            if high > 1e9:
-                raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
-        while high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if fits(middle) else (middle, high)
-        return high / share
+        _, sigma = crossing(lambda sigma: not fits(sigma), 1.0, 1e-4, most=1e9)
+        if math.isinf(sigma):
+            raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
+        return sigma / share
 
     def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
         options, public = self.settings, self.public

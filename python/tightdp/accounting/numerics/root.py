@@ -1,4 +1,4 @@
-"""The boundary of a monotone condition, found on the logarithmic scale with few evaluations."""
+"""The boundary of a monotone condition: by bisection, or on the logarithmic scale with few evaluations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,27 @@ MOST_STEPS = 200
 """Evaluations before giving up: bisection alone takes 60 from a bracket of 1e30 down to 1e-9."""
 _LONGEST = math.log(8.0)
 """Longest step, in the logarithm, while one side of the boundary has not been seen."""
+
+
+def crossing(
+    above: Callable[[float], bool], high: float, tolerance: float, most: float = math.inf
+) -> tuple[float, float]:
+    """Neighbouring numbers >= 0: ``above`` at the first, if that is not 0, and not at the second.
+
+    ``above`` holds up to some number, which is looked for in [0, ``high``] and beyond. Their distance is a relative
+    ``tolerance``, and the second is infinite where it would be over ``most``.
+    """
+    low = 0.0
+    while above(high):
+        low, high = high, 2 * high
+        if high > most or math.isinf(high):
+            return low, math.inf
+    while high - low > tolerance * high:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high
 
 
 def boundary(

@@ -15,6 +15,7 @@ from .... import mechanisms as m
 from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
+from ...numerics.root import crossing
 from ...pairs.members import reveals_nothing
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
@@ -165,21 +166,7 @@ def _solve(atoms: Atoms, direction: Direction, delta: float) -> tuple[float, flo
         return 0.0, 0.0
     if atoms.beyond(direction) > delta:
         return INF, INF
-    low, end = 0.0, 1.0
-    while atoms.delta(end, direction) > delta:
-        low, end = end, 2 * end
-        if end > 4096:
-            return low, INF
-    high = end
-    while high - low > 4e-15 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if atoms.delta(middle, direction) > delta:
-            low = middle
-        else:
-            high = middle
-    return low, high
+    return crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
 
 
 def _composed(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
+from ...numerics.root import crossing
 from ..base import Direction
 
 U = 2.0**-53
@@ -63,15 +64,9 @@ class Sums(NamedTuple):
 
     def epsilon(self, delta: float) -> float:
         """A lower bound of the epsilon of ``delta``."""
-        low, high = 0.0, 1.0
-        if not self.delta(low) > delta:
+        if not self.delta(0.0) > delta:
             return 0.0
-        while high <= MOST_EPSILON and self.delta(high) > delta:
-            low, high = high, 2 * high
-        for _ in range(45):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return low
+        return crossing(lambda epsilon: self.delta(epsilon) > delta, 1.0, 2.0**-45)[0]
 
 
 @lru_cache(maxsize=16)

@@ -8,12 +8,14 @@ choose them: a shift of epsilon by its logarithm makes a lower bound.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 
 import numpy as np
 
-from ...numerics.outward import INF, ULP, Range, down, exp, expm1, log, log1p
+from ...numerics.outward import ULP, Range, down, exp, expm1, log, log1p
+from ...numerics.root import crossing
 from ..closed_form.binomial import CONTEXT, mass
 from ..closed_form.gaussian import Gaussian
 
@@ -145,18 +147,7 @@ def epsilon_at(curve: Curve, delta: float, start: float) -> tuple[float, float]:
     """Neighbouring epsilons >= 0, the curve above ``delta`` at the first, if that is not 0, and not at the second."""
     if not curve(0.0) > delta:
         return 0.0, 0.0
-    low, high = 0.0, start
-    while curve(high) > delta:
-        low, high = high, 2 * high
-        if high == INF:
-            return low, high
-    while high - low > _CLOSE * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if curve(middle) > delta else (low, middle)
-    return low, high
-
-
-_CLOSE = 1e-12
+    return crossing(lambda epsilon: curve(epsilon) > delta, start, 1e-12)
 
 
 def _plain(beside: Range, epsilon: Range) -> Range:
@@ -166,7 +157,4 @@ def _plain(beside: Range, epsilon: Range) -> Range:
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
     """The first number in [low, high] from which on ``holds``, taken to hold at ``high``."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return high
+    return low + bisect_left(range(low, high), True, key=holds)
