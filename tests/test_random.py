@@ -202,7 +202,7 @@ def test_bernoulli_rounds_its_probability_down():
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: dp.Philox(-1), ValueError, r"seed .* \[0, 2\^64\)"),
+        (lambda: dp.Philox(-1), ValueError, r"seed must be an integer in \[0, 18446744073709551615\]"),
         (lambda: dp.Philox(2**64), ValueError, "seed"),
         (lambda: dp.Philox(1.5), TypeError, "seed"),
         (lambda: dp.Philox(True), TypeError, "seed"),

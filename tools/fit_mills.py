@@ -9,6 +9,8 @@ smooth, R Mills' ratio and S = -R' = 1 - x R. Each is interpolated at Chebyshev 
 from __future__ import annotations
 
 import mpmath as mp
+import numpy as np
+from numpy.polynomial.chebyshev import cheb2poly
 
 mp.mp.dps = 60
 CENTER, RATIO_SLOPE, SLOPE_SLOPE = mp.mpf(5), mp.mpf(1), mp.mpf("1.5")
@@ -40,17 +42,7 @@ def powers(f, degree: int) -> list[mp.mpf]:
         (2 if k else 1) * mp.fsum(v * mp.cos(k * mp.pi * (mp.mpf(j) + 0.5) / n) for j, v in enumerate(values)) / n
         for k in range(n)
     ]
-    previous, current = [mp.mpf(1)], [mp.mpf(0), mp.mpf(1)]
-    total = [mp.mpf(0)] * n
-    total[0] += chebyshev[0]
-    for k in range(1, n):
-        for i, t in enumerate(current):
-            total[i] += chebyshev[k] * t
-        following = [mp.mpf(0)] + [2 * t for t in current]
-        for i, t in enumerate(previous):
-            following[i] -= t
-        previous, current = current, following
-    return total
+    return list(cheb2poly(np.array(chebyshev, dtype=object)))
 
 
 def main() -> None:

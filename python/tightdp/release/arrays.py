@@ -67,7 +67,7 @@ def examples(name: str, value: Any) -> Examples:
         raise ValueError(f"{name} must agree in their first axis, the batch, got {batches}")
     if len(set(dtypes)) > 1:
         raise TypeError(f"{name} must be of one dtype, got {sorted(set(dtypes))}")
-    found = Examples(tuple(arrays), tuple(shapes), batches[0], dtypes[0], is_list, _is_torch(given[0]))
+    found = Examples(tuple(arrays), tuple(shapes), batches[0], dtypes[0], is_list, is_torch(given[0]))
     if found.columns == 0:
         raise ValueError(f"{name} must have at least one column")
     return found
@@ -89,7 +89,7 @@ def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     return x, shape, dtype
 
 
-def _is_torch(x: Any) -> bool:
+def is_torch(x: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 

@@ -119,8 +119,8 @@ class Philox(RandomSource):
     __slots__ = ("_first", "_next", "_seed")
 
     def __init__(self, seed: int, first_stream: int = 0) -> None:
-        self._seed = _word("seed", seed)
-        self._first = self._next = _word("first_stream", first_stream)
+        self._seed = _check.count("seed", seed, least=0, most=2**64 - 1)
+        self._first = self._next = _check.count("first_stream", first_stream, least=0, most=2**64 - 1)
 
     def stream(self) -> _core.RandomStream:
         with _lock:
@@ -141,18 +141,6 @@ def source(rng: RandomSource | None) -> RandomSource:
     if not isinstance(rng, RandomSource):
         raise TypeError(f"rng must be a SecureRandom, a Philox or None, got {rng!r}")
     return rng
-
-
-def _word(name: str, value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer in [0, 2^64), got {value!r}")
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer in [0, 2^64), got {value!r}") from None
-    if not 0 <= n < 2**64:
-        raise ValueError(f"{name} must be an integer in [0, 2^64), got {value!r}")
-    return n
 
 
 _LARGEST = 2**40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from ... import _core
 from ... import _device as runtime
+from ..arrays import is_torch as is_torch
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 """Of the entries of rows; exact sums are of int64."""
@@ -50,11 +50,6 @@ class DeviceArray:
     @property
     def row_size(self) -> int:
         return math.prod(self.shape[1:])
-
-
-def is_torch(x: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
 
 
 def on_device(value: Any) -> bool:
