@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,50 +80,38 @@ class Run:
         """In L2 norm, over all groups; rounded up."""
         return sensitivity(self.groups)
 
-    def execute(self, deviation: float, rng: RandomSource | None) -> Norms:
-        """Sums in floating point, and normals of that deviation; a stream a group."""
-        return self._each_group(
-            lambda common, _: _core.clipped_sum(
-                **common,
-                deviation=deviation,
-                stream=rng.stream() if rng is not None and deviation > 0 else None,
-            )
-        )
+    def execute(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
+        """Sums and normals of that deviation: in floating point, a stream a group; or with a ``grid`` sums of its
+        multiples and rounded normals of at least that deviation, from one stream, column by column.
 
-    def execute_exactly(self, grid: float, deviation: float, rng: RandomSource | None) -> Norms:
-        """Sums of integers, multiples of ``grid``, and rounded normals of at least that deviation from one stream,
-        column by column. Where ``outs`` are integers they are in units of the grid, else multiples of it."""
-        sigma, stream = noise_in_steps(grid, deviation, rng)
-        starts = _starts(self.found.shapes)
-        integers = dtype_name(self.outs[0]) == "int64"
-        return self._each_group(
-            lambda common, indices: _core.clipped_sum(
-                **common,
-                deviation=sigma,
-                stream=stream,
-                grid=grid,
-                integers=integers,
-                noise_indices=[starts[i] for i in indices],
-            )
-        )
-
-    def _each_group(self, call: Callable[[dict[str, Any], list[int]], None]) -> Norms:
+        Where ``outs`` are integers they are in units of the grid.
+        """
+        if rng is None or not deviation > 0:
+            rng, deviation = None, 0.0
+        elif grid:
+            deviation = in_steps(grid, deviation)
+        stream = rng.stream() if rng is not None and grid else None
+        starts, integers = _starts(self.found.shapes), dtype_name(self.outs[0]) == "int64"
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
             columns = self._columns(indices)
-            common = {
-                "grads": [self.found.arrays[i] for i in indices],
-                "outs": [self.outs[i] for i in indices],
-                "max_norm": bound,
-                "normalize": self.normalize,
-                "stability": self.stability,
-                "weights": self.weights,
-                "center": None if self.center is None else self.center[columns],
-                "inverse_scale": None if self.inverse_scale is None else self.inverse_scale[columns],
-                "accumulate": self.accumulate,
-                "norms": row,
-            }
-            call(common, indices)
+            _core.clipped_sum(
+                [self.found.arrays[i] for i in indices],
+                [self.outs[i] for i in indices],
+                bound,
+                self.normalize,
+                self.stability,
+                self.weights,
+                None if self.center is None else self.center[columns],
+                None if self.inverse_scale is None else self.inverse_scale[columns],
+                deviation,
+                stream if rng is None or grid else rng.stream(),
+                self.accumulate,
+                row,
+                grid,
+                integers,
+                [starts[i] for i in indices],
+            )
         return norms.T if self.grouped else norms[0]
 
     def _columns(self, indices: list[int]) -> Any:
@@ -138,13 +126,6 @@ def _starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
     return list(itertools.accumulate((math.prod(s) for s in shapes[:-1]), initial=0))
 
 
-def noise_in_steps(grid: float, deviation: float, rng: RandomSource | None) -> tuple[float, _core.RandomStream | None]:
-    """The noise of a release: its deviation in grid steps, and its stream."""
-    if not deviation > 0 or rng is None:
-        return 0.0, None
-    return in_steps(grid, deviation), rng.stream()
-
-
 def in_steps(grid: float, deviation: float) -> float:
     """``deviation`` over ``grid``, at least the real product that ``deviation`` was rounded from, and at most 2^39."""
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
@@ -157,10 +138,7 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
     deviation = 0.0
     if rng is not None:
         deviation = noise_deviation(noise_multiplier, run.sensitivity, dtype_name(run.outs[0]))
-    if exact:
-        norms = run.execute_exactly(grid_of(run.sensitivity, noise_multiplier), deviation, rng)
-    else:
-        norms = run.execute(deviation, rng)
+    norms = run.execute(deviation, rng, grid_of(run.sensitivity, noise_multiplier) if exact else 0.0)
     return arrays.delivered(run.found, run.outs), norms
 
 

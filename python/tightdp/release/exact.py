@@ -136,10 +136,10 @@ def exact_release(
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]
-        run.execute_exactly(step, multiplier * bound, rng)
+        run.execute(multiplier * bound, rng, step)
         spread, mechanism = clipping.in_steps(step, multiplier * bound), Gaussian(multiplier)
     else:
-        run.execute_exactly(step, 0.0, None)
+        run.execute(0.0, None, step)
         # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
         sigma = _rounded_up(sigma, 20)
         for total in run.outs:

@@ -206,8 +206,5 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     found = arrays.examples("total", rows)
     outs = arrays.outputs(found, parts, "total", integers=exact)
     run = clipping.Run(found, outs, [(list(range(len(parts))), 1.0)], False, None, None, None, False, 0.01, True)
-    if exact:
-        run.execute_exactly(step, sigma, rng)
-    else:
-        run.execute(sigma, rng)
+    run.execute(sigma, rng, step if exact else 0.0)
     return total

@@ -74,7 +74,8 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
     if exact:
         # One stream for all groups, indexed by column: the noise is that of the host, however the columns are grouped.
         grid = clipping.grid_of(sensitivity, noise_multiplier)
-        deviation, stream = clipping.noise_in_steps(grid, deviation, rng)
+        if rng is not None and deviation > 0:
+            deviation, stream = clipping.in_steps(grid, deviation), rng.stream()
     kernels = required(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
