@@ -48,7 +48,7 @@ MECHANISMS = {
     "ZCDP": "(rho, xi=0.0)",
 }
 OTHERS = {
-    "Accountant": "(*, neighbors='add_or_remove')",
+    "Accountant": "(*, neighbors='add_or_remove', keep=True)",
     "Composition": "(parts=())",
     "Odometer": "(delta, levels, *, neighbors='add_or_remove')",
     "Philox": "(seed, first_stream=0)",

@@ -1,6 +1,7 @@
 #include "../bind.hpp"
 #include "contour/batch.hpp"
 #include "contour/engine.hpp"
+#include "contour/growing.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -18,7 +19,14 @@ Pair kind(const std::string& pair) {
     return pair == "add";
 }
 
-// (sigma, q, count) triples -> (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae)
+// (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae)
+py::tuple plain(const Result& r) {
+    return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
+                          py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes,
+                          r.abscissae);
+}
+
+// Of (sigma, q, count) triples.
 template <class Query>
 py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
                 double at, double tolerance, Query run) {
@@ -26,9 +34,7 @@ py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, 
     parts.reserve(sampled.size());
     for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
     const Pair of = kind(pair);
-    const Result r = tightdp::bindings::unlocked([&] { return run(Composition{parts, mu2, of}, at, tolerance); });
-    return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
-                          py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes, r.abscissae);
+    return plain(tightdp::bindings::unlocked([&] { return run(Composition{parts, mu2, of}, at, tolerance); }));
 }
 
 }  // namespace
@@ -62,4 +68,20 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(lower, upper, status);
         },
         "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "threads"_a);
+    using tightdp::contour::Growing;
+    py::class_<Growing>(m, "GrowingRun", "A run of one direction that grows; not for several threads at once.")
+        .def(py::init([](const std::string& pair) { return Growing(kind(pair)); }), "pair"_a)
+        .def(
+            "add",
+            [](Growing& run, double sigma, double q, double count) {
+                tightdp::bindings::unlocked([&] { run.add({sigma, q, count}); });
+            },
+            "sigma"_a, "q"_a, "count"_a)
+        .def("add_plain", &Growing::add_plain, "mu2"_a)
+        .def(
+            "epsilon",
+            [](Growing& run, double delta, double tolerance) {
+                return plain(tightdp::bindings::unlocked([&] { return run.epsilon(delta, tolerance); }));
+            },
+            "delta"_a, "tolerance"_a);
 }

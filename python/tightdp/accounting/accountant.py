@@ -10,6 +10,7 @@ from ..bound import Bound
 from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
 from ..options import NEIGHBORS, Accuracy, Neighbors, asks
+from .growing import Growing
 from .ledger import Entries, Ledger, in_order
 from .serial import from_plain, to_plain
 
@@ -36,6 +37,10 @@ class Accountant:
     one moment. In a forked child an account of the parent can be read and not added to (RuntimeError). A copy, by
     ``copy`` or ``pickle``, is an account of its own, which belongs to the process that made the copy.
 
+    Questions about epsilon after every step of a run of Gaussians share work: an account that grew since a question
+    goes on from what it computed then. Such bounds are certified as ever, but their last digits may depend on what was
+    asked before. With ``keep=False`` every answer is that of ``composition``.
+
     >>> import tightdp as dp
     >>> account = dp.Accountant()
     >>> account.compose(dp.PoissonSampled(dp.Gaussian(1.0), 0.01), count=1000)
@@ -45,9 +50,12 @@ class Accountant:
     True
     """
 
-    def __init__(self, *, neighbors: Neighbors = "add_or_remove") -> None:
+    def __init__(self, *, neighbors: Neighbors = "add_or_remove", keep: bool = True) -> None:
         _check.choice("neighbors", neighbors, NEIGHBORS)
+        if not isinstance(keep, bool):
+            raise TypeError(f"keep must be True or False, got {keep!r}")
         self.neighbors: Neighbors = neighbors
+        self._growing = Growing() if keep else None
         self._ledger: Ledger[_State] = Ledger((None, Composition(), _WAITING), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
@@ -84,7 +92,13 @@ class Accountant:
     @asks
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
-        return self.composition.epsilon(delta, neighbors=neighbors or self.neighbors, **options)
+        relation = neighbors or self.neighbors
+        entries, composition, _ = self._ledger.state
+        if self._growing is not None and not options:
+            kept = self._growing.epsilon(entries, relation, delta)
+            if kept is not None:
+                return kept
+        return composition.epsilon(delta, neighbors=relation, **options)
 
     @asks
     def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
@@ -106,7 +120,7 @@ class Accountant:
         return f"<Accountant of {self.composition!r}, neighbors={self.neighbors!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.neighbors, self.history)
+        return _restored, (type(self), self.neighbors, self.history, self._growing is not None)
 
     def to_json(self) -> str:
         """The account as JSON text; doubles survive exactly."""
@@ -131,8 +145,10 @@ class Accountant:
         return account
 
 
-def _restored(cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...]) -> Accountant:
-    account = cls(neighbors=neighbors)
+def _restored(
+    cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...], keep: bool = True
+) -> Accountant:
+    account = cls(neighbors=neighbors, keep=keep)
     for mechanism, count in history:
         account.compose(mechanism, count)
     return account

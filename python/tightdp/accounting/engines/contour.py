@@ -48,19 +48,19 @@ class Contour:
         status, lower, upper, terms, _, _ = _core.contour_epsilon(*_losses(parts, direction), delta, TOLERANCE)
         if status != "certified":
             return Bound(0.0, math.inf, self.name)
-        return Bound(lower, upper, self.name, _both_sides(terms))
+        return Bound(lower, upper, self.name, both_sides(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         status, lower, upper, terms, _, _ = _core.contour_delta(*_losses(parts, direction), epsilon, TOLERANCE)
         if status != "certified":
             return Bound(0.0, 1.0, self.name)
-        return Bound(lower, upper, self.name, _both_sides(terms))
+        return Bound(lower, upper, self.name, both_sides(terms))
 
 
 ENGINE = Contour()
 
 
-def _both_sides(terms: Sequence[float]) -> dict[str, float]:
+def both_sides(terms: Sequence[float]) -> dict[str, float]:
     """Errors in either direction are as much to both ends of the interval."""
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 

@@ -1,0 +1,61 @@
+// epsilon(delta) of a run that grows, asked again and again: neighbouring runs share the line of the inversion.
+// docs/theory/contour.md, section 9.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cumulant.hpp"
+
+namespace tightdp::contour {
+
+class Growing {
+  public:
+    explicit Growing(Pair pair) : pair_(pair) {}  // "remove" or "add"
+
+    void add(const Sampled& part);
+    void add_plain(double mu2);
+
+    // As epsilon() of engine.hpp. What is kept serves the next question; it changes the last digits at most.
+    // Declined (not certified) where epsilon may be 0. Interrupted leaves it as new, parts and all.
+    Result epsilon(double delta, double tolerance);
+
+  private:
+    // One step of a part on the line.
+    struct Column {
+        double sigma, q, count;
+        std::vector<double> re, im, rounding;  // of M(z)/M(c) - 1
+        double rule;
+        CertifiedLogMgf at, left, right;
+        double decay;  // -ln |M(z)/M(c)| from the line's end on, at least
+    };
+    // The line with all parts but the latest, and those apart, for they may be added again.
+    struct Line {
+        Plan plan;
+        double log_inverse, exact;
+        std::vector<LogRatio> ratios;
+        CertifiedLogMgf at, left, right;
+        double decay = 0;
+        std::vector<Column> latest;
+        double width = -1;  // relative, of the first answer
+        double epsilon;     // of the last
+    };
+
+    bool plan(double delta, double tolerance);
+    void extend(Line& line, const Sampled& part) const;
+    Column column(const Line& line, const Sampled& part) const;
+    static void fold(Line& line);
+    Result solve(double delta);
+
+    Pair pair_;
+    std::vector<Sampled> parts_;
+    std::map<std::pair<double, double>, std::size_t> index_;
+    double mu2_ = 0, mu2_lost_ = 0, total_count_ = 0, distance_ = 0, most_ = 0;
+    long additions_ = 0;
+    std::optional<Line> line_;
+    std::vector<double> memory_;
+};
+
+}  // namespace tightdp::contour
