@@ -1,4 +1,4 @@
-"""The parameter that just meets a privacy target: certified, for what counts is the UPPER bound."""
+"""The parameter that just meets a privacy target. Certified: it is the upper bound that meets the target."""
 
 from __future__ import annotations
 

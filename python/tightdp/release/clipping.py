@@ -190,6 +190,14 @@ def check_bounds(
             raise ValueError(f"max_norm, times the largest weight, must be in {accepted}, got {bound!r}")
 
 
+def clip_factors(norms: Norms, bound: float) -> Norms:
+    """min(1, bound / norm) of each example; 0 where that is subnormal, and its rounding could be by any factor."""
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = np.minimum(1.0, bound / norms)
+    factors[factors < 2.0**-1022] = 0.0
+    return factors
+
+
 def is_exact(arithmetic: str) -> bool:
     if arithmetic not in ("exact", "float"):
         raise ValueError(f'arithmetic must be "exact" or "float", got {arithmetic!r}')

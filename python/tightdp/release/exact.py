@@ -183,13 +183,7 @@ def _double(name: str, value: Any) -> float:
     return x
 
 
-def _log2(x: Fraction) -> int:
-    """floor(log2(x)), exactly."""
-    n = x.numerator.bit_length() - x.denominator.bit_length()
-    return n if Fraction(2) ** n <= x else n - 1
-
-
 def _rounded_up(sigma: Fraction, bits: int) -> Fraction:
-    """The least multiple >= sigma of a power of two that leaves ``bits`` + 1 binary digits."""
-    unit = Fraction(2) ** min(0, _log2(sigma) - bits)
+    """The least multiple >= sigma of a power of two that leaves about ``bits`` + 1 binary digits."""
+    unit = Fraction(2) ** min(0, math.frexp(sigma)[1] - 1 - bits)
     return math.ceil(sigma / unit) * unit

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _check
-from . import arrays
+from . import arrays, clipping
 
 Array = npt.NDArray[Any]
 Norms = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ def ghost_clipped_sum(
     pair = _checked(activations, signals, bias)
     a, b = pair.a, pair.b
     single = b.dtype == np.float32
-    low, high = (1e-25, 1e25) if single else (1e-100, 1e100)
+    low, high = clipping.bound_range(b.dtype.name, b.dtype.name)
     if not low <= bound <= high:
         raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
     if norms is None:
@@ -87,10 +87,7 @@ def ghost_clipped_sum(
     w = arrays.weights_vector(weights, len(n))
     # What the products F b and a (F b) can add to one example's norm.
     safe = bound * (1 - 4 * float(np.finfo(b.dtype).eps))
-    with np.errstate(divide="ignore", over="ignore"):
-        factors = np.minimum(1.0, safe / n)
-    # A subnormal quotient may have been rounded up by any factor: what is that small is nothing (clipping/factor.hpp).
-    factors[factors < 2.0**-1022] = 0.0
+    factors = clipping.clip_factors(n, safe)
     if w is not None:
         factors *= w
         factors[(w * bound < (2.0**-90 if single else 2.0**-900)) | (factors < 2.0**-1022)] = 0.0

@@ -12,21 +12,7 @@ How the parts fit together, in one direction::
 
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
-How to add an algorithm
------------------------
-1. Write a frozen dataclass of settings, checked in ``__post_init__``, in a file of its own.
-2. Give it ``plan(public, target) -> Plan(budget, run)``. ``public`` holds the public number of records, the number of
-   parameters and the regularization; ``target`` the (epsilon, delta) or a delta alone. No record has been looked at.
-   ``budget`` is a ``FixedPlan`` when every release is known in advance (``noise_for`` calibrates it), ``Caps`` when
-   releases are chosen adaptively below fixed totals, or anything else with ``spend`` and ``charge`` that comes with a
-   proof.
-3. ``run(oracle, gate, w)`` loops: build a query with the oracle, release it with the gate, compute from
-   ``release.value``. It sees nothing else, so whatever it returns is post-processing.
-4. A statistic that the oracle does not offer is a function ``(oracle, ...) -> Query`` in the algorithm's file:
-   state its sensitivity and sampling probability, and prove them in docs/theory/. Its ``evaluate(source)`` may call
-   ``oracle.batch`` and ``oracle.gradients`` (norms, clipped sums), and keep per-record notes in ``oracle.state``; it
-   must treat each record independently of the others.
-5. A test compares ``history_`` and ``charged_`` with an account made by hand.
+How to add an algorithm: docs/architecture.md.
 """
 
 from .adaclip import AdaCliP

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..release.clipping import clip_factors
 from ..release.clipping import exact_bound as exact_bound
 
 FINE = 20
@@ -61,10 +62,9 @@ def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(np.ldexp(np.sqrt(squares) * (1 + 2.0**-50), exponent - bits))
 
 
-def clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
+def row_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
     """min(1, max_norm / |x|) of each row as a column, so small that the product is no longer than ``max_norm``."""
-    with np.errstate(divide="ignore"):
-        return np.minimum(1.0, max_norm * (1 - 2.0**-50) / norms_above(rows))[:, None]
+    return clip_factors(norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
 def clipped_rows(rows: npt.NDArray[np.float64], max_norm: float, grid: float) -> npt.NDArray[np.float64]:
@@ -73,4 +73,4 @@ def clipped_rows(rows: npt.NDArray[np.float64], max_norm: float, grid: float) ->
     The norm of a row times the grid is at most ``max_norm`` exactly, and the row is a function of its own entries
     alone (docs/theory/exact.md). A row whose norm is past the doubles becomes 0.
     """
-    return np.trunc(rows * clip_factors(rows, max_norm) * (1 / grid))
+    return np.trunc(rows * row_factors(rows, max_norm) * (1 / grid))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..release.noise import Philox, RandomSource
 from .dense import affine
-from .grid import clip_factors, grid_below, truncated
+from .grid import grid_below, row_factors, truncated
 from .linear import Hinge, Logistic, Loss
 from .minimize import NotReached, dot, minimize, norm
 from .model import Vector
@@ -236,7 +236,7 @@ def _scaled(records: Records, max_norm: float, width: int) -> Data:
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
-        rows *= clip_factors(rows, max_norm)
+        rows *= row_factors(rows, max_norm)
     return Data(features, np.ascontiguousarray(records.targets[order]), Table(features))
 
 

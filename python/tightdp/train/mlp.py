@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .. import _core
 from . import dense
 from .dense import Layer, affine
 from .linear import Loss
-from .model import Gradients, Vector
+from .model import Gradients, Model, Vector
 from .records import Array, Records
 
 
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
 """Name to the function of z and its derivative as a function of the activation."""
 
 
-class Perceptron:
+class Perceptron(Model):
     """Fully connected layers with a loss on top; parameters are, layer by layer, (outputs, inputs + 1) row by row with
     the bias last."""
 
@@ -83,6 +83,3 @@ class Perceptron:
 
     def losses(self, w: Vector, records: Records) -> Vector:
         return np.where(records.valid, self.head.value(self.scores(w, records.features), records.targets), np.nan)
-
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        return (self.losses(w - step * direction, records) for step in steps)

@@ -63,6 +63,7 @@ class Model(Protocol):
 
     def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
         """``losses`` at ``w - step * direction`` for each step, for a line search."""
+        return (self.losses(w - step * direction, records) for step in steps)
 
 
 def materialised(matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised") -> Gradients:
@@ -74,7 +75,7 @@ def materialised(matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic
     return Gradients([Layer(matrix, ones, dense.units(matrix, False, finite), False)], arithmetic)
 
 
-class CallableModel:
+class CallableModel(Model):
     """Any model, given as functions of (w, X, y) over a batch.
 
     Parameters
@@ -119,9 +120,6 @@ class CallableModel:
         if values.shape != (len(records),):
             raise ValueError(f"losses must return shape ({len(records)},), got {values.shape}")
         return np.where(records.valid, values, np.nan)
-
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        return (self.losses(w - step * direction, records) for step in steps)
 
 
 def _host(array: Any) -> Array:

@@ -47,8 +47,7 @@ class Query:
     scale: Vector | None = field(default=None, repr=False, compare=False)
     """One positive number for each coordinate, public or from releases; the noise there is multiplied by it."""
     scores: bool = False
-    """Whether the value is a vector of scores to choose from, each record adding between 0 and ``sensitivity`` to
-    every one."""
+    """Whether the value is a vector of scores to choose from."""
 
 
 @dataclass(frozen=True)
