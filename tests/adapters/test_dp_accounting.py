@@ -180,6 +180,8 @@ def test_what_reveals_nothing_costs_nothing(event):
         (Times(G(1.0), -1), ADD, "count must be"),
         (Times(G(1.0), 2.5), ADD, "count must be"),
         (Times(Times(G(1.0), 2**40), 2**40), ADD, "count must be at most"),
+        (All(5), ADD, "events must be a list"),
+        (All([None]), ADD, "Unsupported event"),
     ],
 )
 def test_refusals_name_the_reason_and_change_nothing(event, relation, says):
@@ -194,8 +196,9 @@ def test_refusals_name_the_reason_and_change_nothing(event, relation, says):
 def test_counts_are_positive(count):
     with pytest.raises(ValueError, match="count"):
         TightDPAccountant().compose(G(1.0), count)
-    with pytest.raises(TypeError):
-        TightDPAccountant().compose(G(1.0), 1.5)
+    for other in (1.5, "2", None):
+        with pytest.raises(TypeError, match="count"):
+            TightDPAccountant().compose(G(1.0), other)
 
 
 @pytest.mark.parametrize("bad", [-1e-9, 1.1, math.nan, "1e-5"])
@@ -285,6 +288,14 @@ def test_orders_as_of_the_renyi_accountant(relation):
     assert chosen.get_epsilon_and_optimal_order(0)[0] == math.inf
 
 
+def test_the_order_for_many_distinct_mechanisms_is_near_the_best():
+    event = All([Poisson(0.01, G(1.0 + i / 1000)) for i in range(70)])
+    (epsilon, order), theirs = (
+        kind().compose(event).get_epsilon_and_optimal_order(1e-5) for kind in (TightDPAccountant, dpa.rdp.RdpAccountant)
+    )
+    assert epsilon <= theirs[0] and theirs[1] / 2 <= order <= 2 * theirs[1]
+
+
 def test_copies_are_accounts_of_their_own():
     found = account(G(2.0), count=3)
     for made in (copy.deepcopy(found), pickle.loads(pickle.dumps(found)), copy.copy(found)):
@@ -317,5 +328,8 @@ def test_long_and_deep_events():
     for _ in range(5000):
         deep = All([deep])
     assert TightDPAccountant().supports(deep)
+    for _ in range(5000):
+        deep = dp_event.SampledWithoutReplacementDpEvent(5, 5, deep)
+    assert not TightDPAccountant(ONE).supports(deep)
     assert account(G(1.0), count=2**53).get_epsilon(1e-5) < math.inf
     assert not account(G(1.0), count=2**53).supports(G(1.0))

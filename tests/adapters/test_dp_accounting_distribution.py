@@ -20,6 +20,7 @@ RUNS = [
     (DPSGD, "add_or_remove", 3e-5),
     (dp.Gaussian(2.0) * 10, "add_or_remove", 5e-5),
     (dp.PoissonSampled(dp.Gaussian(0.7), 0.2) * 1, "add_or_remove", 5e-5),
+    (dp.PoissonSampled(dp.Gaussian(0.12), 0.5) * 1, "add_or_remove", 1e-4),
     (dp.Laplace(4.0) * 3, "add_or_remove", 1e-3),
     (dp.RandomizedResponse(0.2, 4) * 3, "replace", 1e-3),
     (dp.ApproximateDP(1.0, 0.01) * 2, "add_or_remove", 3e-3),
@@ -36,7 +37,7 @@ def test_above_the_curve_at_every_epsilon(run, neighbors, excess):
     found = privacy_loss_distribution(run, neighbors)
     pmfs = [found._pmf_remove, found._pmf_add]
     for direction, pmf in zip(directions(run, neighbors), pmfs, strict=False):
-        for epsilon in (0.0, *np.random.default_rng(5).uniform(-4, 9, 60).tolist()):
+        for epsilon in (0.0, *np.random.default_rng(5).uniform(-4, 9, 60).tolist(), 25.0, 45.0, 60.0):
             bound, theirs = run.delta(epsilon, neighbors=direction), float(pmf.get_delta_for_epsilon(epsilon))
             theirs = max(theirs, -math.expm1(epsilon))
             assert theirs >= bound.lower * (1 - 1e-14)

@@ -12,8 +12,6 @@ from dp_accounting import NeighboringRelation, PrivacyAccountant, rdp
 from numpy.typing import NDArray
 
 from ... import _check
-from ...accounting.engines.renyi import engine as renyi
-from ...accounting.engines.renyi.conversion import epsilon_at
 from ...accounting.pairs.largest import largest_loss
 from ...accounting.pairs.neighbors import translate
 from ...composition import Composition
@@ -21,6 +19,7 @@ from ...mechanisms import FixedSizeSampled, Mechanism
 from ...options import Neighbors
 from .distribution import INTERVAL, privacy_loss_distribution
 from .events import REPLACE, REVEALS, Refused, parts
+from .orders import best_order
 
 _DetailsOf = PrivacyAccountant.CompositionErrorDetails
 NEIGHBORS: dict[Any, Neighbors] = {
@@ -86,7 +85,7 @@ class TightDPAccountant(PrivacyAccountant):
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         """Theirs to override: the first subevent that has no bound, or None; adds the event if ``do_compose``."""
-        times = max(count, 1)  # supports() asks with count 0
+        times = count if isinstance(count, int) and count > 1 else 1  # supports() asks with 0; theirs refuses others
         own: list[tuple[Mechanism, int]] = []
         stated: list[tuple[Mechanism, int]] = []
         spent = self._spent
@@ -147,20 +146,7 @@ class TightDPAccountant(PrivacyAccountant):
         """
         epsilon = self.get_epsilon(target_delta)
         run, neighbors = self._asked()
-        found = translate(run.parts) if neighbors == "replace" else run.parts
-        kept, _ = renyi.split(found if found is not None else run.parts)
-        delta = min(max(float(target_delta), math.ulp(0.0)), 1.0)
-
-        def bound(i: int) -> float:
-            c = float(orders[i]) - 1
-            return epsilon_at(c, renyi.total(kept, c), delta)
-
-        orders = np.sort(self._orders)
-        low, high = 0, len(orders) - 1
-        while low < high:  # the bounds fall and then rise, or are infinite from some order on
-            middle = (low + high) // 2
-            low, high = (low, middle) if bound(middle) <= bound(middle + 1) else (middle + 1, high)
-        return epsilon, float(orders[low])
+        return epsilon, best_order(run, neighbors, target_delta, epsilon, np.sort(self._orders))
 
     def privacy_loss_distribution(self) -> Any:
         """A ``PrivacyLossDistribution`` above the privacy curve (``privacy_loss_distribution`` of this module says how

@@ -78,6 +78,8 @@ def leaves(event: Any) -> Iterator[tuple[Any, int]]:
             if times:
                 stack.append((node.event, times))
         elif isinstance(node, dp_event.ComposedDpEvent):
+            if not isinstance(node.events, (list, tuple)):
+                raise Refused(node, f"events must be a list of events, got {node.events!r}")
             stack.extend((child, times) for child in reversed(node.events))
         else:
             yield node, times
@@ -90,8 +92,10 @@ def _mechanism(event: Any, relation: Any) -> m.Mechanism | None:
         raise Refused(event, "Unsupported event.")
     try:
         return read(event, relation)
-    except (TypeError, ValueError, AttributeError) as error:  # a parameter out of its range, or what is no event
+    except (TypeError, ValueError) as error:  # a parameter out of its range
         raise Refused(event, str(error)) from None
+    except RecursionError:
+        raise Refused(event, "event is nested too deeply") from None
 
 
 def _noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mechanism | None:
@@ -120,7 +124,7 @@ def _discrete_laplace(event: Any, relation: Any) -> m.Mechanism | None:
 def _below_inverse(name: str, value: Any) -> float:
     """1 / value rounded down: less noise."""
     x = _check.positive(name, value)
-    inverse = 1 / x
+    inverse = min(1 / x, _check.LARGEST)
     return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
 
 

@@ -1,0 +1,43 @@
+"""Which Renyi order bounds epsilon best: what callers of RdpAccountant print."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accounting.engines.renyi import engine as renyi
+from ...accounting.engines.renyi.conversion import epsilon_at
+from ...accounting.pairs.neighbors import translate
+from ...composition import Composition
+from ...options import Neighbors
+
+FEW = 64
+"""Up to so many distinct mechanisms their Renyi divergences are computed; more of them take seconds."""
+
+
+def best_order(
+    run: Composition, neighbors: Neighbors, delta: float, epsilon: float, orders: NDArray[np.float64]
+) -> float:
+    """The one of the ascending ``orders``; for many distinct mechanisms about that.
+
+    The best order a has a - 1 near the slope of -ln delta in epsilon, because e^(-(a - 1) epsilon) is its bound.
+    """
+    if len(run.parts) > FEW and 0 < epsilon < math.inf:
+        ends = [run.delta(epsilon * at, neighbors=neighbors).upper for at in (0.99, 1.01)]
+        slope = math.log(ends[0] / ends[1]) / (0.02 * epsilon) if ends[1] > 0 else math.inf
+        return float(orders[np.argmin(np.abs(orders - 1 - slope))]) if slope < math.inf else float(orders[-1])
+    translated = translate(run.parts) if neighbors == "replace" else run.parts
+    kept, _ = renyi.split(run.parts if translated is None else translated)
+    target = min(max(float(delta), math.ulp(0.0)), 1.0)
+
+    def bound(i: int) -> float:
+        c = float(orders[i]) - 1
+        return epsilon_at(c, renyi.total(kept, c), target)
+
+    low, high = 0, len(orders) - 1
+    while low < high:  # the bounds fall and then rise, or are infinite from some order on
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound(middle) <= bound(middle + 1) else (middle + 1, high)
+    return float(orders[low])
