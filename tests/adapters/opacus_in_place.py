@@ -98,7 +98,7 @@ def follow_torch(source):
 
 
 # A few training runs a test: their network is slow, and nothing is drawn anew.
-settings.register_profile("in place", derandomize=True, max_examples=6, database=None)
+settings.register_profile("in place", derandomize=True, max_examples=4, database=None)
 settings.load_profile("in place")
 SecureRandom.stream = follow_torch
 if importlib.util.find_spec("torchvision") is None:
