@@ -2,8 +2,9 @@
 //
 // The linker binds a function to the newest version of its symbol. Those below got a new version after 2.28, although
 // an older one does the same: exp, exp2, log, log2, pow and hypot only stopped setting errno in the old way, the
-// threads moved from libpthread into libc. Each is defined here, hidden, and jumps to the older version. Three are
-// younger than 2.28 altogether and are made of older ones. libstdc++ is linked statically and uses them too.
+// threads and the loader's functions moved from libpthread and libdl into libc. Each is defined here, hidden, and jumps
+// to the older version. Three are younger than 2.28 altogether and are made of older ones. libstdc++ is linked
+// statically and uses them too.
 //
 // Compiled with -fno-builtin, and without the C library's headers, whose declarations carry versions and attributes.
 #include <cstddef>
@@ -46,6 +47,9 @@ OLDER(OLDEST, int, pthread_key_delete, (Key key), (key))
 OLDER(OLDEST, void*, pthread_getspecific, (Key key), (key))
 OLDER(OLDEST, int, pthread_setspecific, (Key key, const void* value), (key, value))
 OLDER(AFFINITY, int, pthread_setaffinity_np, (Thread t, std::size_t size, const void* set), (t, size, set))
+
+OLDER(OLDEST, void*, dlopen, (const char* path, int mode), (path, mode))
+OLDER(OLDEST, void*, dlsym, (void* library, const char* name), (library, name))
 
 struct Time {
     long seconds, nanoseconds;

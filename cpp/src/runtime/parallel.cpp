@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "openmp.hpp"
 #include "per_process.hpp"
 
 namespace tightdp {
@@ -150,7 +151,15 @@ void set_max_threads(int count) noexcept {
 }
 
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context) {
-    if (wanted <= 1 || !PerProcess<Pool>::get().run(wanted, body, context)) body(context, 0, 1);
+    if (wanted > 1) switch (openmp::run(wanted, body, context)) {
+            case openmp::Outcome::kDone:
+                return;
+            case openmp::Outcome::kBusy:
+                break;
+            case openmp::Outcome::kNone:
+                if (PerProcess<Pool>::get().run(wanted, body, context)) return;
+        }
+    body(context, 0, 1);
 }
 
 void SpinBarrier::wait(int workers) noexcept {
@@ -160,8 +169,7 @@ void SpinBarrier::wait(int workers) noexcept {
         generation_.fetch_add(1);
         return;
     }
-    for (int spin = 0; generation_.load() == generation; ++spin)
-        spin < kBarrierSpins ? pause() : (void)sched_yield();
+    for (int spin = 0; generation_.load() == generation; ++spin) spin < kBarrierSpins ? pause() : (void)sched_yield();
 }
 
 }  // namespace tightdp

@@ -1,4 +1,5 @@
-// A pool of threads for kernels that take microseconds.
+// Threads for kernels that take microseconds: those that PyTorch's operations run in (openmp.hpp), or a pool of our
+// own.
 //
 // The kernels' results do not depend on how many threads run: see the files that use it.
 #pragma once
@@ -19,13 +20,13 @@ void set_max_threads(int count) noexcept;  // count >= 1
 // Calls body(context, worker, workers) once for each worker in [0, workers), all at the same time; worker 0
 // is the calling thread. Returns when all have returned. `workers` is `wanted`, or fewer where threads
 // are slow to come (their processors are taken), or 1 where the pool serves another caller just now. The body
-// must not throw and must not call run_parallel. Safe after fork: the child starts its own pool.
+// must not throw and must not call run_parallel. Within a parallel loop of PyTorch's runtime, the calling thread works
+// alone. Safe after fork: the child starts its own pool.
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context);
 
 template <class Body>
 void parallel(int wanted, Body&& body) {
-    run_parallel(
-        wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
+    run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
 // All the workers of a job wait for each other. Spins, since what is waited for takes microseconds; yields
@@ -84,8 +85,7 @@ struct Range {
 inline Range share(std::size_t total, std::size_t grain, int worker, int workers) noexcept {
     const std::size_t pieces = (total + grain - 1) / grain;
     const auto at = [&](int w) {
-        const std::size_t edge =
-            pieces * static_cast<std::size_t>(w) / static_cast<std::size_t>(workers) * grain;
+        const std::size_t edge = pieces * static_cast<std::size_t>(w) / static_cast<std::size_t>(workers) * grain;
         return edge < total ? edge : total;
     };
     return {at(worker), at(worker + 1)};

@@ -1,0 +1,168 @@
+#include "openmp.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#if defined(__linux__)
+#include <link.h>
+#elif defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
+
+#include <algorithm>
+#include <atomic>
+#include <cfenv>
+#include <cstdlib>
+#include <cstring>
+
+namespace tightdp::openmp {
+namespace {
+
+// What GCC's runtime calls its entry points. LLVM's and Intel's have the same ones beside their own.
+struct Runtime {
+    void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags);
+    int (*thread_num)();
+    int (*num_threads)();
+    int (*max_threads)();
+    int (*in_parallel)();
+};
+
+template <class Function>
+bool look_up(void* library, const char* name, Function& found) noexcept {
+    found = reinterpret_cast<Function>(dlsym(library, name));
+    return found != nullptr;
+}
+
+// The runtime that a library of this process calls: the symbols are those of the library and of what it links.
+bool find_in(const char* path, Runtime& found) noexcept {
+    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed: its threads stay
+    return library && look_up(library, "GOMP_parallel", found.parallel) &&
+           look_up(library, "omp_get_thread_num", found.thread_num) &&
+           look_up(library, "omp_get_num_threads", found.num_threads) &&
+           look_up(library, "omp_get_max_threads", found.max_threads) &&
+           look_up(library, "omp_in_parallel", found.in_parallel);
+}
+
+// The library of PyTorch that has its loops.
+bool is_torch(const char* path) noexcept {
+    const char* slash = path ? std::strrchr(path, '/') : nullptr;
+    return slash && std::strncmp(slash + 1, "libtorch_cpu.", 13) == 0;
+}
+
+#if defined(__linux__)
+struct Loaded {
+    unsigned long long loads = 0;  // of libraries, since the process began
+    const char* torch = nullptr;
+};
+
+extern "C" int visit_first(dl_phdr_info* info, std::size_t, void* loads) {
+    *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
+    return 1;
+}
+
+extern "C" int visit_all(dl_phdr_info* info, std::size_t, void* loaded) {
+    if (is_torch(info->dlpi_name)) static_cast<Loaded*>(loaded)->torch = info->dlpi_name;
+    return 0;
+}
+
+// A number that grows whenever a library is loaded; takes a tenth of a microsecond.
+unsigned long long loads() noexcept {
+    unsigned long long count = 0;
+    dl_iterate_phdr(visit_first, &count);
+    return count;
+}
+
+const char* torch_path() noexcept {
+    Loaded loaded;
+    dl_iterate_phdr(visit_all, &loaded);
+    return loaded.torch;  // a string of the loader's, which lives as long as the library
+}
+#elif defined(__APPLE__)
+unsigned long long loads() noexcept {
+    return _dyld_image_count();
+}
+
+const char* torch_path() noexcept {
+    for (std::uint32_t i = 0; i < _dyld_image_count(); ++i)
+        if (is_torch(_dyld_get_image_name(i))) return _dyld_get_image_name(i);
+    return nullptr;
+}
+#else
+unsigned long long loads() noexcept {
+    return 1;
+}
+
+const char* torch_path() noexcept {
+    return nullptr;
+}
+#endif
+
+std::atomic<bool> forked{false};
+const int registered = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+
+bool wanted_at_all() noexcept {
+    static_cast<void>(registered);
+    static const bool off = [] {
+        const char* text = std::getenv("TIGHTDP_OPENMP");
+        return text && std::strcmp(text, "0") == 0;
+    }();
+    return !off && !forked.load(std::memory_order_relaxed);
+}
+
+// The runtime, once PyTorch is loaded; looked for again whenever some library was loaded since.
+const Runtime* runtime() noexcept {
+    static Runtime kept;
+    static std::atomic<const Runtime*> found{nullptr};
+    static std::atomic<unsigned long long> looked{0};
+    static std::atomic_flag looking = ATOMIC_FLAG_INIT;
+    if (const Runtime* known = found.load(std::memory_order_acquire)) return known;
+    const unsigned long long now = loads();
+    if (looked.load(std::memory_order_relaxed) == now || looking.test_and_set(std::memory_order_acquire))
+        return nullptr;
+    if (!found.load(std::memory_order_acquire) && find_in(torch_path(), kept))
+        found.store(&kept, std::memory_order_release);
+    looked.store(now, std::memory_order_relaxed);
+    looking.clear(std::memory_order_release);
+    return found.load(std::memory_order_acquire);
+}
+
+struct Job {
+    const Runtime& runtime;
+    int wanted;
+    void (*body)(void*, int, int);
+    void* context;
+};
+
+extern "C" void work(void* given) {
+    const Job& job = *static_cast<const Job*>(given);
+    const int worker = job.runtime.thread_num();
+    const int workers = std::min(job.wanted, job.runtime.num_threads());
+    if (worker == 0) return job.body(job.context, 0, workers);
+    if (worker >= workers) return;
+    std::fenv_t before;  // PyTorch may have set its threads to flush subnormal numbers
+    std::fegetenv(&before);
+    std::fesetenv(FE_DFL_ENV);
+    job.body(job.context, worker, workers);
+    std::fesetenv(&before);
+}
+
+std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+}  // namespace
+
+Outcome run(int wanted, void (*body)(void*, int, int), void* context) {
+    if (!wanted_at_all()) return Outcome::kNone;
+    const Runtime* omp = runtime();
+    if (!omp) return Outcome::kNone;
+    if (omp->in_parallel()) return Outcome::kBusy;
+    if (omp->max_threads() < wanted) return Outcome::kNone;
+    if (busy.test_and_set(std::memory_order_acquire)) return Outcome::kBusy;
+    Job job{*omp, wanted, body, context};
+    // The whole team, as PyTorch's loops take it: for a smaller one the runtime would end threads, and start them again
+    // in PyTorch's next loop.
+    omp->parallel(work, &job, 0, 0);
+    busy.clear(std::memory_order_release);
+    return Outcome::kDone;
+}
+
+}  // namespace tightdp::openmp
