@@ -11,14 +11,17 @@ from typing import Any
 from opacus.accountants import IAccountant, register_accountant
 
 from ... import _check
+from ...accounting import accountant
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
 
 Entry = tuple[Any, Any, Any]
 """Noise multiplier, sample rate and number of steps, as Opacus keeps them."""
+_Read = tuple[list[Entry], accountant.Accountant | None, int]
+"""The history at the last question, an account of it, and the process that the account belongs to."""
 
 _lock = threading.RLock()
-"""Held while a step is recorded. One for all: it is held for a microsecond."""
+"""Held while a step is recorded or a history read. One for all: it is held for microseconds."""
 
 
 def _new_lock() -> None:
@@ -41,7 +44,7 @@ class Accountant(IAccountant):
     def __init__(self) -> None:
         super().__init__()
         self.history: list[Any]
-        self._merged: tuple[list[Entry], Composition | None] = [], Composition()
+        self._read: _Read = [], accountant.Accountant(), os.getpid()
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Records a step. ValueError for a negative noise multiplier or a sample rate beyond 1: an optimiser that
@@ -60,31 +63,40 @@ class Accountant(IAccountant):
         0.0 before the first step. Infinity after a step without noise, and for ``delta`` = 0.
         """
         target = _check.closed_unit("delta", delta)
-        run = self._composition()
-        if target == 1 or (run is not None and not run.parts):
+        account = self._account()
+        if target == 1 or (account is not None and not account.composition.parts):
             return 0.0
-        return math.inf if run is None or target == 0 else run.epsilon(target).upper
+        return math.inf if account is None or target == 0 else account.epsilon(target).upper
 
-    def _composition(self) -> Composition | None:
-        """What ``history`` records, or None where a step had no noise."""
-        entries = [tuple(entry) if isinstance(entry, list) else entry for entry in self.history]
-        known, composition = self._merged
-        if known != entries:
-            further, composition = _further(known, entries, composition)
+    def _account(self) -> accountant.Accountant | None:
+        """An account of what ``history`` records, or None where a step had no noise.
+
+        It is kept between questions, and what was recorded since the last one is added.
+        """
+        with _lock:
+            entries = [tuple(entry) if isinstance(entry, list) else entry for entry in self.history]
+            known, account, process = self._read
+            if known == entries and process == os.getpid():
+                return account
+            further = _further(known, entries) if process == os.getpid() else None
+            if further is None:  # edited, or in a forked child, where an account of the parent cannot be added to
+                further, account = entries, accountant.Accountant()
             steps = [(sigma, q, count) for sigma, q, count in map(_entry, further) if q * count > 0]
-            if composition is not None:
-                silent = any(sigma == 0 for sigma, _, _ in steps)
-                composition = None if silent else composition + _composed(steps)
-            self._merged = entries, composition
-        return composition
+            if any(sigma == 0 for sigma, _, _ in steps):
+                account = None
+            if account is not None:
+                for sigma, q, count in steps:
+                    account.compose(PoissonSampled(Gaussian(sigma), q), count)
+            self._read = entries, account, os.getpid()
+            return account
 
     @property
     def composition(self) -> Composition:
         """All steps as one value of this library: for both ends of a bound, curves and other relations."""
-        run = self._composition()
-        if run is None:
+        account = self._account()
+        if account is None:
             raise ValueError("history must have noise in every step, and some noise multiplier is 0")
-        return run
+        return account.composition
 
     def __len__(self) -> int:
         """The number of steps."""
@@ -110,7 +122,7 @@ class Accountant(IAccountant):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.history = state["history"]
-        self._merged = [], Composition()
+        self._read = [], accountant.Accountant(), os.getpid()
 
 
 def _step(noise_multiplier: Any, sample_rate: Any) -> tuple[float, float]:
@@ -125,23 +137,13 @@ def _entry(entry: Any) -> Entry:
     return *_step(sigma, q), _check.count("steps", steps, least=0)
 
 
-def _composed(steps: list[Entry]) -> Composition:
-    return Composition((PoissonSampled(Gaussian(sigma), q), count) for sigma, q, count in steps)
-
-
-def _further(
-    known: list[Entry], entries: list[Entry], composition: Composition | None
-) -> tuple[list[Entry], Composition | None]:
-    """What ``entries`` hold beyond ``known``, and ``composition`` of that; all of them, if they begin otherwise.
-
-    The last entry may have grown.
-    """
+def _further(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:
+    """What ``entries`` hold beyond ``known``, if they begin with it: the last entry may have grown."""
     n = len(known)
-    if n and known[:-1] == entries[: n - 1] and len(entries) >= n:
-        (*before, past), (*now, steps) = known[-1], _entry(entries[n - 1])
-        if before == now and steps >= past:
-            return [(*now, steps - past), *entries[n:]], composition
-    return entries, Composition()
+    if not n or len(entries) < n or known[:-1] != entries[: n - 1]:
+        return None
+    (*before, past), (*now, steps) = known[-1], _entry(entries[n - 1])
+    return [(*now, steps - past), *entries[n:]] if before == now and steps >= past else None
 
 
 register_accountant(Accountant.mechanism(), Accountant, force=True)  # again where this module is reloaded
