@@ -75,6 +75,14 @@ def test_parameters_that_round_are_bounded_from_both_sides(mu):
     assert low <= exact * (1 + 1e-12) and up >= exact * (1 - 1e-12) and up - low <= 1e-11 * up
 
 
+def test_multipliers_beyond_doubles():
+    low, _, up = prv.PRVAccountant(prv.GaussianMechanism(1e-300, 1e300), 0.1, 1e-8).compute_epsilon(1e-5)
+    assert 0 < low <= up == math.inf
+    for nothing in (prv.LaplaceMechanism(1e-310), prv.GaussianMechanism(1e300, 1e-300)):
+        low, _, up = prv.PRVAccountant(nothing, 0.1, 1e-8).compute_delta(0.0)
+        assert low == 0.0 and up <= 1e-150
+
+
 def test_a_loss_of_ones_own():
     """The loss of Laplace noise by its distribution function, as prv_accountant's notebook writes it."""
 

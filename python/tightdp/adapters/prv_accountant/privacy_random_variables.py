@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,12 @@ class Either(NamedTuple):
 
     worse: m.Mechanism | None
     better: m.Mechanism | None
+
+
+def _with_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> Either:
+    """Noise whose multiplier may underflow, which hides nothing, or overflow, which reveals next to nothing."""
+    worse = kind(multiplier.lo) if multiplier.lo > 0 else m.ApproximateDP(0.0, 1.0)
+    return Either(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
 
 
 class PrivacyRandomVariable:
@@ -50,7 +58,7 @@ class PrivacyRandomVariable:
     def _edge(self, sign: float) -> float:
         """A power of two beyond which, on one side, no double shows a mass."""
         edge = 2.0**-10
-        while edge < 2.0**16 and float(np.asarray(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
+        while edge < 2.0**16 and float(np.ravel(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
             edge *= 2
         return edge
 
@@ -74,8 +82,7 @@ class GaussianMechanism(PrivacyRandomVariable):
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
         sigma = _check.positive("noise_multiplier", noise_multiplier)
         sensitivity = _check.positive("l2_sensitivity", l2_sensitivity)
-        ratio = Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma)
-        self._found = Either(m.Gaussian(ratio.lo), m.Gaussian(ratio.hi))
+        self._found = _with_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
 
     def _mechanism(self) -> Either:
         return self._found
@@ -85,8 +92,7 @@ class LaplaceMechanism(PrivacyRandomVariable):
     """Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
 
     def __init__(self, mu: float) -> None:
-        ratio = 1 / Range(_check.positive("mu", mu))
-        self._found = Either(m.Laplace(ratio.lo), m.Laplace(ratio.hi))
+        self._found = _with_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
     def _mechanism(self) -> Either:
         return self._found
