@@ -16,11 +16,14 @@ import math
 import statistics
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from contenders import CONTENDERS, Answer, Call, Case, Contender
+from contenders import CONTENDERS, Answer, Case, Contender
 from shared import RESULTS, Points, draw, interleaved, options
+
+from tightdp import _core
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -89,25 +92,30 @@ def plain_gaussian(sigma: float, steps: int, delta: float) -> float:
         return float(mp.findroot(excess, bracket, solver="bisect", maxsteps=200))
 
 
-def entrants(only: Sequence[str]) -> list[tuple[Contender, Call]]:
+def entrants(only: Sequence[str], case: Case) -> list[Contender]:
     found = []
     for contender in CONTENDERS:
         if only and not any(name in contender.name for name in only):
             continue
         try:
-            found.append((contender, contender.make()))
+            contender.call(case)
+            found.append(contender)
         except Exception as error:  # a peer that is not there or not importable is no failure of ours
+            if contender.ours:
+                raise
             print(f"without {contender.name}: {type(error).__name__}: {error}")
     return found
 
 
 def run(rounds: int, only: Sequence[str]) -> list[Row]:
-    field = entrants(only)
+    _core.grid_keep(0)  # every question as if it were the first
+    settings = cases()
+    field = entrants(only, settings[0])
     rows = []
-    for case in cases():
-        answers = [call(case) for _, call in field]  # also warms up
-        seconds = interleaved([lambda call=call, case=case: call(case) for _, call in field], rounds)
-        for (contender, _), answer, time in zip(field, answers, seconds, strict=True):
+    for case in settings:
+        answers = [contender.call(case) for contender in field]  # also warms up
+        seconds = interleaved([partial(contender.call, case) for contender in field], rounds)
+        for contender, answer, time in zip(field, answers, seconds, strict=True):
             row = Row(case, contender, answer, time)
             assert row.holds or not contender.ours, f"{contender.name} is wrong: {answer} for {case}"
             rows.append(row)

@@ -16,16 +16,16 @@ def quality(clf: Any, X: Any, y: Any) -> dict[str, float]:
         return {"scores": 100 * clf.score(X, y)}
     logs = clf.predict_log_proba(X)
     own = np.searchsorted(clf.classes_, y)
-    sure, right = np.exp(logs.max(axis=1)), logs.argmax(axis=1) == own
+    confidence, right = np.exp(logs.max(axis=1)), logs.argmax(axis=1) == own
     return {
         "scores": 100 * float(right.mean()),
         "losses": -float(logs[np.arange(len(own)), own].mean()),
-        "calibration": 100 * calibration_error(sure, right),
+        "calibration": 100 * calibration_error(confidence, right),
     }
 
 
-def calibration_error(sure: Any, right: Any) -> float:
+def calibration_error(confidence: Any, right: Any) -> float:
     """Mean over records of |accuracy - mean confidence| of the bin of confidence that a record is in."""
-    bins = np.minimum((np.asarray(sure) * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, np.asarray(right, float), BINS) - np.bincount(bins, sure, BINS)
+    bins = np.minimum((np.asarray(confidence) * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, np.asarray(right, float), BINS) - np.bincount(bins, confidence, BINS)
     return float(np.abs(gaps).sum() / len(bins))

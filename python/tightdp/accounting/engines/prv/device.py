@@ -38,10 +38,10 @@ class _Cupy:
         with self.xp.cuda.Device(self._device):
             return spectral.compose(self, *arguments)
 
-    def cells(self, law: spectral.Law, h: float, first: int, count: int) -> Any:
+    def cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
         out = self.xp.empty(count)
         stream = int(self.xp.cuda.get_current_stream().ptr)
-        self._kernels.prv_cells(law, h, first, count, int(out.data.ptr), self._device, stream)
+        self._kernels.prv_cells(loss, h, first, count, int(out.data.ptr), self._device, stream)
         return out
 
     def host(self, array: Any) -> Any:

@@ -37,7 +37,7 @@ class Prv:
         if direction == "replace":
             return 'its pairs are those of neighbors "add" and "remove"'
         for mechanism, count in parts:
-            if _law(mechanism, direction) is None:
+            if _loss(mechanism, direction) is None:
                 return (
                     f"it serves Gaussian, Laplace, PureDP, ApproximateDP, binary RandomizedResponse and "
                     f"PoissonSampled(Gaussian), noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
@@ -76,7 +76,7 @@ class Prv:
 ENGINE = Prv()
 
 _Run = tuple[str, float, float, int, float]
-"""Name of the law, its parameter, sampling probability, count, probability of revealing everything."""
+"""Name of the loss, its parameter, sampling probability, count, probability of revealing everything."""
 
 
 _Found = tuple[float, float, float, float, float]
@@ -93,14 +93,14 @@ def _both(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> 
 def _runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
     found = []
     for mechanism, count in parts:
-        law = _law(mechanism, direction, high)
-        assert law is not None, "refused parts were asked"
-        name, parameter, q, failure = law
+        loss = _loss(mechanism, direction, high)
+        assert loss is not None, "refused parts were asked"
+        name, parameter, q, failure = loss
         found.append((name, parameter, q, count, failure))
     return found
 
 
-def _law(mechanism: Mechanism, direction: Direction, high: bool = True) -> tuple[str, float, float, float] | None:
+def _loss(mechanism: Mechanism, direction: Direction, high: bool = True) -> tuple[str, float, float, float] | None:
     """Parameters that are no doubles are rounded: up if ``high``, else down."""
     match mechanism:
         case Gaussian(sigma) if _LEAST <= sigma <= _MOST:

@@ -18,18 +18,18 @@ _LEAST = 2.0**-480
 BYTES_A_POINT = 128.0
 """Of a device's memory: the masses, two spectra, their products and masks, the transform's own."""
 
-Law = tuple[str, float, float, int, float]
+Loss = tuple[str, float, float, int, float]
 """Name, first parameter, sampling probability, count, 0."""
 Sums = tuple[float, float, float]
 
 
 class Backend(Protocol):
-    """An array library with the cells of a law."""
+    """An array library with the cells of a loss."""
 
     name: str
     xp: Any
 
-    def cells(self, law: Law, h: float, first: int, count: int) -> Any:
+    def cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
         """P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
 
     def host(self, array: Any) -> Any:
@@ -37,18 +37,18 @@ class Backend(Protocol):
 
 
 def compose(
-    backend: Backend, laws: list[Law], h: float, n: int, spans: list[tuple[int, int]]
+    backend: Backend, losses: list[Loss], h: float, n: int, spans: list[tuple[int, int]]
 ) -> tuple[Any, list[Sums], float, float]:
     """What the core's ``compose`` returns: n masses of the sum, sums over cells, kappa, the error of each mass."""
     xp = backend.xp
     kappa = checked_bound(backend, n)
     product, sums, chain = None, [], 0
-    for law, (first, count) in zip(laws, spans, strict=True):
-        cells = backend.cells(law, h, first, count)
+    for loss, (first, count) in zip(losses, spans, strict=True):
+        cells = backend.cells(loss, h, first, count)
         found, additions = _sums(xp, cells, first)
         sums.append(found)
         masses, folds = _circle(xp, cells, first, n)
-        spectrum = _power(xp, xp.fft.rfft(masses / found[0]), law[3])
+        spectrum = _power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
     # The cells 4 u, the division u and that of the core 3 u; additions as counted.
