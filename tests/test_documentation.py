@@ -28,6 +28,7 @@ def test_docstrings(name):
 
 
 @pytest.mark.parametrize("page", RUNNING, ids=pages.name_of)
+@pytest.mark.filterwarnings("ignore:Full backward hook")  # Opacus' hooks
 def test_pages(page, tmp_path, monkeypatch):
     """Every example runs, in a folder of its own, and prints what the page says."""
     monkeypatch.chdir(tmp_path)
