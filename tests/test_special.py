@@ -82,16 +82,10 @@ def test_log1mexp(x):
 
 @many
 @given(st.floats(-700, 700), st.floats(-700, 700))
-def test_log_sums_and_differences(a, b):
+def test_log_sums(a, b):
     with mp.workdps(700):
         exact = mp.log(mp.exp(mp.mpf(a)) + mp.exp(mp.mpf(b)))
         assert abs(mp.mpf(_core.logaddexp(a, b)) - exact) <= 3 * UNIT * (abs(exact) + 1)
-        high, low = max(a, b), min(a, b)
-        assume(high > low)
-        part = mp.log(-mp.expm1(mp.mpf(low) - mp.mpf(high)))
-        exact = mp.mpf(high) + part
-        # the rounding of b - a costs u |b - a| / (e^{|b - a|} - 1) <= u
-        assert abs(mp.mpf(_testing.logsubexp(high, low)) - exact) <= UNIT * (6 * abs(part) + abs(exact) + 2)
 
 
 def test_edges():
@@ -101,8 +95,7 @@ def test_edges():
     assert (_core.log_ndtri(-inf), _core.log_ndtri(0)) == (-inf, inf)
     assert math.isnan(_core.log_ndtri(0.5)) and math.isnan(_core.ndtr(math.nan))
     assert (_testing.log1mexp(0), _testing.log1mexp(-inf)) == (-inf, 0)
-    assert (_core.logaddexp(-inf, -inf), _core.logaddexp(-inf, 3), _testing.logsubexp(3, -inf)) == (-inf, 3, 3)
-    assert _testing.logsubexp(3, 3) == -inf
+    assert (_core.logaddexp(-inf, -inf), _core.logaddexp(-inf, 3)) == (-inf, 3)
 
 
 sampling = st.one_of(st.floats(-9, 0).map(lambda p: 10.0**p), st.floats(-10, -0.5).map(lambda p: 1 - 10.0**p))

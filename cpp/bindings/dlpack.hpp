@@ -95,14 +95,10 @@ inline std::optional<Dtype> dtype_of(const py::dtype& t) {
     const char order = t.byteorder();
     if (order != '=' && order != '|') return std::nullopt;
     switch (t.char_()) {
-        case 'e':
-            return Dtype::float16;
-        case 'f':
-            return Dtype::float32;
-        case 'd':
-            return Dtype::float64;
-        default:
-            break;
+        case 'e': return Dtype::float16;
+        case 'f': return Dtype::float32;
+        case 'd': return Dtype::float64;
+        default: break;
     }
     if (std::string(py::str(t.attr("name"))) == "bfloat16" && py::cast<bool>(t.attr("isnative")))
         return Dtype::bfloat16;
@@ -165,17 +161,6 @@ inline RowsView rows_view(const py::object& array) {
     throw py::type_error("neither a NumPy array nor one with __dlpack__");
 }
 
-inline const char* name_of(Dtype dtype) {
-    switch (dtype) {
-        case Dtype::float16:
-            return "float16";
-        case Dtype::bfloat16:
-            return "bfloat16";
-        case Dtype::float32:
-            return "float32";
-        default:
-            return "float64";
-    }
-}
+inline const char* name_of(Dtype dtype) { return kDtypeNames[static_cast<int>(dtype)]; }
 
 }  // namespace tightdp::bindings

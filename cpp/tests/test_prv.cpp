@@ -47,12 +47,12 @@ void law(const Law& law) {
 void composition() {
     const Request request{0.01, 1e-10, kGigabyte};
     const std::vector<Run> runs = {{SampledLaw{1.0, 0.01, false}, 1000}};
-    const Answer e = epsilon(runs, 1e-5, request);
+    const Bounds e = epsilon(runs, 1e-5, request);
     CHECK(e.lower <= 1.828236666516576 && 1.828236666516577 <= e.upper && e.upper - e.lower <= 0.022);
-    const Answer d = delta(runs, 1.828236666516577, request);
+    const Bounds d = delta(runs, 1.828236666516577, request);
     CHECK(d.lower <= 1e-5 && 1e-5 <= d.upper && d.upper <= 1.1e-5);
     // Ten times 10-DP is 100-DP, and not much less.
-    const Answer pure = epsilon({{PureLaw{10}, 10}}, 1e-5, request);
+    const Bounds pure = epsilon({{PureLaw{10}, 10}}, 1e-5, request);
     CHECK(99.98 <= pure.lower && pure.upper <= 100 * (1 + 1e-14));
     // What fails with probability 1e-4 has no epsilon at 1e-5.
     CHECK(epsilon({{PureLaw{0.1}, 1, 1e-4}}, 1e-5, request).lower == HUGE_VAL);

@@ -67,7 +67,7 @@ void identities() {
 void edges() {
     CHECK(log_ndtri(0) == HUGE_VAL && log_ndtri(-HUGE_VAL) == -HUGE_VAL && std::isnan(log_ndtri(1)));
     CHECK(log1mexp(0) == -HUGE_VAL && log1mexp(-HUGE_VAL) == 0);
-    CHECK(logaddexp(-HUGE_VAL, 3) == 3 && logsubexp(3, 3) == -HUGE_VAL);
+    CHECK(logaddexp(-HUGE_VAL, 3) == 3);
     CHECK(ndtr(HUGE_VAL) == 1 && ndtr(-HUGE_VAL) == 0 && std::isnan(ndtr(NAN)));
     CHECK(sampled_loss_inverse(-1, 0.1) == -HUGE_VAL);
 }

@@ -26,33 +26,31 @@ py::tuple plain(const Result& r) {
                           r.abscissae);
 }
 
-// Of (sigma, q, count) triples.
-template <class Query>
-py::tuple query(const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
-                double at, double tolerance, Query run) {
-    std::vector<Sampled> parts;
-    parts.reserve(sampled.size());
-    for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
-    const Pair of = kind(pair);
-    return plain(tightdp::bindings::unlocked([&] { return run(Composition{parts, mu2, of}, at, tolerance); }));
+using Question = Result (*)(const Composition&, double, double);
+
+// sampled: (sigma, q, count) triples.
+void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
+    using namespace py::literals;
+    m.def(
+        name,
+        [question](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
+                   double at, double tolerance) {
+            std::vector<Sampled> parts;
+            parts.reserve(sampled.size());
+            for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
+            const Pair of = kind(pair);
+            return plain(
+                tightdp::bindings::unlocked([&] { return question(Composition{parts, mu2, of}, at, tolerance); }));
+        },
+        "sampled"_a, "mu2"_a, "pair"_a, py::arg(at_name), "tolerance"_a);
 }
 
 }  // namespace
 
 void bind_contour(py::module_& m) {
     using namespace py::literals;
-    m.def(
-        "contour_epsilon",
-        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
-           double delta,
-           double tolerance) { return query(sampled, mu2, pair, delta, tolerance, tightdp::contour::epsilon); },
-        "sampled"_a, "mu2"_a, "pair"_a, "delta"_a, "tolerance"_a);
-    m.def(
-        "contour_delta",
-        [](const std::vector<std::tuple<double, double, double>>& sampled, double mu2, const std::string& pair,
-           double epsilon,
-           double tolerance) { return query(sampled, mu2, pair, epsilon, tolerance, tightdp::contour::delta); },
-        "sampled"_a, "mu2"_a, "pair"_a, "epsilon"_a, "tolerance"_a);
+    def_question(m, "contour_epsilon", tightdp::contour::epsilon, "delta");
+    def_question(m, "contour_delta", tightdp::contour::delta, "epsilon");
     m.def(
         "contour_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int threads) {

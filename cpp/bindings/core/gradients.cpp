@@ -9,7 +9,7 @@ using namespace tightdp::bindings;
 // (shape, dtype name or None, whether each row is one run in memory, whether it can be written)
 py::tuple describe(const py::object& array) {
     const RowsView view = rows_view(array);
-    const py::object dtype = view.dtype ? py::object(py::str(name_of(*view.dtype))) : py::none();
+    const char* const dtype = view.dtype ? name_of(*view.dtype) : nullptr;
     return py::make_tuple(py::tuple(py::cast(view.shape)), dtype, view.contiguous, view.writable);
 }
 

@@ -24,17 +24,24 @@ Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel
 
 using PartTuple = std::tuple<Handle, double>;
 
-template <class Query>
-py::tuple ask(const std::vector<PartTuple>& given, double at, double width, std::size_t most_points, Query query) {
-    std::vector<Part> parts;
-    for (const auto& [law, count] : given) parts.push_back({law.law, count});
-    const Answer a = tightdp::bindings::unlocked([&] { return query(parts, at, width, most_points); });
-    py::dict budget;
-    budget["lattice"] = a.lattice;
-    budget["rounding"] = a.rounding;
-    budget["wrapping"] = a.wrapping;
-    budget["truncation"] = a.truncation;
-    return py::make_tuple(a.lower, a.upper, budget, a.points, a.levels);
+using Question = Bounds (*)(const std::vector<Part>&, double, double, std::size_t);
+
+void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
+    using namespace py::literals;
+    m.def(
+        name,
+        [question](const std::vector<PartTuple>& given, double at, double width, std::size_t most_points) {
+            std::vector<Part> parts;
+            for (const auto& [law, count] : given) parts.push_back({law.law, count});
+            const Bounds b = tightdp::bindings::unlocked([&] { return question(parts, at, width, most_points); });
+            py::dict budget;
+            budget["lattice"] = b.lattice;
+            budget["rounding"] = b.rounding;
+            budget["wrapping"] = b.wrapping;
+            budget["truncation"] = b.truncation;
+            return py::make_tuple(b.lower, b.upper, budget, b.points, b.levels);
+        },
+        "parts"_a, py::arg(at_name), "width"_a, "most_points"_a);
 }
 
 }  // namespace
@@ -64,16 +71,6 @@ void bind_grid(py::module_& m) {
     m.def("grid_found", [] { return Store::shared().found(); });
     m.attr("GRID_USER_TOTAL") = kUserTotal;
     m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
-    m.def(
-        "grid_epsilon",
-        [](const std::vector<PartTuple>& parts, double delta, double width, std::size_t most_points) {
-            return ask(parts, delta, width, most_points, epsilon);
-        },
-        "parts"_a, "delta"_a, "width"_a, "most_points"_a);
-    m.def(
-        "grid_delta",
-        [](const std::vector<PartTuple>& parts, double at, double width, std::size_t most_points) {
-            return ask(parts, at, width, most_points, tightdp::grid::delta);
-        },
-        "parts"_a, "epsilon"_a, "width"_a, "most_points"_a);
+    def_question(m, "grid_epsilon", epsilon, "delta");
+    def_question(m, "grid_delta", delta, "epsilon");
 }

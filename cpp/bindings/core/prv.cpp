@@ -35,36 +35,29 @@ Composer composer_of(const py::function& compose) {
     };
 }
 
-template <class Query>
-py::tuple ask(const std::vector<Entry>& entries, double at, const Request& request,
-              const std::optional<py::function>& compose, Query query) {
-    std::vector<Run> runs;
-    for (const Entry& entry : entries) runs.push_back(run(entry));
-    const Composer composer = compose ? composer_of(*compose) : Composer(compose_here);
-    const Answer a = tightdp::bindings::unlocked([&] { return query(runs, at, request, composer); });
-    return py::make_tuple(a.lower, a.upper, a.mesh, a.tails, a.rounding, a.step, a.points);
+using Question = Bounds (*)(const std::vector<Run>&, double, const Request&, const Composer&);
+
+void def_question(py::module_& m, const char* name, Question question, const char* at_name, const char* doc) {
+    m.def(
+        name,
+        [question](const std::vector<Entry>& entries, double at, double eps_error, double delta_error, double max_bytes,
+                   const std::optional<py::function>& compose, double bytes_a_point) {
+            std::vector<Run> runs;
+            for (const Entry& entry : entries) runs.push_back(run(entry));
+            const Composer composer = compose ? composer_of(*compose) : Composer(compose_here);
+            const Request request{eps_error, delta_error, max_bytes, bytes_a_point};
+            const Bounds b = tightdp::bindings::unlocked([&] { return question(runs, at, request, composer); });
+            return py::make_tuple(b.lower, b.upper, b.mesh, b.tails, b.rounding, b.step, b.points);
+        },
+        py::arg("runs"), py::arg(at_name), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
+        py::arg("compose") = py::none(), py::arg("bytes_a_point") = 0.0, doc);
 }
 
 }  // namespace
 
 void bind_prv(py::module_& m) {
     py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
-    m.def(
-        "prv_epsilon",
-        [](const std::vector<Entry>& runs, double delta, double eps_error, double delta_error, double max_bytes,
-           const std::optional<py::function>& compose, double bytes_a_point) {
-            return ask(runs, delta, {eps_error, delta_error, max_bytes, bytes_a_point}, compose, epsilon);
-        },
-        py::arg("runs"), py::arg("delta"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
-        py::arg("compose") = py::none(), py::arg("bytes_a_point") = 0.0,
-        "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
-    m.def(
-        "prv_delta",
-        [](const std::vector<Entry>& runs, double eps, double eps_error, double delta_error, double max_bytes,
-           const std::optional<py::function>& compose, double bytes_a_point) {
-            return ask(runs, eps, {eps_error, delta_error, max_bytes, bytes_a_point}, compose, delta);
-        },
-        py::arg("runs"), py::arg("eps"), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
-        py::arg("compose") = py::none(), py::arg("bytes_a_point") = 0.0,
-        "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
+    def_question(m, "prv_epsilon", epsilon, "delta",
+                 "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
+    def_question(m, "prv_delta", delta, "eps", "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
 }

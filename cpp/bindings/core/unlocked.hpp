@@ -15,14 +15,7 @@ bool signalled();
 // f() without the lock; an interrupt comes out of it as a Python exception.
 template <class F>
 auto unlocked(F&& f) {
-    work::Counter& c = work::counter();
-    bool (*const before)() = c.signalled;
-    c.signalled = signalled;
-    struct Back {
-        work::Counter& c;
-        bool (*before)();
-        ~Back() { c.signalled = before; }
-    } back{c, before};
+    const work::Scoped<&work::Counter::signalled> asking(signalled);
     try {
         py::gil_scoped_release release;
         return f();

@@ -59,10 +59,8 @@ class OnDevice {
 };
 
 Dtype dtype_of(const std::string& name) {
-    if (name == "float16") return Dtype::float16;
-    if (name == "bfloat16") return Dtype::bfloat16;
-    if (name == "float32") return Dtype::float32;
-    if (name == "float64") return Dtype::float64;
+    for (int i = 0; i < 4; ++i)
+        if (name == tightdp::kDtypeNames[i]) return static_cast<Dtype>(i);
     throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
 }
 

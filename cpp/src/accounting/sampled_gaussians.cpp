@@ -68,8 +68,8 @@ Interval worse(std::span<const SampledGaussians> run, double at, Contour by_cont
         const contour::Result found = by_contour(contour::Composition{parts.sampled, parts.mu2, add}, at, kTolerance);
         Interval one{found.lower, found.upper};
         if (found.status != contour::Status::certified) {
-            const grid::Answer answer = by_grid(on_grid(run, add), at, kWidth, kMostPoints);
-            one = {answer.lower, answer.upper};
+            const grid::Bounds found = by_grid(on_grid(run, add), at, kWidth, kMostPoints);
+            one = {found.lower, found.upper};
         }
         both = {std::max(both.lower, one.lower), std::max(both.upper, one.upper)};
         if (parts.sampled.empty()) break;  // plain Gaussians: the directions are one

@@ -94,6 +94,12 @@ class Builder {
 
     Index index(double v) const { return static_cast<Index>(std::floor(std::log(v) / h_)); }
 
+    // The last point at or below v: index() may miss it by one.
+    Index point_below(double v) const {
+        const Index i = index(v);
+        return at(i) > v ? i - 1 : at(i + 1) <= v ? i + 1 : i;
+    }
+
     void check(Index cells) const {
         if (cells < 0 || static_cast<std::size_t>(cells) > most_) throw std::length_error("too many cells");
     }
@@ -130,8 +136,7 @@ class Builder {
                 const double rel = block.rel[i] + (16 + 2 * std::abs(block.log_scale[i])) * u;
                 const double scale = kUnit * std::exp(block.log_scale[i]) * std::max(1 + sign * rel, 0.0);
                 const double q = scale * block.s[i] * (v / (x.offset + v));
-                x.q[from + i] += q;
-                x.p[from + i] += q + scale * block.t[i];
+                x.add(from + i, q, q + scale * block.t[i]);
                 x.slack = std::max(x.slack, 2 * block.rel[i] + 4 * block.slack + 64 * u);
             }
         }
@@ -144,14 +149,12 @@ class Builder {
         const grid::Density::Left left = d.left_of(low);
         const double start = x.offset + at(x.first), end = x.offset + at(x.last());
         const double front = kUnit * bound(left.p, 1) * (at(x.first) / start);
-        x.q.front() += front;
-        x.p.front() += front;
+        x.add(0, front, front);
         // left_of may be bounds, and then what goes to the front may not be taken off.
         (x.offset > 0 ? x.at_zero : x.at_offset) += bound(left.q, 1);
         const grid::Density::Right right = d.right_of(high);
         const double back = kUnit * bound(right.s, 1) * (at(x.last()) / end);
-        x.q.back() += back;
-        x.p.back() += back;
+        x.add(cells, back, back);
         x.infinity += bound(right.t, 1);
     }
 
@@ -173,29 +176,16 @@ class Builder {
     void deposit(double y, double mass, Sum& x) const {
         const double low = at(x.first), m = mass * kUnit;
         if (y >= low) {
-            Index i = index(y);
-            if (at(i) > y) --i;
-            else if (at(i + 1) <= y) ++i;
-            const Index top = x.last();
-            i = std::clamp(i, x.first, top);
-            const std::size_t cell = static_cast<std::size_t>(i - x.first);
-            x.q[cell] += m * at(i);
-            if (i < top || !upper_) {
-                x.p[cell] += m * y;
-            } else {
-                x.p[cell] += m * at(top);
-                x.infinity += mass * std::max(y - at(top), 0.0);
-            }
+            const Index top = x.last(), i = std::clamp(point_below(y), x.first, top);
+            const bool inside = i < top || !upper_;
+            x.add(static_cast<std::size_t>(i - x.first), m * at(i), m * (inside ? y : at(top)));
+            if (!inside) x.infinity += mass * std::max(y - at(top), 0.0);
         } else if (!upper_) {
             // Left of the lattice is less than the floor, and dropped; a mean of gathered points is on it but
             // for rounding.
-            if (y >= low * (1 - 1e-12)) {
-                x.q.front() += m * low;
-                x.p.front() += m * y;
-            }
+            if (y >= low * (1 - 1e-12)) x.add(0, m * low, m * y);
         } else if (y >= 0) {
-            x.q.front() += m * y;
-            x.p.front() += m * y;
+            x.add(0, m * y, m * y);
             x.at_offset += mass * (1 - y / low) * (1 + 2 * u);
         } else {
             const double share = std::clamp((x.offset + y) / x.offset, 0.0, 1.0);
@@ -259,8 +249,7 @@ class Builder {
                 put_split(y, moved, x);
             }
         }
-        x.q.front() += front;
-        x.p.front() += front;
+        x.add(0, front, front);
         put_split(-a.offset, a.at_zero * b.at_offset, x);
         x.rel += 16 * u;
         x.slack += 16 * u;
@@ -270,17 +259,12 @@ class Builder {
     void put_split(double y, double mass, Sum& x) const {
         if (!(mass > 0)) return;
         if (y < at(x.first) || y >= at(x.last())) return deposit(y, mass, x);
-        Index i = index(y);
-        if (at(i) > y) --i;
-        else if (at(i + 1) <= y) ++i;
-        i = std::clamp(i, x.first, x.last() - 1);
+        const Index i = std::clamp(point_below(y), x.first, x.last() - 1);
         const double v = at(i), right = std::clamp((y - v) / (v * std::expm1(h_)), 0.0, 1.0);
         const std::size_t cell = static_cast<std::size_t>(i - x.first);
         const double low = mass * kUnit * (1 - right) * v, high = mass * kUnit * right * at(i + 1);
-        x.q[cell] += low;
-        x.p[cell] += low;
-        x.q[cell + 1] += high;
-        x.p[cell + 1] += high;
+        x.add(cell, low, low);
+        x.add(cell + 1, high, high);
     }
 
     void trim(Sum& x) const {
@@ -306,8 +290,7 @@ class Builder {
             p += x.p[i];
             if (upper_) x.at_offset += mass(x, i) * -std::expm1(away);
         }
-        x.q[from] += q;
-        x.p[from] += p;
+        x.add(from, q, p);
         q = p = 0;
         for (std::size_t i = to + 1; i < x.q.size(); ++i) {
             const double away = -h_ * static_cast<double>(i - to), lowered = x.q[i] * std::exp(away);
@@ -315,8 +298,7 @@ class Builder {
             p += upper_ ? lowered : x.p[i];
             if (upper_) x.infinity += x.q[i] / kUnit * -std::expm1(away);
         }
-        x.q[to] += q;
-        x.p[to] += p;
+        x.add(to, q, p);
         x.q.resize(to + 1);
         x.p.resize(to + 1);
         x.q.erase(x.q.begin(), x.q.begin() + static_cast<std::ptrdiff_t>(from));

@@ -60,13 +60,16 @@ struct Sum {
     double count = 0;
     double offset = 0;
     std::int64_t first = 0;
-    std::vector<double> q,
-        p;  // kUnit times: of cell first + i, mass times e^{(first + i) h}, and moment about the offset
+    std::vector<double> q, p;   // kUnit times: of cell first + i, mass times e^{(first + i) h}, moment about the offset
     Adder at_offset;           // mass at the offset itself
     Adder at_zero;             // mass at 0, where the offset is positive
     Adder infinity;            // first moment of what is infinitely large
     double slack = 0, rel = 0;  // relative errors of values (offset included) and of masses
 
+    void add(std::size_t cell, double to_q, double to_p) {
+        q[cell] += to_q;
+        p[cell] += to_p;
+    }
     std::int64_t last() const { return first + static_cast<std::int64_t>(q.size()) - 1; }
 };
 

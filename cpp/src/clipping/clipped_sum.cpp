@@ -80,7 +80,7 @@ class Clipper {
         const std::uint64_t noise_index = segment.noise_index + tile.column;
         if constexpr (kExact) {
             if (r_.stream)
-                add_rounded_normals_range(*r_.stream, r_.deviation, noise_index,
+                add_rounded_normals_range(*r_.stream, {&r_.deviation, false}, noise_index,
                                           static_cast<std::size_t>(tile.columns), sums);
             if (r_.out_integers)
                 add_up(static_cast<Sum*>(segment.out) + tile.column, sums, tile.columns, r_.accumulate);

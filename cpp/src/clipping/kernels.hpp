@@ -10,6 +10,7 @@
 namespace tightdp {
 
 enum class Dtype : int { float16, bfloat16, float32, float64 };
+inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64"};
 
 // f.template operator()<T>() for the type T that a dtype names.
 template <class F>

@@ -15,28 +15,26 @@ int workers_for(double multiplications) noexcept {
     return static_cast<int>(std::clamp(multiplications / kWork, 1.0, static_cast<double>(max_threads())));
 }
 
+// The kernels for T, of two functions that give those for float and for double.
+template <class T>
+auto kernels_of(auto single, auto full) noexcept {
+    if constexpr (std::is_same_v<T, float>) return single();
+    else return full();
+}
+
 template <class T>
 RowKernels<T> row_kernels() noexcept {
-    if constexpr (std::is_same_v<T, float>)
-        return TIGHTDP_SELECT_SIMD(row_kernels_f32)();
-    else
-        return TIGHTDP_SELECT_SIMD(row_kernels_f64)();
+    return kernels_of<T>(TIGHTDP_SELECT_SIMD(row_kernels_f32), TIGHTDP_SELECT_SIMD(row_kernels_f64));
 }
 
 template <class T>
 LossKernels<T> loss_kernels() noexcept {
-    if constexpr (std::is_same_v<T, float>)
-        return TIGHTDP_SELECT_SIMD(loss_kernels_f32)();
-    else
-        return TIGHTDP_SELECT_SIMD(loss_kernels_f64)();
+    return kernels_of<T>(TIGHTDP_SELECT_SIMD(loss_kernels_f32), TIGHTDP_SELECT_SIMD(loss_kernels_f64));
 }
 
 template <class T>
 DenseClipKernels<T> clip_kernels_of() noexcept {
-    if constexpr (std::is_same_v<T, float>)
-        return TIGHTDP_SELECT_SIMD(dense_clip_f32)();
-    else
-        return TIGHTDP_SELECT_SIMD(dense_clip_f64)();
+    return kernels_of<T>(TIGHTDP_SELECT_SIMD(dense_clip_f32), TIGHTDP_SELECT_SIMD(dense_clip_f64));
 }
 
 template <class Body>

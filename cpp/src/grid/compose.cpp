@@ -71,7 +71,7 @@ double sum_of(const std::vector<double>& w) {
 
 }  // namespace
 
-Spectrum transform(const Inexact& law, const Further& further, double h, std::size_t n) {
+Spectrum transform(const Inexact& law, const TailExponents& exponents, double h, std::size_t n) {
     work::spend(times(kTransformUnits, n) + times(kMomentUnits, law.w.w.size()));
     const auto plan = RealFft::plan(n);
     const Weights& w = law.w;
@@ -102,7 +102,7 @@ Spectrum transform(const Inexact& law, const Further& further, double h, std::si
     plan->forward(out.z.data(), out.z.data());
 
     Moments right, left;
-    for (std::size_t i = 0; i < Further::kCount; ++i) right[i] = further.right(i), left[i] = further.left(i);
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) right[i] = exponents.right(i), left[i] = exponents.left(i);
     log_moments(w, right.data(), h, out.right.data());
     log_moments(w, left.data(), h, out.left.data());
     const auto placed = [&](double& moment, double exponent) {
@@ -110,9 +110,9 @@ Spectrum transform(const Inexact& law, const Further& further, double h, std::si
         out.moments_size = std::max(out.moments_size, std::abs(moment) + std::abs(shift) + std::abs(w.log_scale));
         moment += shift + w.log_scale + law.log_error;
     };
-    for (std::size_t i = 0; i < Further::kCount; ++i) {
-        placed(out.right[i], further.right(i));
-        placed(out.left[i], further.left(i));
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
+        placed(out.right[i], exponents.right(i));
+        placed(out.left[i], exponents.left(i));
     }
     return out;
 }
@@ -141,7 +141,7 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
     double passed = factor.norm2;
     if (power > 1) passed = std::min(passed, spread_of_power(*plan, factor.z.data(), power));
     after.error2 = before.error2 + power * (factor.error2 + kappa * passed);
-    for (std::size_t i = 0; i < Further::kCount; ++i) {
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         after.right[i] = before.right[i] + power * factor.right[i];
         after.left[i] = before.left[i] + power * factor.left[i];
     }

@@ -22,8 +22,8 @@ struct Inexact {
     double span = 0;
 };
 
-// ln sum y_I e^{further I h} of unwound weights y, scale included, at the exponents of Further; rounded up.
-using Moments = std::array<double, Further::kCount>;
+// ln sum y_I e^{further I h} of unwound weights y, scale included, at the exponents of TailExponents; rounded up.
+using Moments = std::array<double, TailExponents::kCount>;
 
 // What a factor and a product of factors have in common.
 struct OnCircle {
@@ -42,7 +42,7 @@ struct Spectrum : OnCircle {
     double error2 = 0, norm2 = 0;
 };
 
-Spectrum transform(const Inexact& law, const Further& further, double h, std::size_t n);
+Spectrum transform(const Inexact& law, const TailExponents& exponents, double h, std::size_t n);
 
 // One side of a product of powers of such. The error terms are those of section 5.1, before they grow.
 struct Product : OnCircle {

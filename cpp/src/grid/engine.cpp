@@ -57,7 +57,7 @@ std::atomic<std::size_t> crossed{0};
 // A lower end above the upper one: one of them is a mistake, and nothing tells which.
 struct Crossed {};
 
-void uncrossed(const Answer& a) {
+void uncrossed(const Bounds& a) {
     if (!(a.lower > a.upper)) return;
     ++crossed;
     throw Crossed();
@@ -75,16 +75,16 @@ struct Curves {
     double work;
 
     Curves(const Composed& c, const Plan& plan)
-        : upper(c.upper, c.outside_upper, c.anchor, c.h, plan.tilt),
-          lower(c.lower, c.outside_lower, c.anchor, c.h, plan.tilt),
-          slack(c.slack * (1 + 0x1p-30)),
-          infinity_upper(c.infinity(true)),
-          infinity_lower(c.infinity(false)),
+        : upper(c.upper, c.outside_upper, c.sums.anchor, c.h, plan.tilt),
+          lower(c.lower, c.outside_lower, c.sums.anchor, c.h, plan.tilt),
+          slack(c.sums.slack * (1 + 0x1p-30)),
+          infinity_upper(c.sums.infinity(true)),
+          infinity_lower(c.sums.infinity(false)),
           points(plan.points()),
           levels(static_cast<int>(plan.levels.size())),
-          work(c.work) {}
+          work(c.sums.work) {}
 
-    void epsilon(double delta, Answer& a) const {
+    void epsilon(double delta, Bounds& a) const {
         const double least = delta - infinity_upper - kLeast, most = delta - infinity_lower;
         double high = least > 0 ? upper.invert(least * (1 - 4 * u), true) + slack : HUGE_VAL;
         double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
@@ -93,7 +93,7 @@ struct Curves {
         uncrossed(a);
     }
 
-    void delta(double epsilon, Answer& a) const {
+    void delta(double epsilon, Bounds& a) const {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
@@ -117,7 +117,7 @@ struct Curves {
     }
 
     // Terms of the budget, in units of delta.
-    void budget(double epsilon, double delta, double slope_, Answer& a) const {
+    void budget(double epsilon, double delta, double slope_, Bounds& a) const {
         const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
         a.rounding = (upper.absolute + lower.absolute) * unit +
                      (upper.relative + lower.relative + 2 * slack * slope_) * delta;
@@ -133,20 +133,20 @@ struct Curves {
 
 // How one attempt is made: the relative width asked for, a factor on what the lattice may take of it, caution
 // about what lies outside of the windows, and trust in the precision of sums, both in nats.
-struct Try {
+struct Attempt {
     double asked, finer, more_tail, digits;
 };
 
 // Tries again until the width is met or nothing more is to be had: finer, or with wider windows. A rough answer comes
 // first where the whole one is long: it says where to look. `best` is what is known, whenever that ends.
 template <class Once>
-void refine(Once once, double width, std::size_t most_points, bool several, Answer& best) {
-    Try next{std::max(width, kRough), 1, 3, 23};
+void refine(Once once, double width, std::size_t most_points, bool several, Bounds& best) {
+    Attempt next{std::max(width, kRough), 1, 3, 23};
     bool informed = false;
     double work = 0, got = HUGE_VAL, refined = 1;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const bool was_informed = informed;
-        Answer a = once(next, informed);
+        Bounds a = once(next, informed);
         a.lower = std::max(a.lower, best.lower);
         a.upper = std::min(a.upper, best.upper);
         uncrossed(a);
@@ -178,14 +178,14 @@ void refine(Once once, double width, std::size_t most_points, bool several, Answ
     }
 }
 
-Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
+Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
 // Halves an interval of epsilon by asking for deltas: where a plan made from a guess at the curve missed it.
-void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& a) {
+void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;
     for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
         const double middle = i == 0 && a.lower == 0 ? 0 : a.lower + 0.5 * (a.upper - a.lower);
-        const Answer here = delta_within(parts, middle, kRough, most_points);
+        const Bounds here = delta_within(parts, middle, kRough, most_points);
         work += here.work;
         if (here.lower > delta)
             a.lower = std::max(a.lower, middle);
@@ -198,7 +198,7 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
 }
 
 // `best` is what is known, whenever that ends.
-void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Answer& best) {
+void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& best) {
     if (infinity_of(parts).lower > delta) {
         best.lower = HUGE_VAL;
         return;
@@ -217,13 +217,13 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     // A mass at infinity takes its share of delta first.
     const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
     double low = 0, high = HUGE_VAL, slope = 0;
-    const auto once = [&](const Try& now, bool& informed) {
+    const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
         // What is cut off on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times
         // that of epsilon and rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
-        Aim aim{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
+        Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
                 log_delta,
                 6 / saddle.tilt,
                 saddle.tilt,
@@ -234,24 +234,25 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
                 0,
                 most_points};
         if (slope > 0)
-            aim.epsilon = 0.5 * (low + high), aim.margin = 0.5 * (high - low) + 0.05 / slope,
-            aim.slope = slope;
+            target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
+            target.slope = slope;
         // What a cell costs is known for small changes of ln delta alone.
-        aim.log_width = std::min(std::log(asked * std::max(std::abs(aim.epsilon), 1e-6) * aim.slope), kMostNats);
-        aim.log_tail = now.more_tail - std::min(0.0, aim.log_width);
-        const Plan plan = make_plan(parts, sketches, aim);
+        target.log_width =
+            std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
+        target.log_tail = now.more_tail - std::min(0.0, target.log_width);
+        const Plan plan = make_plan(parts, sketches, target);
         const Curves curves(run(parts, plan), plan);
-        Answer a;
+        Bounds a;
         curves.epsilon(delta, a);
-        curves.budget(a.upper, delta, aim.slope, a);
+        curves.budget(a.upper, delta, target.slope, a);
         for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) {
-            *term /= aim.slope * delta;
+            *term /= target.slope * delta;
             if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
         }
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
         low = std::max(low, a.lower), high = std::min(high, a.upper);
         // Only a bracket within the lattice is of use.
-        if (high < HUGE_VAL && high - low < 3 / aim.slope) slope = std::max(curves.slope(high), 0.1 * saddle.tilt);
+        if (high < HUGE_VAL && high - low < 3 / target.slope) slope = std::max(curves.slope(high), 0.1 * saddle.tilt);
         informed = slope > 0;
         return a;
     };
@@ -259,7 +260,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-Answer delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
     const double least = least_delta(epsilon);
     if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
     if (epsilon >= top_of(parts)) {
@@ -267,9 +268,9 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
         return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), mass.upper};
     }
     double log_delta = -700, slope = 0;
-    const auto once = [&](const Try& now, bool& informed) {
+    const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        Aim aim{epsilon, log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits,
+        Target target{epsilon, log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits,
                 now.more_tail - std::log(asked), most_points};
         if (slope == 0) {
             // A cut further left makes a better bound on delta, which allows a cut further left.
@@ -280,21 +281,21 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
         }
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_epsilon(sketches, epsilon);
-        aim.best_tilt = saddle.tilt;
+        target.best_tilt = saddle.tilt;
         if (epsilon > 0 && saddle.bound < kNothing) {
-            Answer a{infinity_of(parts).lower, by_one_moment(parts, sketches, saddle.tilt, epsilon)};
+            Bounds a{infinity_of(parts).lower, by_one_moment(parts, sketches, saddle.tilt, epsilon)};
             a.work = HUGE_VAL;  // no second attempt
             return a;
         }
         if (slope == 0) {
-            aim.slope = saddle.tilt;
-            aim.log_delta = std::clamp(saddle.bound - 6, -745.0, -1e-3);
+            target.slope = saddle.tilt;
+            target.log_delta = std::clamp(saddle.bound - 6, -745.0, -1e-3);
         }
-        const Plan plan = make_plan(parts, sketches, aim);
+        const Plan plan = make_plan(parts, sketches, target);
         const Curves curves(run(parts, plan), plan);
-        Answer a;
+        Bounds a;
         curves.delta(epsilon, a);
-        curves.budget(epsilon, a.upper, aim.slope, a);
+        curves.budget(epsilon, a.upper, target.slope, a);
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
         if (a.lower > 0.1 * a.upper && a.upper > curves.infinity_upper) {
             slope = std::max(curves.slope(epsilon), 0.1 * saddle.tilt);
@@ -303,7 +304,7 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
         informed = slope > 0;
         return a;
     };
-    Answer a{least, below_top(parts, epsilon)};
+    Bounds a{least, below_top(parts, epsilon)};
     try {
         const Cumulant all = Sketches(parts, kNothing).cumulant(0);
         if (epsilon < all.mean - kDeviations * std::sqrt(all.variance))
@@ -325,9 +326,9 @@ Answer delta_within(const std::vector<Part>& parts, double epsilon, double width
 
 std::size_t crossings() { return crossed; }
 
-Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
+Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
     const work::Budget budget(kUnits);
-    Answer best{0, HUGE_VAL};
+    Bounds best{0, HUGE_VAL};
     try {
         epsilon_within(parts, delta, width, most_points, best);
     } catch (const OutOfWork&) {
@@ -337,7 +338,7 @@ Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::
     return best;
 }
 
-Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
     const work::Budget budget(kUnits);
     try {
         return delta_within(parts, epsilon, width, most_points);

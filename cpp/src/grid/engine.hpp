@@ -10,7 +10,7 @@ namespace tightdp::grid {
 
 // Each error term is in the unit of the answer, an upper bound on what it adds to the width but for `lattice`, which
 // is what remains.
-struct Answer {
+struct Bounds {
     double lower = 0, upper = 0;
     double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;
     std::size_t points = 0;  // of the largest level
@@ -20,13 +20,13 @@ struct Answer {
 
 // Bounds on inf{epsilon >= 0 : delta(epsilon) <= delta}; parts not empty, 0 < delta < 1, counts up to 2^53.
 // The relative width asked for is met, or else `most_points` was reached, or rounding stands in the way.
-Answer epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
+Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
 
 // How often, in this process, a lower end came out above an upper one: never, or there is a mistake; the answer is then
 // that nothing is known.
 std::size_t crossings();
 
 // Bounds on delta(epsilon). An upper end is 0 only where the support has ended, else 1e-307 at least.
-Answer delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
+Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
 }  // namespace tightdp::grid

@@ -72,13 +72,13 @@ double on_ladder(double tilt, int halvings) {
     return tilt_at((rung + (rung < 0 ? -unit : unit) / 2) / unit * unit);
 }
 
-double Further::right(std::size_t i) const {
+double TailExponents::right(std::size_t i) const {
     constexpr double kTimes[kCount] = {4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-3, 0x1p-5, 0x1p-7};
     return right_unit * kTimes[i];
 }
 
 // Where the support ends near a window the lattice may reach beyond it, by little mass: the largest ones show it.
-double Further::left(std::size_t i) const {
+double TailExponents::left(std::size_t i) const {
     constexpr double kTimes[kCount] = {64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
     return -left_from - left_unit * kTimes[i];
 }
@@ -129,11 +129,11 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
     if (parts.size() < kManyParts) return;
     for (std::size_t j = 0; j < parts.size(); ++j)
         cuts_[j].known = Store::shared().made<Totals>({kTotals, parts[j].law->id, cuts_[j].size}, Totals::kOwnBytes);
-    Words words{kTotals};
+    Key key{kTotals};
     for (std::size_t j = 0; j < parts.size(); ++j) {
-        words.insert(words.end(), {parts[j].law->id, cuts_[j].size, word(parts[j].count)});
+        key.insert(key.end(), {parts[j].law->id, cuts_[j].size, word(parts[j].count)});
         const std::size_t missing = parts.size() - 1 - j;
-        if (missing < totals_.size()) totals_[missing] = Store::shared().made<Totals>(words, Totals::kBytes);
+        if (missing < totals_.size()) totals_[missing] = Store::shared().made<Totals>(key, Totals::kBytes);
     }
 }
 
@@ -257,8 +257,8 @@ Window window(const Sketches& sketches, double tilt, double log_tail, double sha
     const Cumulant centre = sketches.cumulant(tilt, share);
     const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
     Window w{-HUGE_VAL, HUGE_VAL, {normal, normal, 0}};
-    for (std::size_t i = 0; i < Further::kCount; ++i) {
-        const double right = w.further.right(i), left = -w.further.left(i);
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
+        const double right = w.exponents.right(i), left = -w.exponents.left(i);
         w.right = std::min(w.right, (sketches.cumulant(tilt + right, share).value - centre.value + log_tail) / right);
         w.left = std::max(w.left, (centre.value - sketches.cumulant(tilt - left, share).value - log_tail) / left);
     }
@@ -276,8 +276,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     Window w{0, 0, {normal, around, tilt}};
     // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
     double length = sketches.most() - epsilon, right = sketches.most();
-    for (std::size_t i = 0; i < Further::kCount; ++i) {
-        const double step = w.further.right(i), s = tilt + step, value = sketches.cumulant(s).value;
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
+        const double step = w.exponents.right(i), s = tilt + step, value = sketches.cumulant(s).value;
         length = std::min(length, (value - s * epsilon + goal) / step);
         right = std::min(right, (value + goal) / s);
     }
@@ -285,14 +285,15 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     length = std::max(length, 0.0);
     // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
     // left, at the quantile that makes up for the rest.
-    double values[Further::kCount];
-    for (std::size_t i = 0; i < Further::kCount; ++i) values[i] = sketches.cumulant(tilt + w.further.left(i)).value;
+    double values[TailExponents::kCount];
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i)
+        values[i] = sketches.cumulant(tilt + w.exponents.left(i)).value;
     const auto left_for = [&](double tried) {
         const double rest = goal - tilt * tried;
         if (rest <= 0) return epsilon;
         double left = sketches.least();
-        for (std::size_t i = 0; i < Further::kCount; ++i)
-            left = std::max(left, (values[i] + rest) / (tilt + w.further.left(i)));
+        for (std::size_t i = 0; i < TailExponents::kCount; ++i)
+            left = std::max(left, (values[i] + rest) / (tilt + w.exponents.left(i)));
         return std::min(left, epsilon);
     };
     if (left_for(length) + length < right) {

@@ -76,7 +76,7 @@ Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest
 // Exponents, relative to the tilt in use, whose moments show how little lies outside of a window: right ones are
 // positive, left ones negative. They are those of a normal law's tails times powers of two, for lighter and heavier
 // tails.
-struct Further {
+struct TailExponents {
     static constexpr std::size_t kCount = 8;
     double right_unit = 1, left_unit = 1, left_from = 0;  // powers of two; what left exponents count from
 
@@ -87,7 +87,7 @@ struct Further {
 // An interval of the lattice.
 struct Window {
     double left, right;
-    Further further;
+    TailExponents exponents;
 };
 
 // Where the composition, tilted, has all but e^{-log_tail} of its mass on either side.

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "run.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::grid {
@@ -13,7 +12,7 @@ constexpr double u = kUnitRoundoff;
 // Of so few distinct laws all are kept one by one; of more the product of all but the last is.
 constexpr std::size_t kFewLaws = 8;
 
-Words words_of(const Placed& p) {
+Key words_of(const Placed& p) {
     return {p.part->law->id, word(p.count), word(p.scale), static_cast<std::uint64_t>(p.first), p.cells};
 }
 
@@ -23,8 +22,8 @@ double remaining(const Plan& plan, std::size_t level) {
     return std::ldexp(1.0, 2 * static_cast<int>(plan.levels.size() - 1 - level));
 }
 
-Words beginning(const Words& words, std::size_t length) {
-    return {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(length)};
+Key beginning(const Key& key, std::size_t length) {
+    return {key.begin(), key.begin() + static_cast<std::ptrdiff_t>(length)};
 }
 
 LevelRun::LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number)
@@ -36,15 +35,15 @@ LevelRun::LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t
         const bool keep = parts.size() <= kFewLaws || (parts[j].count > 1 && j + 2 >= parts.size());
         Placed p{&parts[j], count, plan.scales[j], 0, 0, keep};
         possible_ = place(plan.ranges[j], lattice(parts[j]), plan.most_cells, p.first, p.cells);
-        const Words one = words_of(p);
+        const Key one = words_of(p);
         words_.insert(words_.end(), one.begin(), one.end());
         ends_.push_back(words_.size());
         placed_.push_back(p);
     }
 }
 
-Words LevelRun::lattice_words() const {
-    const Further& f = level_.window.further;
+Key LevelRun::lattice_words() const {
+    const TailExponents& f = level_.window.exponents;
     return {word(plan_.tilt),  word(level_.h),    level_.n,        word(f.right_unit),
             word(f.left_unit), word(f.left_from), word(remaining_)};
 }
@@ -52,7 +51,7 @@ Words LevelRun::lattice_words() const {
 std::shared_ptr<const Fold> LevelRun::fold() const {
     Store& store = Store::shared();
     const bool kept = placed_.size() > kFewLaws;
-    Words key{kFold};
+    Key key{kFold};
     key.insert(key.end(), words_.begin(), words_.end());
     std::vector<std::size_t> ends;
     for (const std::size_t end : ends_) ends.push_back(end + 1);
@@ -82,8 +81,8 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
 }
 
 std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
-    Words key{kLaw};
-    const Words where = lattice_words(), one = words_of(p);
+    Key key{kLaw};
+    const Key where = lattice_words(), one = words_of(p);
     key.insert(key.end(), where.begin(), where.end() - 1);  // but for the levels to come
     key.insert(key.end(), one.begin(), one.end());
     key[where.size() + 1] = 0;  // and but for the count
@@ -103,7 +102,7 @@ std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     const auto side = [&](Weights& w) {
         Inexact law{std::move(w)};
         law.last = d.last;
-        return transform(law, level_.window.further, level_.h, level_.n);
+        return transform(law, level_.window.exponents, level_.h, level_.n);
     };
     made->upper = side(d.upper);
     made->lower = side(d.lower);
@@ -117,14 +116,14 @@ void LevelRun::times(const Fold& before, const Placed& p, Fold& after) const {
     multiply(before.upper, one->upper, p.count, after.upper);
     multiply(before.lower, one->lower, p.count, after.lower);
     const double anchor = p.part->law->anchor, steps = p.count * remaining_;
-    Tally t = before.tally;
+    StepSums t = before.sums;
     t.anchor += p.count * anchor;
     t.slack += steps * (one->slack + 4 * u * std::abs(anchor)) + 2 * u * remaining_ * std::abs(t.anchor);
     t.terms += 1;
     t.log_finite_upper += steps * log_without(one->infinity_upper);
     t.log_finite_lower += steps * log_without(one->infinity_lower);
     t.work += 0.5 * one->work;
-    after.tally = t;
+    after.sums = t;
 }
 
 }  // namespace tightdp::grid

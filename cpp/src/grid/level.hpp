@@ -8,34 +8,28 @@
 
 #include "compose.hpp"
 #include "plan.hpp"
+#include "run.hpp"
 #include "store.hpp"
 
 namespace tightdp::grid {
 
-// What adds up over the steps beside spectra.
-struct Tally {
-    double anchor = 0, slack = 0;
-    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
-    double terms = 0;                                   // of those sums
-    double work = 0;                                    // as if nothing had been kept
-};
-
-// One law on one lattice, from above and from below.
-struct Leaf {
-    Spectrum upper, lower;
-    double slack = 0, infinity_upper = 0, infinity_lower = 0, work = 0;
-    std::int64_t units = 0;  // of work that it took
-
-    std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
-};
-
-// The product of some parts of a level.
-struct Fold {
-    Product upper, lower;
-    Tally tally;
+// Both sides of what is kept, and the units of work that it took.
+template <class Side>
+struct Kept {
+    Side upper, lower;
     std::int64_t units = 0;
 
     std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
+};
+
+// One law on one lattice, from above and from below.
+struct Leaf : Kept<Spectrum> {
+    double slack = 0, infinity_upper = 0, infinity_lower = 0, work = 0;
+};
+
+// The product of some parts of a level.
+struct Fold : Kept<Product> {
+    StepSums sums;
 };
 
 // One part where a level puts it.
@@ -51,7 +45,7 @@ struct Placed {
 double remaining(const Plan& plan, std::size_t level);
 
 // The first words of some.
-Words beginning(const Words& words, std::size_t length);
+Key beginning(const Key& key, std::size_t length);
 
 // What a level is made of but for the level before: its lattice and its parts, and the same as words of a key.
 class LevelRun {
@@ -62,8 +56,8 @@ class LevelRun {
     bool possible() const { return possible_; }
 
     // All that the product of the parts depends on: the lattice, and part by part the law and where it lies.
-    const Words& words() const { return words_; }
-    Words lattice_words() const;
+    const Key& words() const { return words_; }
+    Key lattice_words() const;
 
     // The product of all parts, from left to right.
     std::shared_ptr<const Fold> fold() const;
@@ -78,7 +72,7 @@ class LevelRun {
     const Plan& plan_;
     const Level& level_;
     double remaining_;  // steps of the whole that one of this level stands for
-    Words words_;
+    Key words_;
     std::vector<std::size_t> ends_;  // of the words of each part
     std::vector<Placed> placed_;
     bool possible_;

@@ -131,65 +131,66 @@ struct Shape {
 namespace {
 
 // How much further from delta a tilt's bound lies than the best one's, in nats: so much precision it gives up.
-double loss(const Sketches& sketches, const Aim& aim, double tilt) {
-    return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * aim.epsilon - aim.log_delta);
+double loss(const Sketches& sketches, const Target& target, double tilt) {
+    return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
 
-Window final_window(const Sketches& sketches, const Aim& aim, double tilt, double log_tail) {
-    return window_for(sketches, tilt, aim.epsilon - aim.margin, aim.log_delta - aim.margin * aim.slope, log_tail);
+Window final_window(const Sketches& sketches, const Target& target, double tilt, double log_tail) {
+    return window_for(sketches, tilt, target.epsilon - target.margin,
+                      target.log_delta - target.margin * target.slope, log_tail);
 }
 
 // Heavy tails make the best tilt a bad one: it sees several large losses together where delta comes from one. A smaller
 // tilt then has the shorter window. Near that, the tilt is one that stays what it is while the question changes a
 // little.
-double choose_tilt(const Sketches& sketches, const Aim& aim, double log_tail) {
+double choose_tilt(const Sketches& sketches, const Target& target, double log_tail) {
     constexpr double kAbout = 1.1, kNats = 1;
     constexpr int kTries = 12;  // down to a 64th
     // Relative errors grow by e^loss; they shall stay small against the width.
-    const double most_loss = aim.digits + aim.log_width;
+    const double most_loss = target.digits + target.log_width;
     const auto length = [&](double tilt) {
-        const Window w = final_window(sketches, aim, tilt, log_tail);
+        const Window w = final_window(sketches, target, tilt, log_tail);
         return w.right - w.left;
     };
-    double best = aim.best_tilt, shortest = HUGE_VAL, tilt = best;
+    double best = target.best_tilt, shortest = HUGE_VAL, tilt = best;
     for (int i = 0; i < kTries; ++i, tilt = on_ladder(0.7 * tilt)) {
-        if (tilt < best && loss(sketches, aim, tilt) > most_loss) break;
+        if (tilt < best && loss(sketches, target, tilt) > most_loss) break;
         const double found = length(tilt);
         if (found < shortest * 0.99)
             shortest = found, best = tilt;
         else if (tilt < 0.5 * best)
             break;
     }
-    const double allowed = loss(sketches, aim, best) + kNats;
+    const double allowed = loss(sketches, target, best) + kNats;
     for (int halvings = 0; halvings < kRungHalvings; ++halvings) {
         const double even = on_ladder(best, halvings);
-        if (loss(sketches, aim, even) <= allowed && length(even) <= kAbout * shortest) return even;
+        if (loss(sketches, target, even) <= allowed && length(even) <= kAbout * shortest) return even;
     }
     return best;
 }
 
 }  // namespace
 
-Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Aim& aim) {
+Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Target& target) {
     Plan plan;
-    const double log_tail = aim.log_tail;
-    plan.tilt = choose_tilt(sketches, aim, log_tail);
-    plan.most_cells = 2 * aim.most_points;
+    const double log_tail = target.log_tail;
+    plan.tilt = choose_tilt(sketches, target, log_tail);
+    plan.most_cells = 2 * target.most_points;
     // The lattice is that of one law; of the others not even atoms lie on it.
     const Law* law = leader(parts, sketches, plan.tilt);
     double rough = 0;
     for (const Part& part : parts)
         rough += part.count * (part.law.get() == law || !(part.law->step > 0) ? rough_mass(*part.law) : 1);
     bool exact = parts.size() == 1 && law && rough < 1e-9 * parts[0].count;
-    const Window asked = final_window(sketches, aim, plan.tilt, log_tail);
-    exact = exact && (asked.right - asked.left) / law->step < static_cast<double>(aim.most_points);
+    const Window asked = final_window(sketches, target, plan.tilt, log_tail);
+    exact = exact && (asked.right - asked.left) / law->step < static_cast<double>(target.most_points);
     if (!exact)
         for (const Part& part : parts) rough = std::max(rough, part.count);
     // Points of the law's own lattice need no more than to be told apart.
     if (exact) plan.tilt = std::min(plan.tilt, on_ladder(0.97 * (kMostLean + std::log(parts[0].count)) / law->step));
     const double lambda = plan.tilt;
     // On the way, mass outside of a window is compared with what the question integrates in the end.
-    const double inner_tail = log_tail + loss(sketches, aim, lambda) - log_kernel(lambda);
+    const double inner_tail = log_tail + loss(sketches, target, lambda) - log_kernel(lambda);
     for (std::size_t j = 0; j < parts.size(); ++j) {
         plan.scales.push_back(sketches.cumulant(j, lambda).value - lambda * parts[j].law->anchor);
         plan.ranges.push_back(sketches.range(j, lambda, inner_tail + 3));
@@ -197,7 +198,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
 
     // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, c its slope, a coarsening 3/2 of that
     // (grid.md, section 7); .7 leaves room for what else there is.
-    const double unit = 0.7 * aim.finer * std::exp(aim.log_width) * 8 / (aim.slope * (aim.slope + 1));
+    const double unit = 0.7 * target.finer * std::exp(target.log_width) * 8 / (target.slope * (target.slope + 1));
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
@@ -226,8 +227,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
         }
         shape.cost += 0.5 * cells;
         shape.most = std::max(shape.most, shape.cost / kMostCost);
-        if (shape.cost < 0.6 * best.cost || best.most > aim.most_points) {
-            if (best.most <= aim.most_points || shape.most < best.most) best = std::move(shape);
+        if (shape.cost < 0.6 * best.cost || best.most > target.most_points) {
+            if (best.most <= target.most_points || shape.most < best.most) best = std::move(shape);
         }
     }
     if (best.spacing.empty() || !(best.most < kMostIndex)) {  // beyond all that a coarser lattice could mend
@@ -241,7 +242,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     const auto levels = static_cast<int>(best.spacing.size()) - 1;
     // Too many points: coarser, until the largest level fits.
     double coarser = 1;
-    if (best.most > aim.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / aim.most_points)));
+    if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
     // All levels keep the doubling of spacings, which coarsening relies on. What rounding the lengths up to powers of
     // two leaves over goes into finer spacings.
     const auto points = [&](int l, double h) {
@@ -251,7 +252,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const A
     double h0 = best.spacing[0] * coarser;
     std::vector<double> lengths;
     for (int l = 0; l <= levels; ++l) {
-        const double most_points = 4 * static_cast<double>(aim.most_points);
+        const double most_points = 4 * static_cast<double>(target.most_points);
         lengths.push_back(std::exp2(std::ceil(std::log2(std::min(points(l, std::ldexp(h0, l)), most_points)))));
     }
     if (!exact) {

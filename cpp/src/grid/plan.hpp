@@ -31,8 +31,9 @@ struct Plan {
     std::size_t points() const;  // of the largest level
 };
 
-// About where on the curve the answer is. The first guess comes from the saddle, the next from a rough answer.
-struct Aim {
+// What a plan aims at: about where on the curve the answer is. The first guess comes from the saddle, the next from a
+// rough answer.
+struct Target {
     double epsilon, log_delta;
     double margin;      // epsilon may be this much less; ln delta may be this much times the slope less
     double slope;       // -d ln delta / d epsilon
@@ -44,6 +45,6 @@ struct Aim {
     std::size_t most_points;
 };
 
-Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Aim& aim);
+Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const Target& target);
 
 }  // namespace tightdp::grid

@@ -42,15 +42,15 @@ Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, do
 
 double Outside::least_right(double tilt, double at) const {
     double least = HUGE_VAL;
-    for (std::size_t i = 0; i < Further::kCount; ++i)  // what is no number is passed over
-        least = std::min(least, up(right[i], -(tilt + further.right(i)) * at));
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i)  // what is no number is passed over
+        least = std::min(least, up(right[i], -(tilt + exponents.right(i)) * at));
     return beyond_right ? least : -HUGE_VAL;
 }
 
 double Outside::least_left(double tilt, double at) const {
     double least = HUGE_VAL;
-    for (std::size_t i = 0; i < Further::kCount; ++i)
-        least = std::min(least, up(left[i], -(tilt + further.left(i)) * at));
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i)
+        least = std::min(least, up(left[i], -(tilt + exponents.left(i)) * at));
     return beyond_left ? least : -HUGE_VAL;
 }
 
@@ -60,8 +60,8 @@ double Profile::wrapping(double epsilon, bool upper) const {
     if (upper) return std::exp(outside.least_right(tilt, from + length));
     // P(x < from) by the exponents that fall, and at most 1.
     double left = 0, far = HUGE_VAL;
-    for (std::size_t i = 0; i < Further::kCount; ++i) {
-        const double exponent = tilt + outside.further.left(i), further = outside.further.right(i);
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
+        const double exponent = tilt + outside.exponents.left(i), further = outside.exponents.right(i);
         if (exponent < 0) left = std::min(left, up(outside.left[i], -exponent * from));
         far = std::min(far, up(up(outside.right[i], -(tilt + further) * at), -further * length));
     }

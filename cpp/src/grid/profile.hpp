@@ -12,7 +12,7 @@ namespace tightdp::grid {
 // What the window of a composition leaves out or moves. With x counted from the anchor, logarithms of moments
 // E[e^{(tilt + further) x}; finite] of one side.
 struct Outside {
-    Further further;
+    TailExponents exponents;
     Moments right{}, left{};
     bool beyond_right = false, beyond_left = false;  // whether anything lies there
     double last = HUGE_VAL;                          // index of the largest loss

@@ -16,23 +16,19 @@ constexpr double u = kUnitRoundoff;
 constexpr double kMostIndex = 0x1p50;
 
 // All levels up to one, on the lattice of the next.
-struct Coarse {
-    Spectrum upper, lower;
-    Tally tally;
-    std::int64_t units = 0;  // of work, with all levels before
-
-    std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
+struct Coarse : Kept<Spectrum> {
+    StepSums sums;
 };
 
 Outside outside(const Product& product, const Level& level) {
     Outside out;
-    out.further = level.window.further;
+    out.exponents = level.window.exponents;
     out.last = product.reach < kMostIndex && !product.nothing ? product.last : HUGE_VAL;  // as good as unknown
     const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
     out.beyond_right = product.most >= first + n;
     out.beyond_left = product.least < first;
     const double rounding = (8 + 2 * product.terms) * u * product.moments_size;
-    for (std::size_t i = 0; i < Further::kCount; ++i) {
+    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         out.right[i] = product.right[i] + rounding;
         out.left[i] = product.left[i] + rounding;
     }
@@ -73,7 +69,7 @@ Inexact finished(const Product& product, const Outside& beyond, const Level& lev
 
 }  // namespace
 
-double Composed::infinity(bool high) const {
+double StepSums::infinity(bool high) const {
     const double rel = (16 + 4 * terms) * u;
     const double log = high ? log_finite_upper : log_finite_lower;
     const double mass = -std::expm1(log);
@@ -101,10 +97,10 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         if (!levels.back().possible()) return failed(out, plan.levels[l]);
     }
     // The key of what the levels up to one hand on: all that they were made of, and the next one's lattice.
-    Words key{kLevel, word(last_norm)};
+    Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {
-        const Words next = levels[l + 1].lattice_words();
+        const Key next = levels[l + 1].lattice_words();
         key.push_back(levels[l].words().size());
         key.insert(key.end(), levels[l].words().begin(), levels[l].words().end());
         key.push_back(static_cast<std::uint64_t>(plan.levels[l].first));
@@ -120,20 +116,20 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         const auto fold = levels[l].fold();
         Product upper, lower;
         const Product *above = &fold->upper, *below = &fold->lower;
-        Tally tally = fold->tally;
+        StepSums sums = fold->sums;
         if (before) {
             multiply(*above, before->upper, 4, upper);
             multiply(*below, before->lower, 4, lower);
             above = &upper, below = &lower;
-            const Tally& t = before->tally;
-            tally.anchor += 4 * t.anchor;
-            tally.slack += t.slack + 2 * u * remaining(plan, l) * std::abs(tally.anchor);
-            tally.terms += t.terms + 1;
-            tally.log_finite_upper += t.log_finite_upper;
-            tally.log_finite_lower += t.log_finite_lower;
-            tally.work += t.work;
+            const StepSums& t = before->sums;
+            sums.anchor += 4 * t.anchor;
+            sums.slack += t.slack + 2 * u * remaining(plan, l) * std::abs(sums.anchor);
+            sums.terms += t.terms + 1;
+            sums.log_finite_upper += t.log_finite_upper;
+            sums.log_finite_lower += t.log_finite_lower;
+            sums.work += t.work;
         }
-        tally.work += static_cast<double>(level.n);
+        sums.work += static_cast<double>(level.n);
         const Outside outside_upper = outside(*above, level), outside_lower = outside(*below, level);
         Inexact high = finished(*above, outside_upper, level), low = finished(*below, outside_lower, level);
         if (l == last) {
@@ -141,17 +137,12 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             out.lower = std::move(low);
             out.outside_upper = outside_upper;
             out.outside_lower = outside_lower;
-            out.anchor = tally.anchor;
-            out.slack = tally.slack;
-            out.log_finite_upper = tally.log_finite_upper;
-            out.log_finite_lower = tally.log_finite_lower;
-            out.terms = tally.terms;
-            out.work = tally.work;
+            out.sums = sums;
             out.h = level.h;
             return out;
         }
         const Level& next = plan.levels[l + 1];
-        const Lattice lattice{tally.anchor, next.h, plan.tilt};
+        const Lattice lattice{sums.anchor, next.h, plan.tilt};
         // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
         const double lean = std::exp(plan.tilt * next.h);
         const auto coarse = [&](Inexact& fine, const Outside& beyond, bool upward) {
@@ -165,12 +156,12 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             }
             const Inexact law{coarsen(fine.w, lattice, upward), fine.error1 * lean, fine.error2 * lean * std::sqrt(2.0),
                               fine.log_error, std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
-            return transform(law, next.window.further, next.h, next.n);
+            return transform(law, next.window.exponents, next.h, next.n);
         };
         auto made = std::make_shared<Coarse>();
         made->upper = coarse(high, outside_upper, true);
         made->lower = coarse(low, outside_lower, false);
-        made->tally = tally;
+        made->sums = sums;
         made->units = work::spent() - start;
         Store::shared().keep<Coarse>(beginning(key, ends[l]), made, made->bytes());
         before = made;

@@ -10,18 +10,23 @@
 
 namespace tightdp::grid {
 
+// What adds up over the steps beside spectra.
+struct StepSums {
+    double anchor = 0, slack = 0;
+    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
+    double terms = 0;                                   // of those sums
+    double work = 0;  // points and evaluations of densities, of all levels, as if nothing had been kept
+
+    // P-mass at infinity, rounded up or down.
+    double infinity(bool high) const;
+};
+
 // Both sides of a composition at the last level of a plan.
 struct Composed {
     Inexact upper, lower;
     Outside outside_upper, outside_lower;
-    double anchor = 0, slack = 0;  // sums over all steps
-    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
+    StepSums sums;
     double h = 0;
-    double terms = 0;  // of those sums
-    double work = 0;   // points and evaluations, of all levels
-
-    // P-mass at infinity, rounded up or down.
-    double infinity(bool high) const;
 };
 
 // ln of what is not at infinity.

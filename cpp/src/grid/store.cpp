@@ -10,7 +10,7 @@ Store& Store::shared() {
     return PerProcess<Store>::get();
 }
 
-// Words are compared in the end: the hash need only spread them.
+// Key are compared in the end: the hash need only spread them.
 std::uint64_t Store::mix(std::uint64_t hash, std::uint64_t word) {
     std::uint64_t x = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
     x ^= x >> 32;
@@ -26,7 +26,7 @@ std::uint64_t Store::hash(const std::uint64_t* words, std::size_t length) {
 std::list<Store::Entry>::iterator Store::at(const std::uint64_t* words, std::size_t length, std::uint64_t hash) {
     const auto found = by_hash_.find(hash);
     if (found == by_hash_.end()) return entries_.end();
-    const Words& key = found->second->key;
+    const Key& key = found->second->key;
     return key.size() == length && std::equal(key.begin(), key.end(), words) ? found->second : entries_.end();
 }
 
@@ -39,7 +39,7 @@ std::shared_ptr<const void> Store::look(const std::uint64_t* words, std::size_t 
     return entry->what;
 }
 
-std::shared_ptr<const void> Store::look_longest(const Words& words, const std::vector<std::size_t>& ends,
+std::shared_ptr<const void> Store::look_longest(const Key& words, const std::vector<std::size_t>& ends,
                                                 std::size_t& which) {
     std::vector<std::uint64_t> hashes;
     std::uint64_t hash = 0;
@@ -53,7 +53,7 @@ std::shared_ptr<const void> Store::look_longest(const Words& words, const std::v
     return nullptr;
 }
 
-void Store::put(Words key, std::shared_ptr<const void> what, std::size_t bytes) {
+void Store::put(Key key, std::shared_ptr<const void> what, std::size_t bytes) {
     std::list<Entry> gone;  // destroyed after the lock is given back
     const std::uint64_t name = hash(key.data(), key.size());
     bytes += key.size() * sizeof(std::uint64_t) + sizeof(Entry);
@@ -68,7 +68,7 @@ void Store::put(Words key, std::shared_ptr<const void> what, std::size_t bytes) 
     shrink(gone);
 }
 
-void Store::not_needed(const Words& words, std::size_t length) {
+void Store::not_needed(const Key& words, std::size_t length) {
     const std::lock_guard lock(mutex_);
     const auto entry = at(words.data(), length, hash(words.data(), length));
     if (entry != entries_.end()) entries_.splice(entries_.end(), entries_, entry);

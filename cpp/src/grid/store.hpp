@@ -14,7 +14,7 @@
 namespace tightdp::grid {
 
 // A key: everything that what is kept under it was computed from, word by word. The first word names the kind.
-using Words = std::vector<std::uint64_t>;
+using Key = std::vector<std::uint64_t>;
 enum Kind : std::uint64_t { kTotals, kLaw, kFold, kLevel };
 
 inline std::uint64_t word(double x) { return std::bit_cast<std::uint64_t>(x); }
@@ -29,26 +29,26 @@ class Store {
 
     // What was kept under exactly these words, which were kept with a T; or nothing.
     template <class T>
-    std::shared_ptr<const T> find(const Words& key) {
+    std::shared_ptr<const T> find(const Key& key) {
         return std::static_pointer_cast<const T>(look(key.data(), key.size(), hash(key.data(), key.size())));
     }
 
     // The same for the longest of the keys that consist of the first ends[0], ends[1], ... words (ascending). Sets
     // `which` to its number plus one, 0 if there is none.
     template <class T>
-    std::shared_ptr<const T> find_longest(const Words& words, const std::vector<std::size_t>& ends,
+    std::shared_ptr<const T> find_longest(const Key& words, const std::vector<std::size_t>& ends,
                                           std::size_t& which) {
         return std::static_pointer_cast<const T>(look_longest(words, ends, which));
     }
 
     template <class T>
-    void keep(Words key, std::shared_ptr<const T> what, std::size_t bytes) {
+    void keep(Key key, std::shared_ptr<const T> what, std::size_t bytes) {
         put(std::move(key), std::static_pointer_cast<const void>(std::move(what)), bytes);
     }
 
     // What is kept under the key, made anew and kept if there is nothing.
     template <class T>
-    std::shared_ptr<T> made(const Words& key, std::size_t bytes) {
+    std::shared_ptr<T> made(const Key& key, std::size_t bytes) {
         auto found = std::const_pointer_cast<T>(find<T>(key));
         if (found) return found;
         found = std::make_shared<T>();
@@ -57,7 +57,7 @@ class Store {
     }
 
     // The first to go when room is needed.
-    void not_needed(const Words& words, std::size_t length);
+    void not_needed(const Key& words, std::size_t length);
 
     // How much may be kept from now on; what is more goes at once.
     void limit(std::size_t bytes);
@@ -68,7 +68,7 @@ class Store {
 
   private:
     struct Entry {
-        Words key;
+        Key key;
         std::uint64_t hash;
         std::shared_ptr<const void> what;
         std::size_t bytes;
@@ -77,10 +77,10 @@ class Store {
     static std::uint64_t mix(std::uint64_t hash, std::uint64_t word);
     static std::uint64_t hash(const std::uint64_t* words, std::size_t length);
     std::shared_ptr<const void> look(const std::uint64_t* words, std::size_t length, std::uint64_t hash);
-    std::shared_ptr<const void> look_longest(const Words& words, const std::vector<std::size_t>& ends,
+    std::shared_ptr<const void> look_longest(const Key& words, const std::vector<std::size_t>& ends,
                                              std::size_t& which);
     std::list<Entry>::iterator at(const std::uint64_t* words, std::size_t length, std::uint64_t hash);
-    void put(Words key, std::shared_ptr<const void> what, std::size_t bytes);
+    void put(Key key, std::shared_ptr<const void> what, std::size_t bytes);
     void shrink(std::list<Entry>& gone);
 
     std::mutex mutex_;

@@ -84,16 +84,14 @@ Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
     return made;
 }
 
-Composed::Composed(const std::vector<Part>& parts, const Plan& plan, const Composer& compose) : plan_(plan) {
-    std::vector<Run> runs;
+Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose) : plan_(plan) {
     Circle circle{plan.step, plan.n, {}};
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const long long first = std::llround(plan.supports[j].low / plan.step),
                         last = std::llround(plan.supports[j].high / plan.step);
         circle.spans.push_back({first, static_cast<long>(last - first + 1)});
-        runs.push_back({parts[j].law, parts[j].count});
     }
-    made_ = compose(runs, circle);
+    made_ = compose(parts, circle);
     for (std::size_t j = 0; j < parts.size(); ++j) {
         correct_mean(parts[j], plan.supports[j], made_.sums[j]);
         count_ += static_cast<double>(parts[j].count);
@@ -105,7 +103,7 @@ Composed::Composed(const std::vector<Part>& parts, const Plan& plan, const Compo
     bound_rounding(parts);
 }
 
-void Composed::correct_mean(const Part& part, const Support& support, const CellSums& sums) {
+void Composed::correct_mean(const Run& part, const Support& support, const CellSums& sums) {
     const double h = plan_.step, k = static_cast<double>(part.count), inverse = 1 / sums.total;
     const Mean exact = mean(part.law);
     const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
@@ -116,15 +114,15 @@ void Composed::correct_mean(const Part& part, const Support& support, const Cell
 }
 
 // Section 4.3. Frequencies whose transform is below kSmall count with that value.
-void Composed::bound_rounding(const std::vector<Part>& parts) {
+void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kSmall = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
     const double squares = TIGHTDP_SELECT_SIMD(prv_sum_squares)(made_.values.data(), static_cast<long>(plan_.n));
     double least_count = HUGE_VAL;
-    for (const Part& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
+    for (const Run& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
     const double norm = std::sqrt(1.1 * squares + std::pow(2 * kSmall, 2 * least_count));
     vector_error_ = (kappa + 4 * u * count_) * norm;  // the inverse transform; powers and products
-    for (const Part& part : parts) {
+    for (const Run& part : parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }

@@ -12,7 +12,7 @@ namespace tightdp::prv {
 // is this law's and rounding is taken at the point where the curve is read. docs/theory/prv.md, Theorem 2.
 class Composed {
   public:
-    Composed(const std::vector<Part>& parts, const Plan& plan, const Composer& compose);
+    Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose);
 
     // Good down to `floor`.
     Curve curve(double floor) const {
@@ -26,8 +26,8 @@ class Composed {
     double rounding(const Curve& curve, double eps, double value) const;
 
   private:
-    void correct_mean(const Part& part, const Support& support, const CellSums& sums);
-    void bound_rounding(const std::vector<Part>& parts);
+    void correct_mean(const Run& part, const Support& support, const CellSums& sums);
+    void bound_rounding(const std::vector<Run>& parts);
 
     Plan plan_;
     Composite made_;

@@ -16,7 +16,7 @@ constexpr double kLeast = 1e-320;
 
 // The runs as parts without failures, and with what merges exactly merged: Gaussians add their mu^2.
 struct Merged {
-    std::vector<Part> parts;
+    std::vector<Run> parts;
     Interval failure{0, 0};  // probability that some run fails
     double largest = 0;      // upper bound on the sum of the losses, +inf if they have none
 };
@@ -49,15 +49,15 @@ Merged merge(const std::vector<Run>& runs) {
     return merged;
 }
 
-Moments moments_of(std::vector<Part> parts, bool reverse) {
+Moments moments_of(std::vector<Run> parts, bool reverse) {
     if (reverse)
-        for (Part& part : parts) part.law = reversed(part.law);
+        for (Run& part : parts) part.law = reversed(part.law);
     return Moments(std::move(parts));
 }
 
 // Plans and composes; empty where double precision cannot serve what is asked.
-std::optional<Composed> composed_by(const Composer& compose, const std::vector<Part>& parts, Moments& moments,
-                                    const Request& request, Answer& answer) {
+std::optional<Composed> composed_by(const Composer& compose, const std::vector<Run>& parts, Moments& moments,
+                                    const Request& request, Bounds& answer) {
     Moments reverse = moments_of(parts, true);
     const Plan found = plan(parts, moments, reverse, request);
     if (found.n == 0) return std::nullopt;
@@ -90,9 +90,9 @@ TooLarge::TooLarge(double needed, double allowed)
                          "; a larger eps_error needs fewer"),
       bytes(needed) {}
 
-Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
+Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
     const Merged merged = merge(runs);
-    Answer answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
+    Bounds answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
     if (delta < merged.failure.lower) answer.lower = HUGE_VAL;
     if (delta <= merged.failure.upper) return answer;
     const double small = without(delta, merged.failure.upper) * (1 - 8 * u);
@@ -123,11 +123,11 @@ Answer epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     return answer;
 }
 
-Answer delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
+Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
     const Merged merged = merge(runs);
     // No curve is below 1 - e^eps.
     const double least = eps < 0 ? -std::expm1(eps) : 0.0;
-    Answer answer{least * (1 - 4 * u), 1, 0, 0, 0, 0, 0};
+    Bounds answer{least * (1 - 4 * u), 1, 0, 0, 0, 0, 0};
     if (merged.parts.empty()) {
         answer.upper = std::min(1.0, least * (1 + 4 * u));
     } else {

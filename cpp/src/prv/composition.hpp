@@ -70,18 +70,18 @@ class TooLarge : public std::runtime_error {
 
 // lower <= truth <= upper. What moves each end away from the discrete curve: `mesh`, a displacement in
 // epsilon, and `tails` + `rounding`, added to delta. points = 0: only the moment bound answered.
-struct Answer {
+struct Bounds {
     double lower, upper;
     double mesh, tails, rounding;
     double step, points;
 };
 
 // inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1).
-Answer epsilon(const std::vector<Run>& runs, double delta, const Request& request,
+Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request,
                const Composer& compose = compose_here);
 
 // delta(eps), any finite eps.
-Answer delta(const std::vector<Run>& runs, double eps, const Request& request,
+Bounds delta(const std::vector<Run>& runs, double eps, const Request& request,
              const Composer& compose = compose_here);
 
 }  // namespace tightdp::prv

@@ -122,12 +122,6 @@ void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w
     for (long i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
 }
 
-template <class L>
-void cell_by_cell(const L& law, double h, long long first, long count, double* out) {
-    const Cells lattice{h, first, count};
-    for (long i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
-}
-
 std::vector<double> edge_buffer(long count) {
     return std::vector<double>(static_cast<std::size_t>(count + 9));
 }
@@ -151,7 +145,8 @@ void cells_of(const SampledLaw& law, double h, long long first, long count, doub
 }
 
 void cells_of(const LaplaceLaw& law, double h, long long first, long count, double* out) {
-    cell_by_cell(law, h, first, count, out);
+    const Cells lattice{h, first, count};
+    for (long i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
 }
 
 void cells_of(const PureLaw& law, double h, long long first, long count, double* out) {

@@ -39,8 +39,8 @@ double cgf_of(const SampledLaw&, double) {
 
 }  // namespace
 
-Moments::Moments(std::vector<Part> parts) : parts_(std::move(parts)) {
-    for (const Part& part : parts_) {
+Moments::Moments(std::vector<Run> parts) : parts_(std::move(parts)) {
+    for (const Run& part : parts_) {
         auto& nodes = sampled_.emplace_back();
         if (const auto* law = std::get_if<SampledLaw>(&part.law))
             nodes.emplace(law->sigma, law->q, static_cast<double>(part.count), law->add);
@@ -50,7 +50,7 @@ Moments::Moments(std::vector<Part> parts) : parts_(std::move(parts)) {
 bool Moments::place(double c_most) {
     if (c_most <= c_most_) return true;
     double count = 1;
-    for (const Part& part : parts_) count += static_cast<double>(part.count);
+    for (const Run& part : parts_) count += static_cast<double>(part.count);
     for (auto& nodes : sampled_)
         if (nodes && !nodes->place(2 * c_most, 0, std::log(1e4 * count), contour::kMaxGuideNodes))
             return false;

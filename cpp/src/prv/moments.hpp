@@ -1,25 +1,20 @@
 // Moment (Chernoff) bounds on the tails of a composition. docs/theory/prv.md, section 3.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "composition.hpp"
 #include "contour/part.hpp"
-#include "law.hpp"
 
 namespace tightdp::prv {
 
-struct Part {
-    Law law;
-    std::uint64_t count;
-};
-
-// K(c) = sum of count ln E[e^{cY}] over the parts, bounded from above, and what it says of their sum S.
+// K(c) = sum of count ln E[e^{cY}] over the parts (runs without failures), bounded from above, and what it says of
+// their sum S.
 class Moments {
   public:
-    explicit Moments(std::vector<Part> parts);
+    explicit Moments(std::vector<Run> parts);
 
     // b with P(S >= b) <= e^{-log_inverse}: the least (K(c) + log_inverse)/c over c > 0; +inf if no K is
     // known.
@@ -42,7 +37,7 @@ class Moments {
     template <class F>
     double least(F objective);
 
-    std::vector<Part> parts_;
+    std::vector<Run> parts_;
     std::vector<std::optional<contour::Part>> sampled_;
     double c_most_ = 0;
 };

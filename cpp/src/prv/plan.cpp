@@ -14,9 +14,9 @@ namespace {
 // together, and the tails of all single losses together.
 constexpr double kMeshShare = 1.0 / 6, kSumShare = 1.0 / 4, kSingleShare = 1.0 / 8;
 
-double total_count(const std::vector<Part>& parts) {
+double total_count(const std::vector<Run>& parts) {
     double k = 0;
-    for (const Part& part : parts) k += static_cast<double>(part.count);
+    for (const Run& part : parts) k += static_cast<double>(part.count);
     return k;
 }
 
@@ -27,7 +27,7 @@ struct Range {
 
 // Bounds on the sum of truncated losses that need no moments: all at their ends, or, where no moment is
 // known, Hoeffding's.
-Range narrowed_by_supports(Range range, const std::vector<Part>& parts, const std::vector<Support>& supports,
+Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
                            double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;
     const bool hoeffding = !std::isfinite(range.high);
@@ -49,14 +49,14 @@ Range narrowed_by_supports(Range range, const std::vector<Part>& parts, const st
 
 }  // namespace
 
-Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments,
+Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_moments,
           const Request& request) {
     const double k = total_count(parts), delta_error = request.delta_error;
     Plan plan;
     plan.mesh_failure = kMeshShare * delta_error;
     plan.outside = (kSumShare + kSingleShare) * delta_error;
     double displacement = 0, widest = 0;
-    for (const Part& part : parts) {
+    for (const Run& part : parts) {
         const Support s = support(part.law, kSingleShare * delta_error / k);
         displacement = std::max(displacement, 2 * edge_error(part.law, s));
         widest = std::max(widest, s.high - s.low);

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "composition.hpp"
 #include "moments.hpp"
 
 namespace tightdp::prv {
@@ -23,7 +22,7 @@ struct Plan {
 };
 
 // Precondition: parts not empty. Throws TooLarge.
-Plan plan(const std::vector<Part>& parts, Moments& moments, Moments& reversed_moments,
+Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_moments,
           const Request& request);
 
 }  // namespace tightdp::prv

@@ -28,83 +28,63 @@ void add_one(std::int64_t drawn, std::int64_t& value) noexcept {
 }
 
 // A group with a draw in doubt, pair by pair. `pair` is its first.
-void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uint32_t* words, const double* sigma,
-                  bool each, std::int64_t* values) noexcept {
+void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uint32_t* words, Deviations sigma,
+                  std::int64_t* values) noexcept {
     for (int lane = 0; lane < kLanes; ++lane) {
         const std::uint32_t w[4] = {words[lane], words[kLanes + lane], words[2 * kLanes + lane],
                                     words[3 * kLanes + lane]};
-        const RoundedPair drawn = rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w,
-                                               sigma[each ? lane : 0], sigma[each ? kLanes + lane : 0]);
+        const RoundedPair drawn =
+            rounded_pair(stream, pair + static_cast<std::uint64_t>(lane), w, sigma[lane], sigma[kLanes + lane]);
         add_one(drawn.cosine, values[lane]);
         add_one(drawn.sine, values[kLanes + lane]);
     }
 }
 
 // Whole tiles, at most kChunk of them.
-void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, const double* sigma, bool each,
+void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, Deviations sigma,
                std::int64_t* values) noexcept {
     alignas(64) std::uint32_t words[kChunk * kTileWords];
     unsigned char doubt[kChunk * kGroups];
     TIGHTDP_SELECT_SIMD(random_tiles)(stream, tile, count, words);
-    TIGHTDP_SELECT_SIMD(rounded_groups)(words, count * kGroups, sigma, each, values, doubt);
+    TIGHTDP_SELECT_SIMD(rounded_groups)(words, count * kGroups, sigma.sigma, sigma.each, values, doubt);
     for (long g = 0; g < count * kGroups; ++g)
         if (doubt[g])
             add_doubtful(stream, pair_of(tile, 0, static_cast<int>(g)), words + g * 4 * kLanes,
-                         sigma + (each ? g * kGroupDraws : 0), each, values + g * kGroupDraws);
+                         sigma.from(static_cast<std::size_t>(g * kGroupDraws)), values + g * kGroupDraws);
 }
 
-void add_range(const RandomStream& stream, const double* sigma, bool each, std::uint64_t first, std::size_t n,
-               std::int64_t* values) noexcept {
+}  // namespace
+
+void add_rounded_normals_range(const RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
+                               std::int64_t* values) noexcept {
     while (n > 0) {
         const std::uint64_t tile = first / kTileValues;
         const std::size_t skip = first % kTileValues;
         std::size_t taken;
         if (skip == 0 && n >= kTileValues) {
             const long count = static_cast<long>(std::min<std::size_t>(kChunk, n / kTileValues));
-            add_tiles(stream, tile, count, sigma, each, values);
+            add_tiles(stream, tile, count, sigma, values);
             taken = static_cast<std::size_t>(count) * kTileValues;
         } else {
             taken = std::min<std::size_t>(n, kTileValues - skip);
             std::int64_t drawn[kTileValues] = {};
             double sigmas[kTileValues] = {};
-            std::copy_n(sigma, each ? taken : 1, sigmas + (each ? skip : 0));
-            add_tiles(stream, tile, 1, sigmas, each, drawn);
+            std::copy_n(sigma.sigma, sigma.each ? taken : 1, sigmas + (sigma.each ? skip : 0));
+            add_tiles(stream, tile, 1, {sigmas, sigma.each}, drawn);
             for (std::size_t i = 0; i < taken; ++i) add_one(drawn[skip + i], values[i]);
         }
         first += taken;
         values += taken;
-        if (each) sigma += taken;
+        sigma = sigma.from(taken);
         n -= taken;
     }
 }
 
-void add(const RandomStream& stream, const double* sigma, bool each, std::size_t n, std::int64_t* values,
-         std::uint64_t first) {
+void add_rounded_normals(const RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
+                         std::int64_t* values) {
     parallel_pieces(n, kGrain, kUnits, [&](std::size_t begin, std::size_t end) {
-        add_range(stream, sigma + (each ? begin : 0), each, first + begin, end - begin, values + begin);
+        add_rounded_normals_range(stream, sigma.from(begin), first + begin, end - begin, values + begin);
     });
-}
-
-}  // namespace
-
-void add_rounded_normals_range(const RandomStream& stream, double sigma, std::uint64_t first, std::size_t n,
-                               std::int64_t* values) noexcept {
-    add_range(stream, &sigma, false, first, n, values);
-}
-
-void add_rounded_normals_range(const RandomStream& stream, const double* sigma, std::uint64_t first, std::size_t n,
-                               std::int64_t* values) noexcept {
-    add_range(stream, sigma, true, first, n, values);
-}
-
-void add_rounded_normals(const RandomStream& stream, double sigma, std::size_t n, std::int64_t* values,
-                         std::uint64_t first) {
-    add(stream, &sigma, false, n, values, first);
-}
-
-void add_rounded_normals(const RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values,
-                         std::uint64_t first) {
-    add(stream, sigma, true, n, values, first);
 }
 
 }  // namespace tightdp

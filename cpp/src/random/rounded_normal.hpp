@@ -12,17 +12,22 @@
 
 namespace tightdp {
 
-// Draws of index [first, first + n), first + n <= 2^48, on the calling thread alone; values[i] += draw first
-// + i modulo 2^64. 0 <= sigma <= 2^39, one for all or one for each value.
-void add_rounded_normals_range(const random::RandomStream& stream, double sigma, std::uint64_t first, std::size_t n,
+// Of the normals: one deviation for all, or one for each; all in [0, 2^39].
+struct Deviations {
+    const double* sigma;
+    bool each;
+
+    double operator[](std::size_t i) const noexcept { return sigma[each ? i : 0]; }
+    Deviations from(std::size_t i) const noexcept { return {sigma + (each ? i : 0), each}; }
+};
+
+// Draws of index [first, first + n), first + n <= 2^48, on the calling thread alone; values[i] += draw first + i modulo
+// 2^64.
+void add_rounded_normals_range(const random::RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                                std::int64_t* values) noexcept;
-void add_rounded_normals_range(const random::RandomStream& stream, const double* sigma, std::uint64_t first,
-                               std::size_t n, std::int64_t* values) noexcept;
 
 // The same on as many threads as pay.
-void add_rounded_normals(const random::RandomStream& stream, double sigma, std::size_t n, std::int64_t* values,
-                         std::uint64_t first = 0);
-void add_rounded_normals(const random::RandomStream& stream, const double* sigma, std::size_t n, std::int64_t* values,
-                         std::uint64_t first = 0);
+void add_rounded_normals(const random::RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
+                         std::int64_t* values);
 
 }  // namespace tightdp

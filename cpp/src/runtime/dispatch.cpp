@@ -6,7 +6,7 @@
 namespace tightdp {
 namespace {
 
-constexpr Isa kAll[] = {Isa::baseline, Isa::avx2, Isa::avx512};
+constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};  // in the order of Isa
 
 Isa detect() noexcept {
     Isa best = Isa::baseline;
@@ -20,8 +20,8 @@ Isa detect() noexcept {
     }
 #endif
     if (const char* cap = std::getenv("TIGHTDP_ISA")) {
-        for (Isa isa : kAll)
-            if (std::strcmp(cap, isa_name(isa)) == 0 && isa < best) best = isa;
+        for (int isa = 0; isa < static_cast<int>(best); ++isa)
+            if (std::strcmp(cap, kNames[isa]) == 0) return static_cast<Isa>(isa);
     }
     return best;
 }
@@ -31,8 +31,8 @@ Isa detect() noexcept {
 bool isa_cap_is_known() noexcept {
     const char* const cap = std::getenv("TIGHTDP_ISA");
     if (!cap || !*cap) return true;
-    for (Isa isa : kAll)
-        if (std::strcmp(cap, isa_name(isa)) == 0) return true;
+    for (const char* name : kNames)
+        if (std::strcmp(cap, name) == 0) return true;
     return false;
 }
 
@@ -41,12 +41,6 @@ Isa active_isa() noexcept {
     return isa;
 }
 
-const char* isa_name(Isa isa) noexcept {
-    switch (isa) {
-        case Isa::avx512: return "avx512";
-        case Isa::avx2: return "avx2";
-        default: return "baseline";
-    }
-}
+const char* isa_name(Isa isa) noexcept { return kNames[static_cast<int>(isa)]; }
 
 }  // namespace tightdp

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <type_traits>
 
 namespace tightdp {
 
@@ -68,45 +69,39 @@ inline bool asked_to_stop(std::int64_t units) noexcept {
     }
 }
 
-// Within its scope no more than so many units may be spent, nor more than a scope around it allows.
-class Budget {
+// Sets a field of this thread's counter for the length of a scope.
+template <auto field>
+class Scoped {
   public:
-    explicit Budget(std::int64_t units) noexcept : before_(counter().limit) {
-        Counter& c = counter();
-        if (units < before_ - c.spent) c.limit = c.spent + units;
-    }
-    ~Budget() { counter().limit = before_; }
-    Budget(const Budget&) = delete;
-    Budget& operator=(const Budget&) = delete;
+    using Value = std::remove_reference_t<decltype(counter().*field)>;
+
+    explicit Scoped(Value value) noexcept : before_(counter().*field) { counter().*field = value; }
+    ~Scoped() { counter().*field = before_; }
+    Scoped(const Scoped&) = delete;
+    Scoped& operator=(const Scoped&) = delete;
 
   private:
-    std::int64_t before_;
+    const Value before_;
+};
+
+// Within its scope no more than so many units may be spent, nor more than a scope around it allows.
+struct Budget : Scoped<&Counter::limit> {
+    explicit Budget(std::int64_t units) noexcept : Scoped(limit_of(counter(), units)) {}
+
+  private:
+    static std::int64_t limit_of(const Counter& c, std::int64_t units) noexcept {
+        return units < c.limit - c.spent ? c.spent + units : c.limit;
+    }
 };
 
 // What is done in its scope is not charged, but can be interrupted: what is made once for many questions, and the last
 // words of a question that ran out. To be of bounded size.
-class Aside {
-  public:
-    Aside() noexcept : before_(counter().aside) { counter().aside = true; }
-    ~Aside() { counter().aside = before_; }
-    Aside(const Aside&) = delete;
-    Aside& operator=(const Aside&) = delete;
-
-  private:
-    bool before_;
+struct Aside : Scoped<&Counter::aside> {
+    Aside() noexcept : Scoped(true) {}
 };
 
 // Within its scope this thread stops when the flag is set.
-class StopsOn {
-  public:
-    explicit StopsOn(const std::atomic<bool>* stop) noexcept : before_(counter().stop) { counter().stop = stop; }
-    ~StopsOn() { counter().stop = before_; }
-    StopsOn(const StopsOn&) = delete;
-    StopsOn& operator=(const StopsOn&) = delete;
-
-  private:
-    const std::atomic<bool>* before_;
-};
+using StopsOn = Scoped<&Counter::stop>;
 
 }  // namespace work
 }  // namespace tightdp

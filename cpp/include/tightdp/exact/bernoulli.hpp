@@ -24,26 +24,24 @@ bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) 
 }
 
 // True with probability min(1, a/c) exactly. c > 0.
-template <bool filtered = true, class Int, class Words>
+template <class Int, class Words>
 bool bernoulli(const Int& a, const Int& c, Words& words) {
     if (a >= c) return true;
     const std::uint64_t bits = words.next64();
-    if (filtered) {
-        // A guess that is wrong by less than 2^-48 decides for any U further than 2^-40 away.
-        const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
-        if (gap > 0x1p-40) return false;
-        if (gap < -0x1p-40) return true;
-    }
+    // A guess that is wrong by less than 2^-48 decides for any U further than 2^-40 away.
+    const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
+    if (gap > 0x1p-40) return false;
+    if (gap < -0x1p-40) return true;
     return below_ratio_exactly(bits, a, c, words);
 }
 
 // True with probability exp(-a/c) exactly, for a <= c: the number of successes of coins a/c, a/2c, a/3c, ...
 // before the first failure is even with that probability (the alternating series of the exponential).
-template <bool filtered = true, class Int, class Words>
+template <class Int, class Words>
 bool bernoulli_exp_small(const Int& a, const Int& c, Words& words) {
     Int denominator = c;
     bool even = true;
-    for (std::uint64_t k = 1; bernoulli<filtered>(a, denominator, words); even = !even) {
+    for (std::uint64_t k = 1; bernoulli(a, denominator, words); even = !even) {
         ++k;
         denominator = c * Int(k);
     }
@@ -51,19 +49,19 @@ bool bernoulli_exp_small(const Int& a, const Int& c, Words& words) {
 }
 
 // True with probability exp(-1) exactly.
-template <bool filtered = true, class Words>
+template <class Words>
 bool bernoulli_exp_one(Words& words) {
-    return bernoulli_exp_small<filtered>(Uint128{1}, Uint128{1}, words);
+    return bernoulli_exp_small(Uint128{1}, Uint128{1}, words);
 }
 
 // True with probability exp(-a/c) exactly, any a >= 0: each whole unit of the exponent is a coin of its own.
-template <bool filtered = true, class Int, class Words>
+template <class Int, class Words>
 bool bernoulli_exp(Int a, const Int& c, Words& words) {
     while (a >= c) {
-        if (!bernoulli_exp_one<filtered>(words)) return false;
+        if (!bernoulli_exp_one(words)) return false;
         a = a - c;
     }
-    return bernoulli_exp_small<filtered>(a, c, words);
+    return bernoulli_exp_small(a, c, words);
 }
 
 // Uniform on {0, ..., n - 1}, n > 0 (Lemire 2019: the high half of a product, rejecting the few values that

@@ -15,13 +15,13 @@ struct LaplaceParameters {
     std::uint64_t t, s;
 };
 
-template <bool filtered = true, class Words>
+template <class Words>
 std::int64_t discrete_laplace(const LaplaceParameters& p, Words& words) {
     for (;;) {
         const std::uint64_t u = uniform_below(p.t, words);
-        if (!bernoulli_exp_small<filtered>(Uint128{u}, Uint128{p.t}, words)) continue;
+        if (!bernoulli_exp_small(Uint128{u}, Uint128{p.t}, words)) continue;
         std::uint64_t v = 0;
-        while (v < kMostUnits && bernoulli_exp_one<filtered>(words)) ++v;
+        while (v < kMostUnits && bernoulli_exp_one(words)) ++v;
         if (v == kMostUnits) continue;
         // u + t v is geometric with ratio exp(-1/t); a division makes that exp(-s/t).
         const Uint128 magnitude = (static_cast<Uint128>(v) * p.t + u) / p.s;
@@ -48,14 +48,14 @@ struct GaussianParameters {
           scale(Int(2) * n * t_denominator * Int(t)) {}
 };
 
-template <bool filtered = true, class Int, class Words>
+template <class Int, class Words>
 std::int64_t discrete_gaussian(const GaussianParameters<Int>& p, Words& words) {
     const LaplaceParameters laplace{p.t, 1};
     for (;;) {
-        const std::int64_t y = discrete_laplace<filtered>(laplace, words);
+        const std::int64_t y = discrete_laplace(laplace, words);
         const Int x = Int(static_cast<std::uint64_t>(y < 0 ? -y : y)) * p.t_denominator;
         const Int difference = x >= p.numerator ? x - p.numerator : p.numerator - x;
-        if (bernoulli_exp<filtered>(difference * difference, p.scale, words)) return y;
+        if (bernoulli_exp(difference * difference, p.scale, words)) return y;
     }
 }
 

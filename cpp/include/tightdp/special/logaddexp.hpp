@@ -1,9 +1,8 @@
-// Sums and differences of numbers known by their logarithms.
+// Sums of numbers known by their logarithms.
 #pragma once
 
 #include <cmath>
 
-#include "log1mexp.hpp"
 #include "tightdp/config.hpp"
 
 namespace tightdp {
@@ -12,12 +11,6 @@ namespace tightdp {
 TIGHTDP_HD inline double logaddexp(double a, double b) noexcept {
     const double high = a > b ? a : b, low = a > b ? b : a;
     return low == -HUGE_VAL ? high : high + std::log1p(std::exp(low - high));
-}
-
-// ln(e^a - e^b) for b <= a; -inf when they are equal. Error: 6 u |ln(1 - e^{b-a})| + u |result|, for the
-// given a, b.
-TIGHTDP_HD inline double logsubexp(double a, double b) noexcept {
-    return b == -HUGE_VAL ? a : a + log1mexp(b - a);
 }
 
 }  // namespace tightdp
