@@ -16,7 +16,7 @@ dpa = pytest.importorskip("dp_accounting", reason="dp-accounting is not installe
 from absl.testing import absltest  # noqa: E402
 from dp_accounting import dp_event, privacy_accountant_test  # noqa: E402
 
-from tightdp.adapters.dp_accounting import TightDPAccountant  # noqa: E402
+from tightdp.adapters.dp_accounting import TightDPAccountant, from_event  # noqa: E402
 
 ADD, ONE, SPECIAL = (dpa.NeighboringRelation(i) for i in (1, 2, 3))
 RELATIONS = ADD, ONE, SPECIAL
@@ -300,21 +300,36 @@ def test_copies_are_accounts_of_their_own():
     found = account(G(2.0), count=3)
     for made in (copy.deepcopy(found), pickle.loads(pickle.dumps(found)), copy.copy(found)):
         assert made.get_epsilon(1e-5) == found.get_epsilon(1e-5) and made.neighboring_relation == ADD
-    other = copy.deepcopy(found).compose(G(2.0))
-    assert other.ledger == Times(G(2.0), 4) and found.ledger == Times(G(2.0), 3)
-    assert found.get_epsilon(1e-5) < other.get_epsilon(1e-5)
+    for made in (copy.deepcopy(found), pickle.loads(pickle.dumps(found)), copy.copy(found)):
+        made.compose(G(2.0))
+        assert made.ledger == Times(G(2.0), 4) and found.ledger == Times(G(2.0), 3)
+        assert found.get_epsilon(1e-5) < made.get_epsilon(1e-5)
+
+
+def failed(work):
+    try:
+        work()
+    except BaseException as error:
+        return [error]
+    return []
 
 
 def test_threads_lose_nothing():
     found = TightDPAccountant()
 
     def work():
-        for _ in range(200):
+        for i in range(200):
             found.compose(Poisson(0.01, G(1.0)))
+            if i % 50 == 0:
+                made = copy.deepcopy(found)
+                assert from_event(made.ledger) == made.composition
+                assert made.get_epsilon(1e-5) <= found.get_epsilon(1e-5)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    failures = []
+    threads = [threading.Thread(target=lambda: failures.extend(failed(work))) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
+    assert not failures
     assert found.composition == dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 800
     assert found.ledger == Times(Poisson(0.01, G(1.0)), 800)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ class TightDPAccountant(PrivacyAccountant):
     is known here, and for parameters out of their range, which the message names. The other questions are
     ``accountant.composition`` under ``accountant.neighbors``.
 
-    Threads may compose and ask at once. Copies by ``copy.deepcopy`` and ``pickle`` are accounts of their own.
+    Threads may compose and ask at once. Copies, by ``copy`` or ``pickle``, are accounts of their own.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class TightDPAccountant(PrivacyAccountant):
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return {**self.__dict__, "_lock": None}
+        with self._lock:  # the ledger changes in place
+            return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
