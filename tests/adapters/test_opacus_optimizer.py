@@ -95,6 +95,42 @@ def test_trains_as_opacus_does_without_noise(clipping, max_norm):
     torch.testing.assert_close(*runs, rtol=1e-5, atol=1e-6)
 
 
+class Tied(torch.nn.Module):
+    """One matrix in two layers, and an embedding of sequences."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(6, 6, bias=False), torch.nn.Linear(6, 6)
+        self.second.weight = self.first.weight
+        self.norm = torch.nn.LayerNorm(6)
+
+    def forward(self, x):
+        return self.norm(self.second(torch.tanh(self.first(x))))
+
+
+@pytest.mark.parametrize("model", [network, Tied], ids=["network", "tied"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_gradients_that_are_kept_are_those_that_opacus_copies(model, reduction):
+    found = []
+    for engine in (opacus.PrivacyEngine, ours.PrivacyEngine):
+        torch.manual_seed(1)
+        made = model()
+        wrapped, _, _ = engine().make_private(
+            module=made,
+            optimizer=torch.optim.SGD(made.parameters(), lr=0.1),
+            data_loader=DataLoader(data(), batch_size=16),
+            noise_multiplier=1.0,
+            max_grad_norm=C,
+            poisson_sampling=False,
+            loss_reduction=reduction,
+        )
+        for x, y in (data()[:16], data()[16:20], data()[20:36]):
+            torch.nn.functional.cross_entropy(wrapped(x), y, reduction=reduction).backward()
+        found.append([p.grad_sample for p in made.parameters()])
+    for theirs, mine in zip(*found, strict=True):
+        assert len(theirs) == len(mine) == 3 and all(torch.equal(a, b) for a, b in zip(theirs, mine, strict=True))
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("arithmetic", ["exact", "float"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -13,6 +13,7 @@ from ...mechanisms import Gaussian, PoissonSampled
 from .accountant import Accountant
 from .optimizer import optimizer_class
 from .sampler import PoissonSampler
+from .samples import keep_samples
 
 
 class PrivacyEngine(opacus.PrivacyEngine):
@@ -35,6 +36,12 @@ class PrivacyEngine(opacus.PrivacyEngine):
             warnings.filterwarnings("ignore", "Secure RNG turned off")
             super().__init__(accountant=accountant)
         self.secure_mode = secure_mode
+
+    def _prepare_model(self, module: Any, *, grad_sample_mode: str = "hooks", **options: Any) -> Any:
+        hooks = super()._prepare_model(module, grad_sample_mode=grad_sample_mode, **options)
+        if grad_sample_mode == "hooks":
+            keep_samples(hooks)
+        return hooks
 
     def _prepare_optimizer(
         self,

@@ -1,0 +1,37 @@
+"""Per-example gradients that are kept where they were computed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_Sampler = Callable[[Any, Any, Any], Mapping[Any, Any]]
+"""Opacus' functions of a layer, its activations and its back-propagated gradients."""
+
+
+def keep_samples(hooks: Any) -> None:
+    """Makes Opacus' hooks keep what their samplers return, without a copy into zeros.
+
+    The copy serves gradients that are added to, or that lack examples at the end, as of packed sequences. It is left to
+    Opacus for those, and for a result that shares its memory, which a later addition in place would change.
+    """
+    if "GRAD_SAMPLERS" not in vars(hooks):
+        hooks.GRAD_SAMPLERS = {
+            layer: functools.partial(_sample, sampler) for layer, sampler in getattr(hooks, "GRAD_SAMPLERS", {}).items()
+        }
+
+
+def _sample(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
+    """Sets the current gradients of parameters where that is the same, and returns what Opacus is to copy."""
+    shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
+    rest = {}
+    for parameter, gradient in sampler(layer, activations, backprops).items():
+        memory = gradient.untyped_storage().data_ptr()
+        whole = gradient.shape[0] == layer.max_batch_len and gradient.is_contiguous() and memory not in shared
+        if whole and parameter.requires_grad and not hasattr(parameter, "_current_grad_sample"):
+            parameter._current_grad_sample = gradient
+            shared.add(memory)
+        else:
+            rest[parameter] = gradient
+    return rest
