@@ -40,11 +40,14 @@ MECHANISMS = {
     "FixedSizeSampled": "(mechanism, sample_size, dataset_size)",
     "Gaussian": "(noise_multiplier)",
     "Laplace": "(noise_multiplier)",
+    "MixtureOfGaussians": "(noise_multiplier, sensitivities, probabilities)",
     "PoissonSampled": "(mechanism, sampling_probability)",
     "PureDP": "(epsilon)",
     "RandomAllocation": "(mechanism, steps, selected=1)",
     "RandomizedResponse": "(noise_parameter, num_buckets)",
+    "SampledWithReplacement": "(mechanism, sample_size, dataset_size)",
     "TreeAggregation": "(noise_multiplier, steps)",
+    "TruncatedPoissonSampled": "(mechanism, sampling_probability, batch_size, dataset_size)",
     "ZCDP": "(rho, xi=0.0)",
 }
 OTHERS = {

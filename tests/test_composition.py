@@ -121,7 +121,9 @@ def test_epsilon_is_any_finite_number(error, epsilon):
 
 
 def test_unsound_pairs_of_sampler_and_relation_are_refused_with_the_reason():
-    with pytest.raises(ValueError, match=r"neighbors must be 'replace' for FixedSizeSampled.*size"):
+    with pytest.raises(
+        ValueError, match=r"neighbors must be 'replace' or 'replace_special' for FixedSizeSampled.*size"
+    ):
         dp.FixedSizeSampled(G, 1, 10).epsilon(1e-5)
     with pytest.raises(ValueError, match=r"no dominating pair"):
         dp.RandomAllocation(G, 10, 1).epsilon(1e-5, neighbors="replace")

@@ -43,13 +43,23 @@ class Draw:
                 lambda: dp.DiscreteGaussian(log_uniform(1e-2, 300), self.random.randint(1, 10)),
                 lambda: dp.DiscreteGaussian(log_uniform(0.05, 0.5), self.random.randint(1, 30)),
                 lambda: dp.DiscreteLaplace(log_uniform(1e-2, 1e3), self.random.randint(1, 50)),
+                self.mixture,
             ]
         )()
+
+    def mixture(self):
+        norms = self.random.sample([0.0, 1e-3, 0.5, 1.0, 2.0, 30.0], self.random.randint(2, 6))
+        raw = [self.log_uniform(1e-9, 1) for _ in norms]
+        return dp.MixtureOfGaussians(self.log_uniform(0.05, 1e3), norms, [x / sum(raw) for x in raw])
 
     def mechanism(self):
         base = self.base()
         if self.random.random() < 0.5 or isinstance(base, dp.RandomizedResponse):
             return base
+        if not isinstance(base, dp.MixtureOfGaussians) and self.random.random() < 0.3:
+            n = self.random.randint(2, 40)
+            q = self.random.choice([1.0, self.log_uniform(1e-9, 1), 0.5])
+            return dp.TruncatedPoissonSampled(base, q, self.random.randint(1, n - 1), n)
         near_one = 1 - self.log_uniform(1e-15, 0.5)
         return dp.PoissonSampled(base, self.random.choice([1.0, self.log_uniform(1e-9, 1), 0.5, near_one]))
 
@@ -93,9 +103,32 @@ def pair(mechanism):
     return None
 
 
-def outcomes(mechanism, direction):
+def cut_sample(mechanism, direction):
+    """Of the pair that dominates a cut sample (docs/theory/mixtures.md section 5), which the upper end must reach."""
+    inner, q, size = mechanism.mechanism, mp.mpf(mechanism.sampling_probability), mechanism.batch_size
+    n = mechanism.dataset_size - 1
+    sizes = [mp.binomial(n, s) * q**s * (1 - q) ** (n - s) for s in range(n + 1)]
+    cut = mp.fsum(sizes[size:])
+    within = mp.fsum(p * q * size / (s + 1) for s, p in enumerate(sizes) if s >= size) / cut if cut else mp.mpf(0)
+    match inner:
+        case dp.DiscreteLaplace(scale, s):
+            doubled = dp.DiscreteLaplace(scale, 2 * s)
+        case dp.DiscreteGaussian(sigma, s):
+            doubled = dp.DiscreteGaussian(sigma, 2 * s)
+        case _:
+            return None
+    whole, fixed = outcomes(inner, direction, q), outcomes(doubled, direction, within)
+    if whole is None or fixed is None:
+        return None
+    finite = [(y, share * p) for share, (atoms, _) in ((1 - cut, whole), (cut, fixed)) for y, p in atoms]
+    return [(y, p) for y, p in finite if p > 0], (1 - cut) * whole[1] + cut * fixed[1]
+
+
+def outcomes(mechanism, direction, q=None):
     """Losses with P's probabilities, and P's probability of an infinite loss."""
-    q = mp.mpf(1)
+    if isinstance(mechanism, dp.TruncatedPoissonSampled):
+        return cut_sample(mechanism, direction)
+    q = mp.mpf(1) if q is None else q
     if isinstance(mechanism, dp.PoissonSampled):
         mechanism, q = mechanism.mechanism, mp.mpf(mechanism.sampling_probability)
     found = pair(mechanism)

@@ -23,6 +23,9 @@ EVERY = [
     dp.PoissonSampled(dp.Laplace(1.0), 0.01),
     dp.FixedSizeSampled(dp.Gaussian(1.0), 10, 1000),
     dp.RandomAllocation(dp.Gaussian(1.0), 100, 3),
+    dp.MixtureOfGaussians(1.0, (0.0, 0.5, 2.0), (0.25, 0.5, 0.25)),
+    dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.01, 20, 1000),
+    dp.SampledWithReplacement(dp.Gaussian(1.0), 20, 1000),
 ]
 NAN, INF = float("nan"), float("inf")
 
@@ -56,6 +59,18 @@ REFUSED = [
     (TypeError, "num_buckets", lambda: dp.RandomizedResponse(0.5, 2.0)),
     (ValueError, "eta", lambda: dp.BoundedRange(-1.0)),
     (ValueError, "rho", lambda: dp.ZCDP(-1.0)),
+    *(
+        (ValueError, "sensitivities", lambda c=c: dp.MixtureOfGaussians(1.0, c, (0.5, 0.5)))
+        for c in ((1.0, 1.0), (0.0, NAN), (-1.0, 1.0), (0.0,) * 2, ())
+    ),
+    (TypeError, "sensitivities", lambda: dp.MixtureOfGaussians(1.0, "12", (0.5, 0.5))),
+    *(
+        (ValueError, "probabilities", lambda p=p: dp.MixtureOfGaussians(1.0, (0.0, 1.0), p))
+        for p in ((0.5,), (0.5, 0.6), (0.0, 1.0), (0.5, NAN))
+    ),
+    (ValueError, "mechanism", lambda: dp.FixedSizeSampled(dp.MixtureOfGaussians(1.0, (1.0,), (1.0,)), 1, 2)),
+    (TypeError, "mechanism", lambda: dp.SampledWithReplacement(dp.Laplace(1.0), 1, 2)),
+    (ValueError, "batch_size", lambda: dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.1, 0, 2)),
     (ValueError, "xi", lambda: dp.ZCDP(1.0, -1.0)),
     (ValueError, "sigma", lambda: dp.DiscreteGaussian(0.0)),
     (ValueError, "sensitivity", lambda: dp.DiscreteGaussianVector(1.0, 0.5, 3)),

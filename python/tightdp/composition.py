@@ -22,9 +22,10 @@ FEW = 8
 class Composable:
     """One mechanism or many.
 
-    Every question takes ``neighbors``: "add_or_remove" one record (the default: the worse of both), "add", "remove" or
-    "replace"; ``engine``: "auto" or a name (docs/accounting.md lists them); and ``width``, the relative width that
-    "auto" tries to meet. The "prv" engine reads ``eps_error`` and ``delta_error`` in its place.
+    Every question takes ``neighbors``: "add_or_remove" one record (the default: the worse of both), "add", "remove",
+    "replace", or "replace_special" (by a record that contributes nothing, or the reverse); ``engine``: "auto" or a
+    name (docs/accounting.md lists them); and ``width``, the relative width that "auto" tries to meet. The "prv"
+    engine reads ``eps_error`` and ``delta_error`` in its place.
     """
 
     __slots__ = ()

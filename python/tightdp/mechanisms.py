@@ -185,6 +185,41 @@ class DiscreteLaplace(Mechanism):
 
 
 @dataclass(frozen=True, slots=True)
+class MixtureOfGaussians(Mechanism):
+    """Adds N(0, sigma^2 I) to a sum to which a record contributes a vector of L2 norm at most ``sensitivities[i]`` with
+    probability ``probabilities[i]``, drawn independently of the other records; ``noise_multiplier`` is sigma.
+
+    ``sensitivities`` are distinct numbers >= 0, at most 1000, not all 0, and ``probabilities`` as many in (0, 1] that
+    add up to 1 within 1e-9, scaled to add up to 1. Exact: the record's pair is (sum p_i N(c_i), N(0)), reversed for
+    "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace" (docs/theory/mixtures.md section 2).
+    """
+
+    noise_multiplier: float
+    sensitivities: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    symmetric = False
+
+    def __post_init__(self) -> None:
+        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        accepted = "a sequence of 1 to 1000 distinct numbers in [0, inf), not all 0"
+        norms = _check.reals("sensitivities", self.sensitivities, accepted)
+        distinct = norms.ndim == 1 and 0 < len(set(norms.tolist())) == len(norms) <= 1000
+        if not (distinct and ((norms >= 0) & (norms < math.inf)).all() and norms.any()):
+            raise ValueError(f"sensitivities must be {accepted}, got {self.sensitivities!r}")
+        accepted = "a sequence of numbers in (0, 1], one for each of sensitivities, that add up to 1"
+        shares = _check.reals("probabilities", self.probabilities, accepted)
+        if shares.shape != norms.shape or not ((shares > 0) & (shares <= 1)).all():
+            raise ValueError(f"probabilities must be {accepted}, got {self.probabilities!r}")
+        total = math.fsum(shares)
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"probabilities must be {accepted}, got a sum of {total!r}")
+        if abs(total - 1) > 2.0**-50:
+            shares = shares / total
+        pairs = sorted(zip((norms + 0.0).tolist(), shares.tolist(), strict=True))
+        _set(self, sensitivities=tuple(c for c, _ in pairs), probabilities=tuple(p for _, p in pairs))
+
+
+@dataclass(frozen=True, slots=True)
 class PoissonSampled(Mechanism):
     """Runs ``mechanism`` on a batch that holds each record independently with probability ``sampling_probability``.
 
@@ -205,10 +240,59 @@ class PoissonSampled(Mechanism):
 
 
 @dataclass(frozen=True, slots=True)
+class TruncatedPoissonSampled(Mechanism):
+    """Runs ``mechanism`` on a Poisson sample that holds each of ``dataset_size`` records with
+    ``sampling_probability``; of a sample larger than ``batch_size``, on so many of it drawn uniformly.
+
+    ``dataset_size`` counts the record that is added or removed, and is public. Upper ends are a mixture of a Poisson
+    sample and of one of fixed size, lower ends Poisson samples with the probability of being in the batch
+    (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv 2508.15089.
+    """
+
+    mechanism: Mechanism
+    sampling_probability: float
+    batch_size: int
+    dataset_size: int
+    symmetric = False
+
+    def __post_init__(self) -> None:
+        _sampleable(self.mechanism, of_any_size=True)
+        q = _check.probability("sampling_probability", self.sampling_probability)
+        n, b = _check.count("dataset_size", self.dataset_size), _check.count("batch_size", self.batch_size)
+        _set(self, sampling_probability=q, dataset_size=n, batch_size=b)
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        if self.batch_size < self.dataset_size:
+            return self, 1
+        return PoissonSampled(self.mechanism, self.sampling_probability)._canonical()
+
+
+@dataclass(frozen=True, slots=True)
+class SampledWithReplacement(Mechanism):
+    """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
+    record may be drawn several times.
+
+    Accounted under "replace" and "replace_special" alone. The ends differ: the upper one takes the other records to
+    be opposed to both of two that are exchanged (docs/theory/mixtures.md section 6).
+    """
+
+    mechanism: Gaussian
+    sample_size: int
+    dataset_size: int
+    symmetric = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Gaussian):
+            raise TypeError(f"mechanism must be a Gaussian, got {self.mechanism!r}")
+        n, b = _check.count("dataset_size", self.dataset_size), _check.count("sample_size", self.sample_size)
+        _set(self, dataset_size=n, sample_size=b)
+
+
+@dataclass(frozen=True, slots=True)
 class FixedSizeSampled(Mechanism):
     """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
 
-    Accounted under "replace" alone: adding a record would change the size of the data set.
+    Accounted under "replace" and "replace_special" alone: adding a record would change the size of the data set.
     """
 
     mechanism: Mechanism
@@ -216,7 +300,7 @@ class FixedSizeSampled(Mechanism):
     dataset_size: int
 
     def __post_init__(self) -> None:
-        _sampleable(self.mechanism)
+        _sampleable(self.mechanism, of_any_size=True)
         n = _check.count("dataset_size", self.dataset_size)
         _set(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
 
@@ -235,7 +319,7 @@ class RandomAllocation(Mechanism):
     symmetric = False
 
     def __post_init__(self) -> None:
-        _sampleable(self.mechanism)
+        _sampleable(self.mechanism, of_any_size=True)
         steps = _check.count("steps", self.steps)
         _set(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
 
@@ -287,10 +371,10 @@ def banded_factorization(
     return step * -(-_check.count("steps", steps) // width)
 
 
-_SAMPLERS = (PoissonSampled, FixedSizeSampled, RandomAllocation)
+_SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, FixedSizeSampled, RandomAllocation)
 
 
-def _sampleable(mechanism: Any) -> None:
+def _sampleable(mechanism: Any, of_any_size: bool = False) -> None:
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism that is not sampled already, got {mechanism!r}")
     if isinstance(mechanism, _SAMPLERS):
@@ -298,6 +382,8 @@ def _sampleable(mechanism: Any) -> None:
             f"mechanism must not be sampled already (multiply the probabilities of nested Poisson samples), "
             f"got {mechanism!r}"
         )
+    if of_any_size and isinstance(mechanism, MixtureOfGaussians):
+        raise ValueError(f"mechanism must not be a mixture but in a Poisson sample, got {mechanism!r}")
     if isinstance(mechanism, TreeAggregation):
         raise ValueError(
             f"mechanism must not be a whole epoch, got {mechanism!r}: a tree has all of its steps' records"

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict, TypeVar, get_args
 
-Neighbors = Literal["add_or_remove", "add", "remove", "replace"]
+Neighbors = Literal["add_or_remove", "add", "remove", "replace", "replace_special"]
 NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
 Direction = Literal["add", "remove", "replace"]
 """One dominating pair: of a record that is added, or removed, or replaced."""

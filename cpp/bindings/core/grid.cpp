@@ -1,4 +1,6 @@
 // tightdp._core.GridLaw and the questions to compositions of such laws.
+#include <array>
+
 #include "../bind.hpp"
 #include "../grid_handle.hpp"
 #include "grid/engine.hpp"
@@ -57,6 +59,20 @@ void bind_grid(py::module_& m) {
             "laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
         .def_static(
             "bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
+        .def_static(
+            "gaussian_mixture",
+            [](const std::vector<std::array<double, 3>>& components, double lost_p, double lost_q, double rel) {
+                std::vector<Shifted> given;
+                for (const auto& [shift, p, q] : components) given.push_back({shift, p, q});
+                return Handle{gaussian_mixture(std::move(given), lost_p, lost_q, rel)};
+            },
+            "components"_a, "lost_p"_a, "lost_q"_a, "rel"_a)
+        .def_static(
+            "zeroed_out", [](double mu, double q, bool add) { return Handle{zeroed_out(mu, q, add)}; }, "mu"_a, "q"_a,
+            "add"_a)
+        .def_static(
+            "zeroed_out_member", [](double mu, double q, bool add) { return Handle{zeroed_out_member(mu, q, add)}; },
+            "mu"_a, "q"_a, "add"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
                     "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a)
         .def(
@@ -64,6 +80,12 @@ void bind_grid(py::module_& m) {
             "add"_a)
         .def(
             "replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
+        .def(
+            "labelled",
+            [](const Handle& one, double share, double rest, const Handle& other, double rel) {
+                return Handle{labelled(one.law, share, rest, other.law, rel)};
+            },
+            "share"_a, "rest"_a, "other"_a, "rel"_a)
         .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
     m.def("grid_crossings", &crossings);
     m.def("grid_keep", [](std::size_t bytes) { Store::shared().limit(bytes); }, "bytes"_a);

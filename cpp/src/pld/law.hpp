@@ -127,6 +127,17 @@ LawPtr laplace(double mu);
 LawPtr gaussian_replaced(double mu, double q);
 LawPtr bounded_range(double eta);
 
+// N(shift, 1) with its weights under P and Q: q = 0 where shift > 0; where shift < 0, p <= q.
+struct Shifted {
+    double shift, p, q;
+};
+
+// sum p N(shift) against sum q N(shift) (mixtures.md, section 1). Weights are within a factor 1 +- rel and add up to 1
+// less `lost`, which is where the other side has nothing. Where p > 0 for some shift < 0, losses >= 0 alone may be asked
+// for.
+std::shared_ptr<const Density> mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel);
+LawPtr gaussian_mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel);
+
 // Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
 inline constexpr double kUserTotal = 1e-8;
 
@@ -139,6 +150,16 @@ LawPtr poisson(const LawPtr& base, double q, bool add);
 
 // Symmetric base law: the curve of one record replaced in a sample of fixed size, grid.md section 6.2; q in (0, 1).
 LawPtr replace_one(const LawPtr& base, double q);
+
+// A record against nothing in its place, of a sample of fixed size with Gaussian noise of deviation 1/mu, or ("add") the
+// other way round (mixtures.md, section 4); q in (0, 1).
+LawPtr zeroed_out(double mu, double q, bool add);
+
+// A law below it that two data sets attain: the others contribute the opposite of the record.
+LawPtr zeroed_out_member(double mu, double q, bool add);
+
+// With the probability `share`, up to a factor 1 +- rel of it and of the rest, `one`, else `other`; which is revealed.
+LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& other, double rel);
 
 // The law of (Q, P), of a law without a density.
 LawPtr reversed(const LawPtr& base);

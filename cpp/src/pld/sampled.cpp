@@ -23,6 +23,12 @@ double log_add(double a, double b) {
 // ln(1 - q + q e^y), as far as 1 - q + q e^y is not near 0.
 double roughly_sampled(double y, double q) { return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y)); }
 
+// ln(1 - q + q e^y), to 16 u relatively or 4 u q |y|.
+double sampled_loss(double y, double q) {
+    if (q > 0.5 && y < -0.5) return std::log((1 - q) + q * std::exp(y));  // 1 - q is exact
+    return roughly_sampled(y, q);
+}
+
 // The losses y of the base law at the edges x of a sampled one, e^y (sign = 1) or e^{-y} (sign = -1), and how far y may
 // be off. One edge by itself has the same bits as in a block: what lies between two versions of an edge would be lost.
 struct BaseEdges {
@@ -176,7 +182,10 @@ class Add final : public Sampled {
 
     double top() const override {
         const double edge = -std::log1p(-q_), y = base_->top();  // no loss is larger than either
-        return std::min(edge + 8 * u * edge, y);
+        const double most = std::min(edge + 8 * u * edge, y);
+        if (!std::isfinite(y)) return most;
+        const double mapped = -sampled_loss(-y, q_);
+        return std::min(most, mapped + u * (32 * std::abs(mapped) + 8 * q_ * std::abs(y)));
     }
 
     std::vector<double> sketch() const override {
@@ -190,80 +199,6 @@ class Add final : public Sampled {
     // q ratio / (1 - q + q ratio), for a ratio that may be beyond doubles.
     double kept(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
 };
-
-// Right of zero the law `side`; left of it the mirror image dP(-y) = e^{-y} dP(y). Zero is on every lattice.
-class Mirrored final : public Density {
-  public:
-    explicit Mirrored(std::shared_ptr<const Density> side) : side_(std::move(side)) {}
-
-    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        std::size_t left = 0;  // cells left of zero
-        while (left < count && edges[left + 1] <= 0) ++left;
-        if (left > 0) {
-            double flipped[CellBlock::kCells + 1];
-            for (std::size_t i = 0; i <= left; ++i) flipped[i] = -edges[left - i];
-            CellBlock inner;
-            side_->cells(flipped, left, inner);
-            for (std::size_t i = 0; i < left; ++i) {
-                const std::size_t j = left - 1 - i;
-                const double w = edges[i + 1] - edges[i], mass = inner.s[j];
-                out.t[i] = std::max(0.0, -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j]);
-                out.s[i] = mass - out.t[i];
-                out.log_scale[i] = inner.log_scale[j] + edges[i + 1];
-                // The difference loses what its terms lose, both below w times the mass.
-                const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
-                out.rel[i] = inner.rel[j] + 4 * u + (out.t[i] > 0 ? lost / out.t[i] : 1) +
-                             2 * u * std::abs(edges[i + 1]);
-                out.bend[i] = inner.bend[j] + 3 * w;
-            }
-            out.add_errors(inner);
-        }
-        if (left == count) return;
-        CellBlock inner;
-        side_->cells(edges + left, count - left, inner);
-        for (std::size_t i = left; i < count; ++i) {
-            out.s[i] = inner.s[i - left];
-            out.t[i] = inner.t[i - left];
-            out.log_scale[i] = inner.log_scale[i - left];
-            out.rel[i] = inner.rel[i - left];
-            out.bend[i] = inner.bend[i - left];
-        }
-        out.add_errors(inner);
-    }
-
-    Left left_of(double y) const override {
-        if (y > 0) return {{0, 1}, {0, 1}};  // at most everything
-        const Right right = side_->right_of(-y);
-        // The Q-mass over [-y, inf) of the side is s e^{y}; its P-mass is s + t.
-        return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
-                {log_add(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
-    }
-
-    Right right_of(double y) const override {
-        if (y < 0) return {{0, 1}, {0, 1}};
-        return side_->right_of(y);
-    }
-
-    double top() const override { return std::max(0.0, side_->top()); }
-
-    std::vector<double> sketch() const override {
-        std::vector<double> side = side_->sketch(), edges;
-        for (auto y = side.rbegin(); y != side.rend() && *y > 0; ++y) edges.push_back(-*y);
-        edges.push_back(0);
-        for (double y : side)
-            if (y > 0) edges.push_back(y);
-        return edges;
-    }
-
-  private:
-    std::shared_ptr<const Density> side_;
-};
-
-// ln(1 - q + q e^y), to 16 u relatively or 4 u q |y|.
-double sampled_loss(double y, double q) {
-    if (q > 0.5 && y < -0.5) return std::log((1 - q) + q * std::exp(y));  // 1 - q is exact
-    return roughly_sampled(y, q);
-}
 
 // One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
@@ -320,39 +255,6 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
     // The map y -> x has slope at most 1; log1p and expm1 add their own roundings.
     law->loss_slack = base->loss_slack + 16 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
     fit_lattice(*law);
-    return law;
-}
-
-LawPtr replace_one(const LawPtr& base, double q) {
-    auto law = std::make_shared<Law>();
-    double distance = base->infinity;  // total variation
-    double even = 0;
-    std::vector<Atom> right;
-    for (const Atom& a : base->atoms) {
-        if (std::abs(a.loss) <= base->loss_slack) {
-            even += std::exp(a.log_mass);
-        } else if (a.loss > 0) {
-            right.push_back(remove_atom(a, q, base->loss_slack));
-            distance -= std::exp(a.log_mass) * std::expm1(-a.loss);
-        }
-    }
-    law->total_rel = base->total_rel;
-    law->mass_rel = base->mass_rel + 4 * u;
-    if (base->density) {
-        const Density::Right half = base->density->right_of(0);
-        distance += std::exp(half.t.log);
-        law->mass_rel += half.t.rel;
-        law->density = std::make_shared<Mirrored>(std::make_shared<Remove>(base->density, q));
-    }
-    for (auto a = right.rbegin(); a != right.rend(); ++a) law->atoms.push_back(mirrored(*a, base->loss_slack));
-    const double middle = even + (1 - q) * distance;
-    const double error = law->mass_rel + (64 + 4.0 * base->atoms.size()) * u + 2 * base->loss_slack;
-    if (middle > 0) law->atoms.push_back({0, std::log(middle), error + 8 * u * std::abs(std::log(middle))});
-    law->atoms.insert(law->atoms.end(), right.begin(), right.end());
-    law->infinity = law->minus_infinity = q * base->infinity;
-    law->loss_slack = base->loss_slack + 16 * u * largest_loss(law->atoms);
-    // Through zero always (Mirrored relies on it) and, if there is one more pair of atoms, through that.
-    if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }
 

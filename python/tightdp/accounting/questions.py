@@ -132,10 +132,12 @@ class Question:
         if self.neighbors == "replace":
             translated = relations.translate(parts)
             return [(parts, "replace")] if translated is None else [(translated, "remove")]
+        if self.neighbors == "replace_special":
+            parts = relations.zeroed(parts)
         if all(mechanism.symmetric for mechanism, _ in parts):
             return [(parts, "remove")]
         both: tuple[Direction, ...] = ("remove", "add")
-        return [(parts, one) for one in (both if self.neighbors == "add_or_remove" else (self.neighbors,))]
+        return [(parts, one) for one in ((self.neighbors,) if self.neighbors in ("add", "remove") else both)]
 
 
 _NEARLY = 1.1

@@ -15,7 +15,7 @@ from ..calibrate import calibrate
 from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_kappa, minimum
 from ..numerics.outward import INF, Range, log
-from ..pairs.neighbors import replaced
+from ..pairs.neighbors import replaced, zeroed
 from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
 
 
@@ -154,9 +154,11 @@ def _pure(e: Range) -> float:
 
 def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """The mechanism whose add-or-remove pairs are charged under the relation."""
+    if neighbors == "replace_special":
+        return zeroed(((mechanism, 1),))[0][0]
     if neighbors != "replace":
-        if isinstance(mechanism, m.FixedSizeSampled):
-            raise ValueError(f"neighbors must be 'replace' for {mechanism!r}")
+        if isinstance(mechanism, (m.FixedSizeSampled, m.SampledWithReplacement)):
+            raise ValueError(f"neighbors must be 'replace' or 'replace_special' for {mechanism!r}")
         return mechanism
     if isinstance(mechanism, m.FixedSizeSampled):
         return mechanism  # its moments are those of "replace"

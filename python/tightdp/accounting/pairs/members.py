@@ -18,7 +18,7 @@ from ...composition import Parts
 from ...options import Direction
 from ..numerics.outward import Range, expm1, log, sqrt
 from .neighbors import replaced
-from .replaced import Replaced
+from .replaced import Replaced, Zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _once(mechanism: m.Mechanism, direction: Direction) -> bool:
         return True
     if _holds(mechanism, m.ZCDP) or _holds(mechanism, m.DiscreteGaussianVector):
         return False
-    if isinstance(mechanism, m.RandomAllocation):
+    if isinstance(mechanism, (m.RandomAllocation, m.TruncatedPoissonSampled, Replaced, Zeroed)):
         return False
     return not (direction == "replace" and isinstance(mechanism, m.PoissonSampled))
 
@@ -101,7 +101,14 @@ def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
         case Replaced(inner):
             found = (tuple((replaced(one), count) for one, count in member) for member in _members(inner))
             return tuple(tuple((one, count) for one, count in member if one is not None) for member in found)
-        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner) if _loose(inner):
+        case Zeroed(inner):
+            return tuple(tuple((Zeroed(one), count) for one, count in member) for member in _members(inner))
+        case (
+            m.PoissonSampled(inner)
+            | m.TruncatedPoissonSampled(inner)
+            | m.FixedSizeSampled(inner)
+            | m.RandomAllocation(inner)
+        ) if _loose(inner):
             # Of several parts only the first is sampled, which reveals no more.
             firsts = [member[0][0] for member in _members(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
@@ -128,6 +135,10 @@ def reveals_nothing(mechanism: m.Mechanism) -> bool:
             return rho == 0 == xi
         case m.RandomizedResponse(p, _):
             return p == 1
-        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner) | Replaced(inner):
+        case Replaced(inner) | Zeroed(inner):
+            return reveals_nothing(inner)
+        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
+            return reveals_nothing(inner)
+        case m.TruncatedPoissonSampled(inner):
             return reveals_nothing(inner)
     return False

@@ -15,16 +15,17 @@ from ... import mechanisms as m
 from ...composition import Parts
 from ...losses import PrivacyLoss
 from ...options import Neighbors
-from .replaced import Replaced, ReplacedClass, ReplacedGaussian
+from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
     """Why these mechanisms have no sound pair under the relation, or None."""
     for mechanism, _ in parts:
-        if isinstance(mechanism, m.FixedSizeSampled) and neighbors != "replace":
+        fixed = isinstance(mechanism, (m.FixedSizeSampled, m.SampledWithReplacement))
+        if fixed and neighbors not in ("replace", "replace_special"):
             return (
-                f"neighbors must be 'replace' for {mechanism!r}: adding or removing a record changes the size of "
-                f"the data set that the sample is drawn from"
+                f"neighbors must be 'replace' or 'replace_special' for {mechanism!r}: adding or removing a record "
+                f"changes the size of the data set that the sample is drawn from"
             )
         if isinstance(mechanism, m.RandomAllocation) and neighbors == "replace":
             return (
@@ -32,7 +33,10 @@ def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
                 f"here for replacing a record that is allocated"
             )
         given = isinstance(getattr(mechanism, "mechanism", None), PrivacyLoss)
-        if neighbors == "replace" and isinstance(mechanism, m.PoissonSampled) and given:
+        if given and (
+            isinstance(mechanism, m.TruncatedPoissonSampled)
+            or (neighbors == "replace" and isinstance(mechanism, m.PoissonSampled))
+        ):
             return (
                 f"neighbors must be 'add_or_remove', 'add' or 'remove' for {mechanism!r}: no dominating pair is proved "
                 f"here for replacing a record of a user-defined loss that is sampled"
@@ -63,7 +67,9 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
         case m.ZCDP(rho, xi):
             _double(_double(max(rho, xi)))
             return Replaced(mechanism)
-        case m.DiscreteGaussianVector() | m.PoissonSampled(m.DiscreteGaussianVector()):
+        case m.DiscreteGaussianVector() | m.MixtureOfGaussians() | m.TruncatedPoissonSampled():
+            return Replaced(mechanism)
+        case m.SampledWithReplacement() | m.PoissonSampled(m.DiscreteGaussianVector() | m.MixtureOfGaussians()):
             return Replaced(mechanism)
         case m.DiscreteGaussian(sigma, sensitivity):
             return m.DiscreteGaussian(sigma, 2 * sensitivity)
@@ -72,6 +78,13 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
         case m.RandomizedResponse():
             return mechanism
     return mechanism if hasattr(mechanism, "relation") else None
+
+
+def zeroed(parts: Parts) -> Parts:
+    """What is asked of adding and of removing under "replace_special": a record that contributes nothing is as good as
+    none, but where a sample counts it (docs/theory/mixtures.md section 4)."""
+    kinds = m.FixedSizeSampled, m.TruncatedPoissonSampled, m.SampledWithReplacement
+    return tuple((Zeroed(one) if isinstance(one, kinds) else one, count) for one, count in parts)
 
 
 def translate(parts: Parts) -> Parts | None:

@@ -32,9 +32,18 @@ class ReplacedClass(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Replaced(m.Mechanism):
-    """Replacing a record of a mechanism of which bounds alone are known."""
+    """Replacing a record of a mechanism that has a pair of its own for it, or bounds alone."""
 
     mechanism: m.Mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class Zeroed(m.Mechanism):
+    """A record of a sample whose size does not tell whether it is there, against one that contributes nothing
+    ("remove"), or the reverse ("add")."""
+
+    mechanism: m.Mechanism
+    symmetric = False
 
 
 class Losses(NamedTuple):

@@ -19,8 +19,10 @@ from ....losses import TOLERANCE, PrivacyLoss, completed, q_mass
 from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import replaced
-from ...pairs.replaced import Losses, Replaced, ReplacedClass, ReplacedGaussian, losses
+from ...pairs.replaced import Losses, Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..base import Direction
+from ..closed_form.truncation import truncation
+from . import mixtures
 
 U = 2.0**-53
 MOST_ATOMS = 1 << 21
@@ -44,7 +46,11 @@ class Pair(NamedTuple):
 def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
     """Why there is no law for the mechanism, or None."""
     match mechanism:
-        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced():
+        case Replaced(inner) | Zeroed(inner) if not isinstance(inner, (m.ZCDP, m.DiscreteGaussianVector)):
+            return _refuse_whole(inner)
+        case m.TruncatedPoissonSampled() | m.MixtureOfGaussians():
+            return _refuse_whole(mechanism)
+        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * FAR * sigma > MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
@@ -67,6 +73,27 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
     return None
 
 
+def _refuse_whole(mechanism: m.Mechanism) -> str | None:
+    """Of a sample, or a mixture, that is asked about with or without its record, or under "replace" or zeroed."""
+    match mechanism:
+        case m.MixtureOfGaussians(sigma, sensitivities):
+            shift = max(sensitivities) / sigma
+        case m.SampledWithReplacement(m.Gaussian(sigma), size, total):
+            # Of several draws few matter; of many their number is known to a few hundred.
+            shift = 2 * min(size, 4 * size / total + 200) / sigma
+        case m.PoissonSampled(inner):
+            return _refuse_whole(inner)
+        case m.TruncatedPoissonSampled(inner) | m.FixedSizeSampled(inner):
+            if isinstance(inner, PrivacyLoss):
+                return "a user-defined loss has no proved pair in batches of fixed size"
+            return refuse(inner, "remove") or refuse(inner, "replace")
+        case _:
+            return refuse(mechanism, "remove")
+    if not mixtures.LEAST_SHIFT <= shift <= mixtures.MOST_SHIFT:
+        return f"its mixtures have shifts between 1e-9 and 1e6 deviations of the noise, not {mechanism!r}"
+    return None
+
+
 @lru_cache(maxsize=MOST_LAWS)
 def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
     """The laws of a mechanism that was not refused."""
@@ -82,6 +109,25 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
                 return law(inner, direction)
             share = Range(size) / total
             return _sampled(inner, share.lo, min(share.hi, math.nextafter(1.0, 0.0)), direction, fixed=True)
+        case m.MixtureOfGaussians(sigma, norms, shares):
+            ahead, behind = mixtures.weights_of(norms, shares), mixtures.NOTHING
+            return _mixture(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
+        case Replaced(m.MixtureOfGaussians(sigma, norms, shares)):
+            return _mixture(mixtures.weights_of(norms, shares), mixtures.weights_of(norms, shares), sigma)
+        case Replaced(m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q)):
+            return _mixture(mixtures.weights_of(norms, shares, q), mixtures.weights_of(norms, shares, q), sigma)
+        case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
+            return _with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
+        case m.TruncatedPoissonSampled():
+            return _truncated(mechanism, direction, mechanism)
+        case Replaced(m.TruncatedPoissonSampled() as inner) | Zeroed(m.TruncatedPoissonSampled() as inner):
+            return _truncated(inner, direction, mechanism)
+        case Zeroed(m.FixedSizeSampled(inner, size, total)):
+            share = Range(size) / total
+            if share.lo >= 1:
+                return law(inner, direction)
+            upper = _zeroed(inner, min(share.hi, math.nextafter(1.0, 0.0)), direction)
+            return Pair(upper, _zeroed_members(inner, share.lo, direction))
     return _simple(mechanism, direction)
 
 
@@ -147,6 +193,66 @@ def _sampled(inner: m.Mechanism, low: float, high: float, direction: Direction, 
     member = base if fixed else law(inner, "remove")
     lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True))
     return Pair(base.upper.replace_one(high), lowers)
+
+
+def _mixture(ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0) -> Pair:
+    upper = mixtures.law(ahead, behind, sigma, lost, high=True)
+    if lost == 0 and mixtures.exact(ahead, sigma) and mixtures.exact(behind, sigma):
+        return _exact(upper)
+    return Pair(upper, (mixtures.law(ahead, behind, sigma, lost, high=False),))
+
+
+def _with_replacement(mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool) -> Pair:
+    """Of k draws, k vectors 2 long at most are exchanged, or k that are 1 long set to 0 (mixtures.md section 6)."""
+    sigma = mechanism.mechanism.noise_multiplier
+    drawn, lost = mixtures.draws(mechanism.sample_size, mechanism.dataset_size)
+    one, two = list(drawn), mixtures.times(list(drawn), 2.0)
+    if replaced:
+        ahead, behind, attained = two, two, two
+    else:
+        ahead, behind, attained = (two, one, one) if direction == "remove" else (one, two, one)
+    less = mixtures.settled(attained, lost)
+    lowers = [_mixture(*pair, sigma).lowers[0] for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))]
+    return Pair(_mixture(ahead, behind, sigma, lost).upper, tuple(lowers))
+
+
+def _truncated(mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism) -> Pair:
+    """A Poisson sample, or with the probability of a cut one of fixed size, which one being told (mixtures.md 5)."""
+    inner, q = mechanism.mechanism, mechanism.sampling_probability
+    cut, within, drawn = truncation(q, mechanism.batch_size, mechanism.dataset_size)
+    high = min(within.hi, math.nextafter(1.0, 0.0))
+    if isinstance(asked, Replaced):
+        pieces = (m.PoissonSampled(inner, q), "replace"), law(inner, "replace").upper.replace_one(high)
+        attained = law(m.PoissonSampled(inner, drawn.lo), "replace").lowers if drawn.lo > 0 else ()
+    else:
+        add = direction == "add"
+        fixed = law(inner, "replace").upper.poisson(high, add)
+        pieces = (
+            (m.PoissonSampled(inner, q), direction),
+            _zeroed(inner, high, direction) if isinstance(asked, Zeroed) else fixed,
+        )
+        attained = law(m.PoissonSampled(inner, drawn.lo), direction).lowers if drawn.lo > 0 else ()
+    if cut.lo >= 1:
+        return Pair(pieces[1], attained or (pieces[1],))
+    whole = law(*pieces[0]).upper
+    rest = max(cut.hi, 1e-305)
+    upper = whole.labelled(min((1 - cut).hi, 1.0), rest, pieces[1], 2 * (cut.hi - cut.lo) / rest + 8 * U)
+    return Pair(upper, attained or (upper,))
+
+
+def _zeroed(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw:
+    """A record of a sample of fixed size that contributes nothing (mixtures.md section 4)."""
+    if isinstance(inner, m.Gaussian):
+        return _core.GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
+    return law(inner, "replace").upper.replace_one(q)
+
+
+def _zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:
+    """The others contribute nothing, or what the record does, or (a Gaussian's) the opposite."""
+    found = tuple(one.poisson(q, add) for one in law(inner, "remove").lowers for add in (False, True))
+    if isinstance(inner, m.Gaussian):
+        found += (_core.GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
+    return found
 
 
 def _atoms(

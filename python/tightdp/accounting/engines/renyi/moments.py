@@ -5,17 +5,23 @@ K adds under composition, adaptive composition included as long as c is fixed in
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
+import numpy as np
+
 from .... import mechanisms as m
-from ...numerics.outward import INF, Range, exp, expm1, log, log1p
+from ...numerics.outward import INF, ULP, Range, exp, expm1, log, log1p
 from ...pairs.neighbors import replaced
-from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, losses
+from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
+from ..closed_form.truncation import truncation
 from . import quadrature
 from .sampled import sampled, sampled_gaussian
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
+_MOST_DRAWS = 20_000
+"""Terms of a sum: half a millisecond."""
 _LEAST = 1e-3
 """Smaller noise multipliers need no sampling to be of no use."""
 
@@ -52,6 +58,21 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, _binary(Range(eta), c))
+        case m.MixtureOfGaussians():
+            return _mixture(mechanism, 1.0, 1.0, c)
+        case m.PoissonSampled(m.MixtureOfGaussians() as inner, q):
+            return _mixture(inner, q, 1.0, c)
+        case Replaced(m.MixtureOfGaussians() as inner):
+            return _mixture(inner, 1.0, 2.0, c)
+        case Replaced(m.PoissonSampled(m.MixtureOfGaussians() as inner, q)):
+            return _mixture(inner, q, 2.0, c)
+        case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
+            twice = (2 if isinstance(mechanism, Replaced) else 1) / Range(inner.mechanism.noise_multiplier)
+            return _drawn(inner.sample_size, inner.dataset_size, twice, c)
+        case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
+            return _truncated(mechanism, c)
+        case Zeroed(m.FixedSizeSampled(inner, size, total)):  # no more than by replacing
+            return _fixed_size(inner, size, total, c)
         case m.PoissonSampled(inner, q):
             unsampled = log_moment(inner, c)
             if isinstance(inner, m.Gaussian):
@@ -68,6 +89,63 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
             return (selected * Range(log_moment(inner, c))).hi
     return INF
+
+
+def _mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
+    """Of shifts by ``times`` the sensitivities, in a Poisson sample: joint convexity of p^{c+1} q^{-c}."""
+    unit = Range(c) * (Range(c) + 1) * 0.5
+    grown = Range(0.0)
+    for norm, p in zip(mixture.sensitivities, mixture.probabilities, strict=True):
+        mu = norm * times / Range(mixture.noise_multiplier)
+        exponent = unit * (mu * mu)
+        if exponent.hi > _EXP_LIMIT:  # the largest of them bounds the mean
+            largest = max(mixture.sensitivities) * times / Range(mixture.noise_multiplier)
+            return (unit * (largest * largest)).hi
+        grown += Range(p) * q * expm1(exponent)
+    return log1p(grown * (1 + 2.0**-48)).hi
+
+
+def _drawn(size: int, total: int, mu: Range, c: float) -> float:
+    """Of k mu, k ~ Bin(size, 1/total); infinite where that is too many terms."""
+    if size > _MOST_DRAWS:
+        return INF
+    exponent = Range(c) * (Range(c) + 1) * (mu * mu) * 0.5
+    if not exponent.hi * size * size < 1e300:
+        return INF
+    k = np.arange(1.0, size + 1)
+    log_choose = np.cumsum(np.log((size - k + 1) / k))
+    out = (size - k) * math.log1p(-1 / total) if total > 1 else np.where(k < size, -INF, 0.0)
+    logs = log_choose - k * math.log(total) + out + exponent.hi * k * k
+    top = float(logs.max())
+    # Each logarithm: a cumulative sum of k terms, and products of numbers no larger than ``spread``.
+    spread = float(np.abs(log_choose).max()) + size * math.log(total) + 1 + exponent.hi * size * size
+    slack = (size + 32) * 4 * ULP * spread
+    whole = top + math.log(float(np.exp(logs - top).sum())) + slack
+    return whole + math.exp(-whole) if whole > 30 else math.log1p(math.exp(whole)) * (1 + 8 * ULP)
+
+
+def _truncated(mechanism: m.Mechanism, c: float) -> float:
+    """M is at most the mean of those of the two samples: joint convexity."""
+    sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
+    assert isinstance(sample, m.TruncatedPoissonSampled)
+    inner, q = sample.mechanism, sample.sampling_probability
+    cut, within, _ = truncation(q, sample.batch_size, sample.dataset_size)
+    doubled = replaced(inner)
+    if doubled is None:
+        return INF
+    share = max(within.hi, 1e-300)
+    if isinstance(mechanism, Replaced):
+        whole = log_moment(doubled, c)
+        if isinstance(inner, m.Gaussian) and q < 1:
+            whole = min(whole, log_moment(ReplacedGaussian(inner.noise_multiplier, q), c))
+    else:
+        whole = log_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
+    fixed = log_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
+    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _fixed_size
+        fixed = min(fixed + 0.7 if fixed > _EXP_LIMIT else log1p(2 * expm1(fixed)).hi, log_moment(doubled, c))
+    if max(whole, fixed) > _EXP_LIMIT:
+        return max(whole, fixed)
+    return log1p((1 - cut).clamp(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
 
 
 def _binary(e: Range, c: float) -> float:

@@ -1,0 +1,397 @@
+// Mixtures of shifted Gaussians against each other (docs/theory/mixtures.md, sections 1 to 3).
+//
+// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), a_i, b_j >= 0, of deviation 1: the likelihood ratio increases with the
+// output z, so that cells of losses are cells of outputs. The masses of one are those of Gaussian laws (N(a), N(0)) and
+// (N(0), N(-b)) at the same outputs, added with positive factors. P may have a share of what is behind; then only
+// losses >= 0 are asked for.
+#include <algorithm>
+#include <cmath>
+
+#include "law.hpp"
+#include "runtime/work.hpp"
+#include "tightdp/special/logaddexp.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+constexpr double kInfinity = HUGE_VAL;
+// Nothing below e^-745 is a double: how far tables and sketches go beyond the outermost means.
+constexpr double kFar = 39;
+constexpr double kStep = 0.1;
+constexpr double kMostNodes = 4000;
+constexpr int kMostSteps = 100;
+// Of work: a component in a cell.
+constexpr std::int64_t kComponentUnits = 300;
+
+struct Component {
+    double shift;  // >= 0
+    double p, q;
+    std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is that of (N(0), N(-shift))
+};
+
+class Mixture final : public Density {
+  public:
+    Mixture(std::vector<Shifted> given, double lost_p, double lost_q, double rel)
+        : rel_(rel), constant_(std::log1p(-lost_p) - std::log1p(-lost_q)) {
+        for (const Shifted& one : given) {
+            if (one.shift == 0) {
+                p_ += one.p;
+                q_ += one.q;
+            } else if (one.shift > 0) {
+                ahead_.push_back({one.shift, one.p, 0, gaussian(one.shift)->density});
+                first_ = std::max(first_, one.shift);
+            } else {
+                behind_.push_back({-one.shift, one.p, one.q, gaussian(-one.shift)->density});
+                last_ = std::max(last_, -one.shift);
+                shared_ = shared_ || one.p > 0;
+            }
+        }
+        // The least shift last: what has the shift 0 is read off its cells.
+        const auto larger = [](const Component& a, const Component& b) { return a.shift > b.shift; };
+        std::sort(ahead_.begin(), ahead_.end(), larger);
+        std::sort(behind_.begin(), behind_.end(), larger);
+        const double limit = p_ > 0 && q_ > 0 ? std::log(p_ / q_) : p_ > 0 ? kInfinity : -kInfinity;
+        if (behind_.empty()) bottom_ = limit;
+        if (ahead_.empty()) top_ = limit;
+        tabulate();
+    }
+
+    void cells(const double* edges, std::size_t count, CellBlock& out) const override {
+        work::spend(kComponentUnits * static_cast<std::int64_t>(count * (ahead_.size() + behind_.size())));
+        double z[CellBlock::kCells + 1], off = 0;
+        for (std::size_t i = 0; i <= count; ++i) {
+            const Output found = find(edges[i]);
+            z[i] = found.z;
+            if (std::isfinite(z[i])) off = worst(off, error(edges[i], found));
+        }
+        out.slack = worst(out.slack, off + 2 * rel_ + 8 * u * (std::isfinite(bottom_) || std::isfinite(top_)));
+        std::size_t begin = 0, end = count + 1;  // of the finite ones
+        while (begin <= count && z[begin] == -kInfinity) ++begin;
+        while (end > begin && z[end - 1] == kInfinity) --end;
+        for (std::size_t i = 0; i < count; ++i) {
+            out.s[i] = out.t[i] = out.log_scale[i] = 0;
+            out.rel[i] = out.bend[i] = 0;
+        }
+        if (begin > 0 && begin <= count) first_cell(edges[begin - 1], z[begin], begin - 1, out);
+        if (begin < end) inner_cells(edges, z, begin, end - 1, out);
+        if (end <= count && end > begin) last_cell(edges[end - 1], end - 1, out);
+    }
+
+    Left left_of(double y) const override { return left_at(output(y)); }
+
+    Right right_of(double y) const override {
+        const double z = output(y);
+        if (z == -kInfinity) return {{0, 1}, {0, 1}};
+        if (z == kInfinity) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        double s = -kInfinity, t = -kInfinity, rel = 0, none = -kInfinity;
+        for (const Component& one : ahead_) {
+            const Right right = one.gaussian->right_of(one.shift * z - half(one));
+            t = logaddexp(t, std::log(one.p) + right.t.log);
+            none = right.s.log - (one.shift * z - half(one));
+            rel = std::max({rel, right.s.rel, right.t.rel});
+        }
+        for (const Component& one : behind_) {
+            const double edge = one.shift * z + half(one);
+            const Right right = one.gaussian->right_of(edge);
+            s = logaddexp(s, std::log(one.q) + y - edge + right.s.log);
+            const double surplus = over(one, y);
+            if (surplus > -kInfinity) t = logaddexp(t, surplus - edge + right.t.log);
+            none = logaddexp(right.s.log, right.t.log);
+            rel = std::max({rel, right.s.rel, right.t.rel});
+        }
+        if (q_ > 0) s = logaddexp(s, std::log(q_) + y + none);
+        rel += rel_ + u * (64 + 16 * (std::abs(y) + most(z)));
+        return {{s, rel + rounding(s)}, {t, rel + rounding(t)}};
+    }
+
+    double top() const override { return top_ + 8 * u * std::abs(top_) + (std::isfinite(top_) ? 2 * rel_ : 0); }
+
+    std::vector<double> sketch() const override {
+        std::vector<double> edges = losses_;
+        if (shared_) edges.erase(edges.begin(), std::lower_bound(edges.begin(), edges.end(), 0.0));
+        return edges;
+    }
+
+  private:
+    static double half(const Component& one) { return 0.5 * one.shift * one.shift; }
+
+    double most(double z) const { return std::max(first_, last_) * (std::abs(z) + std::max(first_, last_)); }
+
+    static double rounding(double log) { return std::isfinite(log) ? (24 + 8 * std::abs(log)) * u : 0; }
+
+    // ln of e^y q - p, what a component behind has more under Q times e^y than under P; y >= 0 if p > 0.
+    static double over(const Component& one, double y) {
+        if (one.p == 0) return std::log(one.q) + y;
+        const double more = one.q * std::expm1(std::min(y, 700.0)) + (one.q - one.p);
+        return more > 0 ? std::log(more) + std::max(0.0, y - 700) : -kInfinity;
+    }
+
+    // The loss at an output with its derivative, and how far the loss may be off.
+    struct Value {
+        double loss, slope, error;
+    };
+    struct Side {
+        double log, mean, error;
+    };
+
+    // ln of sum w e^x / sum w over components of one sign and what has the shift 0.
+    template <class Weight>
+    Side side(double z, double rest, Weight weight) const {
+        double top = 0, sum = 0, mean = 0, error = 0, total = rest;
+        const auto each = [&](auto visit) {
+            for (const Component& one : ahead_)
+                if (weight(one) > 0) visit(one, one.shift, one.shift * z - half(one));
+            for (const Component& one : behind_)
+                if (weight(one) > 0) visit(one, -one.shift, -one.shift * z - half(one));
+        };
+        if (rest == 0) top = -kInfinity;
+        each([&](const Component& one, double, double x) {
+            top = std::max(top, x);
+            total += weight(one);
+        });
+        if (std::abs(top) <= 1) top = 0;  // then from differences to 1, which may be tiny
+        double grown = rest > 0 ? rest * std::expm1(-top) : 0;
+        sum = rest > 0 ? rest * std::exp(-top) : 0;
+        double shifted = 0;
+        each([&](const Component& one, double shift, double x) {
+            const double less = top == 0 ? std::expm1(x) : 0;
+            const double e = weight(one) * (top == 0 ? 1 + less : std::exp(x - top));
+            grown += weight(one) * less;
+            sum += e;
+            shifted += e * shift;
+            error += e * (12 + 4 * (std::abs(one.shift * z) + half(one)));
+            if (top == 0) error += 8 * weight(one);
+        });
+        mean = shifted / sum;
+        const double share = grown / total;
+        const double log = top == 0 && share > -0.5 ? std::log1p(share) : std::log(sum / total) + top;
+        if (!(top == 0 && share > -0.5)) error += sum * (8 + 2 * std::abs(log));
+        return {log, mean, u * (error / sum + 4 * std::abs(log))};
+    }
+
+    Value value(double z) const {
+        const Side p = side(z, p_, [](const Component& one) { return one.p; });
+        const Side q = side(z, q_, [](const Component& one) { return one.q; });
+        return {p.log - q.log + constant_, p.mean - q.mean, p.error + q.error + 8 * u * std::abs(constant_)};
+    }
+
+    void tabulate() {
+        const double from = -kFar - last_, to = kFar + first_;
+        const double count = std::min(kMostNodes, std::ceil((to - from) / kStep));
+        for (double i = 0; i <= count; ++i) {
+            const double z = from + (to - from) * (i / count);
+            const auto [y, slope, error] = value(z);
+            if (!std::isfinite(y) || y <= bottom_ || y >= top_) continue;
+            while (!losses_.empty() && losses_.back() >= y) {  // only where the ratio falls, or hardly rises
+                losses_.pop_back();
+                outputs_.pop_back();
+                slopes_.pop_back();
+            }
+            losses_.push_back(y);
+            outputs_.push_back(z);
+            slopes_.push_back(slope);
+        }
+    }
+
+    struct Output {
+        double z;
+        Value value;  // there
+    };
+
+    double output(double y) const { return find(y).z; }
+
+    // The output at a loss; infinite beyond all of them. A function of the loss alone, to the last bit: between two
+    // versions of one edge something would be lost.
+    Output find(double y) const {
+        if (y <= bottom_) return {-kInfinity, {}};
+        if (y >= top_) return {kInfinity, {}};
+        const std::size_t size = outputs_.size();
+        const std::size_t at =
+            static_cast<std::size_t>(std::upper_bound(losses_.begin(), losses_.end(), y) - losses_.begin());
+        double low, high, z;
+        if (at > 0 && at < size) {
+            low = outputs_[at - 1];
+            high = outputs_[at];
+            // Where it rises most of the way at the slopes of both ends, a cubic; else a chord.
+            const double rise = losses_[at] - losses_[at - 1], share = (y - losses_[at - 1]) / rise;
+            const double a = rise / ((high - low) * slopes_[at - 1]) - 1, b = 1 - rise / ((high - low) * slopes_[at]);
+            const double bent = share + share * (1 - share) * ((1 - share) * a + share * b);
+            z = low + (high - low) * (std::abs(a) < 0.5 && std::abs(b) < 0.5 ? bent : share);
+        } else if (size > 0 && at == size) {
+            low = outputs_.back();
+            high = low + 1;
+            for (double step = 2; value(high).loss < y; step *= 2) {
+                if (!(step < 1e300)) return {kInfinity, {}};
+                low = high;
+                high += step;
+            }
+            z = 0.5 * (low + high);
+        } else {
+            high = size > 0 ? outputs_.front() : 0;
+            low = high - 1;
+            for (double step = 2; value(low).loss > y; step *= 2) {
+                if (!(step < 1e300)) return {-kInfinity, {}};
+                high = low;
+                low -= step;
+            }
+            z = 0.5 * (low + high);
+        }
+        Value here = value(z);
+        for (int i = 0; i < kMostSteps; ++i) {
+            const double gap = y - here.loss;
+            if (std::abs(gap) <= here.error) break;
+            (gap > 0 ? low : high) = z;
+            double next = z + gap / here.slope;
+            if (!(next > low && next < high)) next = 0.5 * (low + high);
+            if (next == z || !(high - low > 2 * u * (std::abs(low) + std::abs(high)))) break;
+            z = next;
+            here = value(z);
+        }
+        return {z, here};
+    }
+
+    // How far the loss of the output that is used is from the one meant. Each component rounds the output by
+    // itself, and its shift.
+    double error(double y, const Output& found) const {
+        const Value& here = found.value;
+        return 1.1 * (std::abs(here.loss - y) + here.error) +
+               1.5 * std::abs(here.slope) * 24 * u * (std::abs(found.z) + std::max(first_, last_));
+    }
+
+    Left left_at(double z) const {
+        if (z == -kInfinity) return {{-kInfinity, 0}, {-kInfinity, 0}};
+        if (z == kInfinity) return {{0, 1}, {0, 1}};
+        double p = -kInfinity, q = -kInfinity, rel = 0, none = -kInfinity;
+        for (const Component& one : ahead_) {
+            const Left left = one.gaussian->left_of(one.shift * z - half(one));
+            p = logaddexp(p, std::log(one.p) + left.p.log);
+            none = left.q.log;
+            rel = std::max({rel, left.p.rel, left.q.rel});
+        }
+        for (const Component& one : behind_) {
+            const Left left = one.gaussian->left_of(one.shift * z + half(one));
+            q = logaddexp(q, std::log(one.q) + left.q.log);
+            if (one.p > 0) p = logaddexp(p, std::log(one.p) + left.q.log);
+            none = left.p.log;
+            rel = std::max({rel, left.p.rel, left.q.rel});
+        }
+        if (p_ > 0) p = logaddexp(p, std::log(p_) + none);
+        if (q_ > 0) q = logaddexp(q, std::log(q_) + none);
+        rel += rel_ + u * (64 + 16 * most(z));
+        return {{p, rel + rounding(p)}, {q, rel + rounding(q)}};
+    }
+
+    // Begins where there is nothing: under ln(p_0 / q_0), with nothing behind.
+    void first_cell(double edge, double z, std::size_t at, CellBlock& out) const {
+        const Left all = left_at(z);
+        const double scale = std::max({all.p.log, all.q.log, -1e300});
+        double none = 0, t = 0;
+        for (const Component& one : ahead_) {
+            if (z == kInfinity) break;
+            const Left left = one.gaussian->left_of(one.shift * z - half(one));
+            t += one.p * std::exp(left.p.log - scale);
+            none = std::exp(left.q.log - scale);
+        }
+        if (z == kInfinity) t = none = 1;
+        out.s[at] = q_ * std::exp(edge) * none;
+        out.t[at] = t + std::max(0.0, p_ - q_ * std::exp(edge)) * none;
+        out.log_scale[at] = scale;
+        out.rel[at] = std::max(all.p.rel, all.q.rel) + 16 * u;
+        out.bend[at] = kInfinity;
+        // p - q e^edge is off by this much of Q, as if the edge were.
+        out.slack = worst(out.slack, 8 * u);
+    }
+
+    // Ends beyond ln(p_0 / q_0), with nothing ahead.
+    void last_cell(double edge, std::size_t at, CellBlock& out) const {
+        const Right right = right_of(edge);
+        const double scale = std::max({right.s.log, right.t.log, -1e300});
+        out.s[at] = std::exp(right.s.log - scale);
+        out.t[at] = std::exp(right.t.log - scale);
+        out.log_scale[at] = scale;
+        out.rel[at] = std::max(right.s.rel, right.t.rel) + 16 * u;
+        out.bend[at] = kInfinity;
+    }
+
+    void inner_cells(const double* edges, const double* z, std::size_t begin, std::size_t end, CellBlock& out) const {
+        if (begin == end) return;
+        const std::size_t count = end - begin, components = ahead_.size() + behind_.size();
+        std::vector<CellBlock> blocks(components);
+        double at[CellBlock::kCells + 1];
+        const auto component = [&](std::size_t j) -> const Component& {
+            return j < ahead_.size() ? ahead_[j] : behind_[j - ahead_.size()];
+        };
+        for (std::size_t j = 0; j < components; ++j) {
+            const Component& one = component(j);
+            const double sign = j < ahead_.size() ? -1 : 1;
+            for (std::size_t i = 0; i <= count; ++i) at[i] = one.shift * z[begin + i] + sign * half(one);
+            one.gaussian->cells(at, count, blocks[j]);
+            out.work += blocks[j].work;
+        }
+        std::vector<double> s_log(components + 1), t_log(components);
+        for (std::size_t i = 0; i < count; ++i) {
+            const double y = edges[begin + i], here = z[begin + i];
+            double unit = -1e300, rel = 0, none = 0, none_log = -kInfinity;
+            for (std::size_t j = 0; j < components; ++j) {
+                const Component& one = component(j);
+                const CellBlock& block = blocks[j];
+                if (j < ahead_.size()) {
+                    s_log[j] = -kInfinity;
+                    t_log[j] = std::log(one.p) + block.log_scale[i];
+                    none = block.s[i];
+                    none_log = block.log_scale[i] - (one.shift * here - half(one));
+                } else {
+                    const double edge = one.shift * here + half(one);
+                    s_log[j] = std::log(one.q) + y - edge + block.log_scale[i];
+                    t_log[j] = over(one, y) - edge + block.log_scale[i];
+                    none = block.s[i] + block.t[i];
+                    none_log = block.log_scale[i];
+                }
+                rel = std::max(rel, block.rel[i]);
+                if (block.s[i] > 0) unit = std::max(unit, s_log[j]);
+                if (block.t[i] > 0) unit = std::max(unit, t_log[j]);
+            }
+            if (!(unit > -1e300)) unit = 0;
+            s_log[components] = q_ > 0 ? std::log(q_) + y + none_log : -kInfinity;
+            if (none > 0) unit = std::max(unit, s_log[components]);
+            double s = none > 0 ? none * std::exp(s_log[components] - unit) : 0, t = 0;
+            for (std::size_t j = 0; j < components; ++j) {
+                if (blocks[j].s[i] > 0) s += blocks[j].s[i] * std::exp(s_log[j] - unit);
+                if (blocks[j].t[i] > 0) t += blocks[j].t[i] * std::exp(t_log[j] - unit);
+            }
+            const std::size_t to = begin + i;
+            out.s[to] = s;
+            out.t[to] = t;
+            out.log_scale[to] = unit;
+            out.rel[to] = 2 * rel + rel_ + u * (64 + 8 * std::abs(unit) + 32 * (std::abs(y) + most(here)));
+            const double width = z[to + 1] - here, far = std::max(std::abs(here), std::abs(z[to + 1]));
+            out.bend[to] = shared_ ? kInfinity : width * (far + 4 * std::max(first_, last_)) * (1 + 1e-9);
+        }
+    }
+
+    std::vector<Component> ahead_, behind_;
+    double p_ = 0, q_ = 0;  // weights of N(0)
+    double rel_, constant_;
+    double first_ = 0, last_ = 0;  // the largest shifts
+    double bottom_ = -kInfinity, top_ = kInfinity;
+    bool shared_ = false;
+    std::vector<double> losses_, outputs_, slopes_;  // the first two ascending
+};
+
+}  // namespace
+
+std::shared_ptr<const Density> mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel) {
+    return std::make_shared<Mixture>(std::move(components), lost_p, lost_q, rel);
+}
+
+LawPtr gaussian_mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel) {
+    auto law = std::make_shared<Law>();
+    law->density = mixture(std::move(components), lost_p, lost_q, rel);
+    law->infinity = lost_p;
+    law->minus_infinity = lost_q;
+    law->mass_rel = rel;
+    return law;
+}
+
+}  // namespace tightdp::grid

@@ -1,0 +1,68 @@
+"""Probabilities of Poisson samples that are cut to a largest size (docs/theory/mixtures.md section 5)."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...numerics.outward import ULP, Range
+from .binomial import CONTEXT, mass
+
+_MOST_TERMS = 1 << 21
+_CHUNK = 1 << 16
+_NEGLIGIBLE = 2.0**-70
+
+
+class Truncation(NamedTuple):
+    cut: Range
+    """The probability that the other records' sample is as large as a batch may be."""
+    within: Range
+    """That the record is in the batch, given that."""
+    drawn: Range
+    """That the record is in the batch."""
+
+
+@lru_cache(maxsize=256)
+def truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
+    cut = tail(dataset_size - 1, q, batch_size).clamp(0.0, 1.0)
+    most = (Range(q) * batch_size / (batch_size + 1)).clamp(0.0, 1.0)  # of q B / (s + 1), s >= B
+    both = tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
+    within = Range(0.0, most.hi)
+    if cut.lo > 0:
+        found = both / cut
+        within = Range(min(found.lo, most.hi), min(found.hi, most.hi))
+    return Truncation(cut, within, ((1 - cut) * q + both).clamp(0.0, q))
+
+
+def tail(n: int, q: float, least: int) -> Range:
+    """P[Bin(n, q) >= least]: the mass at one end and its ratios to those beyond, which fall."""
+    if least <= 0:
+        return Range(1.0)
+    if least > n:
+        return Range(0.0)
+    if q == 1:
+        return Range(1.0)
+    with localcontext(CONTEXT):
+        log_p, log_q = Decimal(q).ln(), (1 - Decimal(q)).ln()
+    odds = q / (1 - q)
+    above = least >= math.floor((n + 1) * q)
+    start = least if above else least - 1
+    total, slack, last, done = 0.0, 0.0, 1.0, 0
+    while True:
+        i = start + np.arange(done, done + _CHUNK, dtype=np.float64) * (1 if above else -1)
+        ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
+        terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
+        total += float(terms.sum())
+        # Of a ratio, five roundings with that of the odds; of its product with those before, one.
+        slack += float((terms * (8 * ULP * np.arange(done + 1, done + _CHUNK + 1))).sum()) + 64 * ULP * total
+        last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
+        done += _CHUNK
+        rest = last / (1 - following) if following < 1 else math.inf
+        if rest <= _NEGLIGIBLE * total or done >= _MOST_TERMS:
+            break
+    found = mass(n, start, log_p, log_q) * Range(max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP))
+    return (found if above else 1 - found).clamp(0.0, 1.0)
