@@ -186,7 +186,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
     law->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // Through zero always (Mirrored relies on it) and, if there is one more pair of atoms, through that.
+    // Through zero always (Joined relies on it) and, if there is one more pair of atoms, through that.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }

@@ -133,8 +133,8 @@ struct Shifted {
 };
 
 // sum p N(shift) against sum q N(shift) (mixtures.md, section 1). Weights are within a factor 1 +- rel and add up to 1
-// less `lost`, which is where the other side has nothing. Where p > 0 for some shift < 0, losses >= 0 alone may be asked
-// for.
+// less `lost`, which is where the other side has nothing. Where p > 0 for some shift < 0, losses >= 0 alone may be
+// asked for.
 std::shared_ptr<const Density> mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel);
 LawPtr gaussian_mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel);
 
@@ -151,8 +151,8 @@ LawPtr poisson(const LawPtr& base, double q, bool add);
 // Symmetric base law: the curve of one record replaced in a sample of fixed size, grid.md section 6.2; q in (0, 1).
 LawPtr replace_one(const LawPtr& base, double q);
 
-// A record against nothing in its place, of a sample of fixed size with Gaussian noise of deviation 1/mu, or ("add") the
-// other way round (mixtures.md, section 4); q in (0, 1).
+// A record against nothing in its place, of a sample of fixed size with Gaussian noise of deviation 1/mu, or ("add")
+// the other way round (mixtures.md, section 4); q in (0, 1).
 LawPtr zeroed_out(double mu, double q, bool add);
 
 // A law below it that two data sets attain: the others contribute the opposite of the record.
