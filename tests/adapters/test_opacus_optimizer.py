@@ -3,6 +3,7 @@
 import copy
 import functools
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -333,6 +334,16 @@ def test_bad_options(options, named):
         optimizer_of(parameters(SHAPES), **options)
 
 
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, "1"])
+def test_bad_noise_multipliers_release_nothing(value):
+    optimizer = optimizer_of(given := parameters(SHAPES))
+    samples(given, 2)
+    optimizer.noise_multiplier = value
+    with pytest.raises((ValueError, TypeError), match="noise_multiplier"):
+        optimizer.step()
+    assert all(p.grad is None and (p == 0).all() for p in given)
+
+
 def test_schedulers_and_states():
     given = parameters(SHAPES)
     optimizer = optimizer_of(given)
@@ -342,6 +353,14 @@ def test_schedulers_and_states():
     other = optimizer_of(parameters(SHAPES))
     other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     assert other.state_dict() == optimizer.state_dict()
+
+
+def test_copies_step_on_their_own():
+    optimizer = optimizer_of(parameters(SHAPES))
+    for copied in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        samples(copied.params, 3)
+        copied.step()
+        assert all((p != 0).all() for p in copied.params) and all((p == 0).all() for p in optimizer.params)
 
 
 def test_noise_repeats_with_its_generator_alone():

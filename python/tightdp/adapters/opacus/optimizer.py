@@ -11,6 +11,7 @@ import torch
 from opacus import optimizers
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
+from ... import _check
 from ...release import clipping
 from ...release.gradients import add_noise, clipped_sum, exact_grid
 from ...release.noise import Philox, RandomSource
@@ -64,6 +65,18 @@ class _Exact(_Base):
         self._sums: _Sums | None = None
         super().__init__(optimizer, generator=generator, **options)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy begins a step anew, for copied parameters have no gradients of examples or sums of them.
+
+        torch's own method would forget the inner optimiser, and wrap ``step`` of the whole class.
+        """
+        self.__dict__.update(state, _sums=None)
+        for p in self.params:
+            p.summed_grad = None
+
     def _bounds(self) -> float | tuple[float, ...]:
         bounds = getattr(self, "max_grad_norms", None)
         return float(self.max_grad_norm) if bounds is None else tuple(map(float, bounds))
@@ -89,6 +102,7 @@ class _Exact(_Base):
 
     def _begin(self, parameters: list[Any], batch: list[Any]) -> tuple[_Sums, bool]:
         """The sums to add to, and whether they hold some of this step already."""
+        _check.nonnegative("noise_multiplier", self.noise_multiplier)
         bounds, before = self._bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
             self._check_unchanged(parameters)
@@ -127,7 +141,7 @@ class _Exact(_Base):
         for p in parameters:
             _check_processed_flag(p.summed_grad)
         sums = self._check_unchanged(parameters)
-        deviation = float(self.noise_multiplier) * sums.sensitivity
+        deviation = _check.nonnegative("noise_multiplier", self.noise_multiplier) * sums.sensitivity
         if deviation > 0 and sums.grid is None and self.arithmetic == "exact":
             raise ValueError(
                 f"noise_multiplier must not become positive within a step, got {self.noise_multiplier!r}: the sums "
