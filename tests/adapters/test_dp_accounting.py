@@ -64,6 +64,26 @@ def test_their_expected_values(event, relation, epsilon, delta, digits):
     assert abs(found.get_epsilon(delta) - epsilon) <= 30 * digits
 
 
+MIXTURES = All(
+    [
+        Times(dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.2, 0.6, 0.2]), 3),
+        Times(dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 2.0, 3.0], [0.33, 0.34, 0.33]), 2),
+    ]
+)
+TRUNCATED = All(
+    [
+        Times(dp_event.TruncatedSubsampledGaussianDpEvent(4, 0.5, 2, 1.0), 3),
+        Times(dp_event.TruncatedSubsampledGaussianDpEvent(3, 0.5, 2, 1.0), 2),
+    ]
+)
+
+
+@pytest.mark.parametrize(("event", "expected", "below"), [(MIXTURES, 17.193115, 1e-4), (TRUNCATED, 17.904330, 0.5)])
+def test_their_expected_values_on_a_grid(event, expected, below):
+    """At delta 1e-6, where their grid is above the truth. Of a truncated sample our pair is another, and smaller."""
+    assert expected * (1 - below) <= account(event).get_epsilon(1e-6) <= expected * (1 + 1e-6)
+
+
 @pytest.mark.parametrize(
     ("event", "relation", "largest"),
     [
@@ -155,6 +175,7 @@ def test_without_noise_everything_is_revealed(event):
         All([]),
         All([All([]), dp_event.NoOpDpEvent()]),
         dp_event.SampledWithoutReplacementDpEvent(10, 0, G(0.0)),
+        dp_event.SampledWithReplacementDpEvent(10, 0, G(0.0)),
     ],
 )
 def test_what_reveals_nothing_costs_nothing(event):
@@ -168,6 +189,8 @@ def test_what_reveals_nothing_costs_nothing(event):
     [
         (Response(0.1, 3), ADD, "`REPLACE_ONE` or `REPLACE_SPECIAL`"),
         (dp_event.SampledWithoutReplacementDpEvent(10, 5, G(1.0)), ADD, "`REPLACE_ONE` or `REPLACE_SPECIAL`"),
+        (dp_event.SampledWithReplacementDpEvent(10, 5, G(1.0)), ADD, "`REPLACE_ONE` or `REPLACE_SPECIAL`"),
+        (dp_event.SampledWithReplacementDpEvent(10, 5, L(1.0)), ONE, "must be a Gaussian"),
         (G(-1.0), ADD, "noise_multiplier must be a number in"),
         (G(math.nan), ADD, "noise_multiplier must be a number in"),
         (G("1"), ADD, "noise_multiplier must be"),
@@ -232,8 +255,9 @@ def test_sampled_events_combine():
 def test_a_special_record_costs_what_adding_or_removing_does():
     for event in (G(1.5), Times(Poisson(0.1, L(1.0)), 3)):
         assert account(event, SPECIAL).get_epsilon(1e-5) == account(event, ADD).get_epsilon(1e-5)
-    sample = dp_event.SampledWithoutReplacementDpEvent(1000, 10, G(1.0))
-    assert 0 < account(sample, SPECIAL).get_epsilon(1e-5) <= account(sample, ONE).get_epsilon(1e-5)
+    for kind in (dp_event.SampledWithoutReplacementDpEvent, dp_event.SampledWithReplacementDpEvent):
+        sample = kind(1000, 10, G(1.0))
+        assert 0 < account(sample, SPECIAL).get_epsilon(1e-5) <= account(sample, ONE).get_epsilon(1e-5)
 
 
 def test_zcdp_is_stated_for_the_relation():

@@ -20,7 +20,18 @@ simple = st.builds(dp.Gaussian, noise) | st.builds(dp.Laplace, noise)
 sampled = st.builds(dp.PoissonSampled, simple, st.floats(1e-6, 1.0))
 fixed = st.builds(dp.FixedSizeSampled, simple, st.integers(1, 10), st.integers(10, 10**6))
 responses = st.builds(dp.RandomizedResponse, st.floats(0.01, 1.0, exclude_max=True), st.integers(2, 9))
-replaceable = simple | sampled | fixed | responses | st.builds(dp.ZCDP, st.floats(1e-6, 10.0), st.floats(0.0, 1.0))
+with_replacement = st.builds(
+    dp.SampledWithReplacement, st.builds(dp.Gaussian, noise), st.integers(1, 9), st.integers(1, 10**6)
+)
+truncated = st.builds(
+    dp.TruncatedPoissonSampled,
+    st.builds(dp.Gaussian, noise),
+    st.floats(1e-6, 1.0),
+    st.integers(1, 100),
+    st.integers(200, 10**6),
+)
+classes = st.builds(dp.ZCDP, st.floats(1e-6, 10.0), st.floats(0.0, 1.0))
+replaceable = simple | sampled | fixed | with_replacement | truncated | responses | classes
 
 
 @given(st.lists(st.tuples(replaceable, st.integers(1, 10**6)), max_size=6))
@@ -90,6 +101,27 @@ def test_trees_of_one_epoch_are_gaussians():
                 from_event(dp_event.SelfComposedDpEvent(tree(3.0, steps), 2), relation) == dp.Gaussian(3.0) * depth * 2
             )
     assert not from_event(tree(3.0, [])) and from_event(tree(0.0, 4)) == from_event(dp_event.NonPrivateDpEvent())
+
+
+def test_mixtures():
+    """Equal sensitivities are one, those of probability 0 none, and one of 0 alone reveals nothing."""
+    mixture = dp_event.MixtureOfGaussiansDpEvent
+    found = from_event(mixture(1.5, [0.0, 1.0, 2.0, 1.0], [0.25, 0.25, 0.0, 0.5]))
+    assert found == dp.MixtureOfGaussians(1.5, (0.0, 1.0), (0.25, 0.75)) * 1
+    assert from_event(to_event(found)) == found
+    assert not from_event(mixture(1.0, [0.0], [1.0])) and not from_event(mixture(0.0, [0.0], [1.0]))
+    assert from_event(mixture(0.0, [1.0, 2.0], [0.5, 0.5])) == from_event(dp_event.NonPrivateDpEvent())
+    for bad in (mixture(1.0, [1.0], [0.5]), mixture(1.0, [-1.0, 1.0], [0.5, 0.5]), mixture(1.0, [1.0, 2.0], [1.0])):
+        with pytest.raises(dpa.UnsupportedEventError, match=r"sensitivities|probabilities"):
+            from_event(bad)
+
+
+def test_truncated_samples():
+    truncated = dp_event.TruncatedSubsampledGaussianDpEvent
+    assert from_event(truncated(100, 0.1, 12, 2.0)) == dp.TruncatedPoissonSampled(dp.Gaussian(2.0), 0.1, 12, 100) * 1
+    assert from_event(truncated(100, 0.1, 100, 2.0)) == dp.PoissonSampled(dp.Gaussian(2.0), 0.1) * 1
+    assert not from_event(truncated(100, 0.0, 12, 2.0)) and not from_event(truncated(100, 0.1, 0, 0.0))
+    assert from_event(truncated(100, 0.1, 12, 0.0)) == from_event(dp_event.NonPrivateDpEvent())
 
 
 def test_later_events_where_the_installed_version_has_them():

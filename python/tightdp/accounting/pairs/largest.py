@@ -40,6 +40,8 @@ def _largest(mechanism: m.Mechanism) -> Range:
             return log1p((1 - Range(p)) * buckets / p)
         case m.PoissonSampled(inner, q):
             return _amplified(_largest(inner), Range(q))
+        case m.FixedSizeSampled():  # of a record that contributes nothing, a case of "replace"
+            return _replaced(mechanism)
     return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
 
 

@@ -16,7 +16,7 @@ from ... import _check
 from ...accounting.pairs.largest import largest_loss
 from ...accounting.pairs.neighbors import translate
 from ...composition import Composition
-from ...mechanisms import FixedSizeSampled, Mechanism
+from ...mechanisms import Mechanism
 from ...options import Neighbors
 from .distribution import INTERVAL, privacy_loss_distribution
 from .events import REPLACE, REVEALS, Refused, parts
@@ -26,7 +26,7 @@ _DetailsOf = PrivacyAccountant.CompositionErrorDetails
 NEIGHBORS: dict[Any, Neighbors] = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "add_or_remove",
     NeighboringRelation.REPLACE_ONE: "replace",
-    NeighboringRelation.REPLACE_SPECIAL: "add_or_remove",  # docs/theory/conversions.md section 11
+    NeighboringRelation.REPLACE_SPECIAL: "replace_special",
 }
 
 
@@ -162,8 +162,6 @@ class TightDPAccountant(PrivacyAccountant):
         translated form, the worse bound of what is stated for adding or removing serves (replace.md section 1).
         """
         own, stated, _ = self._spent
-        if any(isinstance(mechanism, FixedSizeSampled) for mechanism, _ in own.parts):
-            return own + stated, "replace"  # which the special record is a case of
         if self.neighboring_relation == REPLACE and stated:
             translated = translate(own.parts)
             if translated is not None:

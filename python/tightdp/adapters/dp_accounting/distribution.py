@@ -13,6 +13,7 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from ... import _check
+from ...accounting.pairs import neighbors as relations
 from ...composition import Composable
 from ...options import Neighbors
 from .hull import hull
@@ -24,6 +25,8 @@ TAIL = 1e-15
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
 """By about how much a chord may exceed delta, relatively, for each distinct mechanism, as answers about many take
 longer; where each takes milliseconds; and at most."""
+BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
+"""Relations that are those of both orders of two neighbours."""
 MOST_POINTS = 1 << 24
 """From the lowest to the highest loss, as they keep all points between: 128 MiB for a direction."""
 _INFLATED = 1 + 1e-6
@@ -36,7 +39,8 @@ def privacy_loss_distribution(
 ) -> Any:
     """A ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
 
-    ``neighbors`` is "add_or_remove" or "replace". Where adding and removing differ, it has a distribution for each.
+    ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, it has a
+    distribution for each.
     Between points of the grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine answers,
     times the number of distinct mechanisms and at most one in 50; and everywhere by 1e-15. With many distinct ones it
     takes a minute. It may be composed with others of theirs.
@@ -45,9 +49,10 @@ def privacy_loss_distribution(
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
     interval = _check.positive("value_discretization_interval", value_discretization_interval)
-    if neighbors not in ("add_or_remove", "replace"):
-        raise ValueError(f"neighbors must be 'add_or_remove' or 'replace', got {neighbors!r}")
-    if neighbors == "replace" or run._composition().symmetric:
+    _check.choice("neighbors", neighbors, BOTH_ORDERS)
+    if neighbors == "replace_special" and relations.zeroed(run._composition().parts) == run._composition().parts:
+        neighbors = "add_or_remove"  # which is the same here, and asks each order on its own
+    if neighbors != "add_or_remove" or run._composition().symmetric:
         # The curve bounds both orders of the neighbours, so that a distribution and its reverse may share it.
         points = _points(run, neighbors, interval)
         return PrivacyLossDistribution(_pmf(points, points, interval))

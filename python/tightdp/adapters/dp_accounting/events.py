@@ -43,9 +43,8 @@ class Part(NamedTuple):
 def from_event(event: Any, neighboring_relation: Any = ADD_OR_REMOVE) -> Composition:
     """Our composition with the loss of a ``DpEvent``; UnsupportedEventError where there is none.
 
-    Ask it under the same relation ("add_or_remove" for ``REPLACE_SPECIAL``, except that samples of a fixed size have
-    "replace" alone). ``NonPrivateDpEvent`` becomes ``ApproximateDP(0, 1)``. Parameters are rounded to the less private
-    side where a conversion rounds.
+    Ask it under the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent`` becomes
+    ``ApproximateDP(0, 1)``. Parameters are rounded to the less private side where a conversion rounds.
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
@@ -201,18 +200,46 @@ def _poisson(event: Any, relation: Any) -> m.Mechanism | None:
     return m.PoissonSampled(found, probability)
 
 
-def _without_replacement(event: Any, relation: Any) -> m.Mechanism | None:
-    if relation == ADD_OR_REMOVE:
-        raise ValueError(
-            "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `SampledWithoutReplacementDpEvent`. "
-            f"Found {relation}."
-        )
-    size = _check.count("sample_size", event.sample_size, least=0)
-    total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
-    if size == 0:
+def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[Any, Any], m.Mechanism | None]:
+    def read(event: Any, relation: Any) -> m.Mechanism | None:
+        if relation == ADD_OR_REMOVE:
+            raise ValueError(
+                f"neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}`. Found "
+                f"{relation}."
+            )
+        size = _check.count("sample_size", event.sample_size, least=0)
+        total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
+        found = _on_one_sample(event.event, relation) if size else None
+        return found if found is None or found == REVEALS else kind(found, size, total)
+
+    return read
+
+
+def _truncated(event: Any, relation: Any) -> m.Mechanism | None:
+    q = _check.closed_unit("sampling_probability", event.sampling_probability)
+    batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
+    total = _check.count("dataset_size", event.dataset_size, least=0)
+    if not (q and batch and total):
         return None
-    found = _on_one_sample(event.event, relation)
-    return found if found is None or found == REVEALS else m.FixedSizeSampled(found, size, total)
+    found = _gaussian(event, relation)
+    return found if found is None or found == REVEALS else m.TruncatedPoissonSampled(found, q, batch, total)
+
+
+def _mixture(event: Any, relation: Any) -> m.Mechanism | None:
+    if len(event.sensitivities) != len(event.sampling_probs):
+        raise ValueError("sampling_probs must have one entry for each of sensitivities")
+    shares: dict[float, float] = {}
+    for norm, share in zip(event.sensitivities, event.sampling_probs, strict=True):
+        norm, share = _check.nonnegative("sensitivities", norm), _check.closed_unit("sampling_probs", share)
+        if share:
+            shares[norm] = shares.get(norm, 0.0) + share
+    if not any(shares):
+        return None
+    return _noise(
+        lambda sigma: m.MixtureOfGaussians(sigma, tuple(shares), tuple(shares.values())),
+        "standard_deviation",
+        event.standard_deviation,
+    )
 
 
 def _on_one_sample(event: Any, relation: Any) -> m.Mechanism | None:
@@ -240,7 +267,10 @@ _EVENTS: dict[type, Callable[[Any, Any], m.Mechanism | None]] = {
     dp_event.ZCDpEvent: _zcdp,
     dp_event.SingleEpochTreeAggregationDpEvent: _tree,
     dp_event.PoissonSampledDpEvent: _poisson,
-    dp_event.SampledWithoutReplacementDpEvent: _without_replacement,
+    dp_event.SampledWithoutReplacementDpEvent: _of_fixed_size(m.FixedSizeSampled),
+    dp_event.SampledWithReplacementDpEvent: _of_fixed_size(m.SampledWithReplacement),
+    dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
+    dp_event.MixtureOfGaussiansDpEvent: _mixture,
 }
 _LATER: dict[str, Callable[[Any, Any], m.Mechanism | None]] = {
     "DiscreteGaussianDpEvent": _discrete_gaussian,
@@ -290,6 +320,12 @@ def _event(mechanism: m.Mechanism) -> Any:
             return dp_event.PoissonSampledDpEvent(q, _event(inner))
         case m.FixedSizeSampled(inner, size, total):
             return dp_event.SampledWithoutReplacementDpEvent(total, size, _event(inner))
+        case m.SampledWithReplacement(inner, size, total):
+            return dp_event.SampledWithReplacementDpEvent(total, size, _event(inner))
+        case m.TruncatedPoissonSampled(m.Gaussian(sigma), q, batch, total):
+            return dp_event.TruncatedSubsampledGaussianDpEvent(total, q, batch, sigma)
+        case m.MixtureOfGaussians(sigma, norms, shares):
+            return dp_event.MixtureOfGaussiansDpEvent(sigma, norms, shares)
         case m.ApproximateDP() if mechanism == REVEALS:
             return dp_event.NonPrivateDpEvent()
         case m.PureDP() if hasattr(dp_event, "EpsilonDeltaDpEvent"):
