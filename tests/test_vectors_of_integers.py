@@ -91,6 +91,13 @@ def test_a_tree_holds_a_step_in_this_many_nodes(steps):
         assert tree.epsilon(1e-5, neighbors=relation).upper == pytest.approx(dp.Gaussian(1 / mu).epsilon(1e-5).upper)
 
 
+def test_a_tree_is_charged_as_its_gaussians():
+    for relation in ("add_or_remove", "replace", "replace_special"):
+        tree = dp.PrivacyFilter(1.0, 1e-6, neighbors=relation).cost(dp.TreeAggregation(50.0, 100))
+        one = dp.PrivacyFilter(1.0, 1e-6, neighbors=relation).cost(dp.Gaussian(50.0))
+        assert tree == pytest.approx(7 * one) and tree >= 7 * one * (1 - 1e-15)
+
+
 def test_a_banded_matrix_is_as_many_samples_as_a_group_has_steps():
     sampled = dp.PoissonSampled(dp.Gaussian(0.9), 0.2)
     for bands, steps, count in ((1, 7, 7), (3, 7, 3), (7, 7, 1), (9, 7, 1)):

@@ -6,6 +6,7 @@ more than the cap, is (epsilon, delta)-DP. Costs are rounded up and caps down.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 from ... import mechanisms as m
@@ -14,7 +15,7 @@ from ...options import Neighbors
 from ..calibrate import calibrate
 from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_kappa, minimum
-from ..numerics.outward import INF, Range, log
+from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.neighbors import replaced, zeroed
 from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
 
@@ -154,6 +155,9 @@ def _pure(e: Range) -> float:
 
 def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """The mechanism whose add-or-remove pairs are charged under the relation."""
+    if isinstance(mechanism, m.TreeAggregation):  # d Gaussians are one: mu^2 adds
+        depth = mechanism._canonical()[1]
+        mechanism = m.Gaussian(max((Range(mechanism.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":
         return zeroed(((mechanism, 1),))[0][0]
     if neighbors != "replace":
