@@ -138,7 +138,7 @@ def test_the_accountant_exports_what_it_spent():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="neighbors must be 'add_or_remove' or 'replace'"):
+    with pytest.raises(ValueError, match="neighbors must be one of 'add_or_remove', 'replace', 'replace_special'"):
         privacy_loss_distribution(DPSGD, "add")
     with pytest.raises(ValueError, match="value_discretization_interval"):
         privacy_loss_distribution(DPSGD, value_discretization_interval=0.0)
