@@ -63,3 +63,40 @@ def test_few_steps_at_small_q_are_served():
             status, lower, upper, *_ = _core.contour_epsilon([(sigma, q, float(steps))], 0.0, pair, 1e-5, 1e-11)
             assert status == "certified"
             assert upper - lower <= 1e-8
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize(("sigma", "q", "c", "lengths"), SETTINGS)
+def test_a_bin_bounds_each_of_its_levels(sigma, q, c, lengths, add):
+    high = 1.04 * sigma
+    for s in lengths:
+        bound = _testing.contour_bin_decay(sigma, high, q, add, c, s)
+        for level in np.linspace(sigma, high, 4):
+            assert np.all(phi(level, q, c, add, s * np.geomspace(1, 3, 30)) <= math.exp(-bound) + 1e-12)
+        alone = _testing.contour_bin_decay(high, high, q, add, c, s)
+        assert alone == _testing.contour_log_decay(high, q, add, c, s)
+        assert bound <= alone
+
+
+def test_many_levels_are_as_few():
+    """A thousand levels that differ by roundings are one; each bin has them all, and the sum is theirs."""
+    nearly = [(1.0 + i * 2.0**-50, 0.01, 1.0) for i in range(1000)]
+    for pair in ("remove", "add"):
+        one = _core.contour_epsilon([(1.0, 0.01, 1000.0)], 0.0, pair, 1e-5, 1e-11)
+        many = _core.contour_epsilon(nearly, 0.0, pair, 1e-5, 1e-11)
+        assert one[0] == many[0] == "certified"
+        assert many[1] <= one[2]
+        assert one[1] <= many[2] * (1 + 1e-11)  # as much less noise at most
+
+
+def test_a_schedule_of_many_levels_is_between_its_ends():
+    levels = [(0.8 + 0.0007 * i, 256 / 60000, 1.0) for i in range(1000)]
+    for pair in ("remove", "add"):
+        status, lower, upper, *_ = _core.contour_epsilon(levels, 0.0, pair, 1e-5, 1e-11)
+        assert status == "certified"
+        assert upper - lower <= 1e-9
+        # Forty levels at a time, the noisiest or the least noisy of each.
+        for end in (39, 0):
+            grouped = [(levels[i + end][0], 256 / 60000, 40.0) for i in range(0, 1000, 40)]
+            found = _core.contour_epsilon(grouped, 0.0, pair, 1e-5, 1e-11)
+            assert found[1] <= upper if end else found[2] >= lower

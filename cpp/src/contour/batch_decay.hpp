@@ -10,8 +10,7 @@ namespace tightdp::contour {
 template <class Team>
 class BatchDecay {
   public:
-    TIGHTDP_HD BatchDecay(const BatchPart<Team>& part, double c, double resolution,
-                          bool with_samples) noexcept
+    TIGHTDP_HD BatchDecay(const BatchPart<Team>& part, double c, double resolution, bool with_samples) noexcept
         : p_(part), team_(part.team_), m_(part.m_) {
         const double sum = part.template moments<false>(c, part.shift(c), m_.weights).sum;
         variation_ = variation(c, sum);
@@ -23,15 +22,13 @@ class BatchDecay {
     // differently.
     TIGHTDP_HD_STAGE double log_decay(double s_low, double s_high) const noexcept {
         const long samples = spacing_ > 0 ? kBatchSamples : 0;
-        return contour::log_decay({m_.cells, cells_, variation_, m_.sampled, samples, spacing_}, s_low,
-                                  s_high);
+        return contour::log_decay({m_.cells, cells_, variation_, m_.sampled, samples, spacing_}, s_low, s_high);
     }
 
   private:
     TIGHTDP_HD_STAGE double variation(double c, double sum) const noexcept {
         const double b = p_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
-        if (!covers_modes(b, 1 / p_.sigma_, p_.first_ * h, m_.posterior[0], last * h,
-                          m_.posterior[p_.n_ - 1]))
+        if (!covers_modes(b, 1 / p_.sigma_, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
             return HUGE_VAL;
         double peak = 0;
         for (long i = team_.lane(); i < p_.n_; i += team_.size())
@@ -63,9 +60,9 @@ class BatchDecay {
         team_.sync();
         cells_ = n - 1;
         for (long i = team_.lane(); i + 1 < n; i += team_.size()) {
-            const Cell cell = minorant_cell({loss[i], posterior[i], density[i]},
-                                            {loss[i + 1], posterior[i + 1], density[i + 1]}, h / p_.sigma_, b,
-                                            p_.add_, most_mass(sum));
+            const Cell cell =
+                minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
+                              h / p_.sigma_, b, p_.add_, most_mass(sum));
             // Under "add" the loss is -ln W: mirrored, so that cells run left to right.
             if (p_.add_)
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
@@ -95,8 +92,7 @@ class BatchDecay {
         spread = team_.sum(spread);
         if (!(spread > 0)) return;
         spacing_ = 0.1 / spread;
-        p_.sums_of_turns(m_.cell_at, 1.0, m_.cell_mass, cells_, spacing_, kBatchSamples - 1, 1.0, m_.re,
-                         m_.im);
+        p_.sums_of_turns(m_.cell_at, 1.0, m_.cell_mass, cells_, spacing_, kBatchSamples - 1, 1.0, m_.re, m_.im);
         for (long m = team_.lane(); m < kBatchSamples; m += team_.size()) {
             const double s = static_cast<double>(m) * spacing_;
             const double modulus = m == 0 ? total : std::hypot(total + m_.re[m], m_.im[m]);

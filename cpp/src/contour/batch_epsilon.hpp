@@ -11,8 +11,8 @@
 namespace tightdp::contour {
 
 template <class Team>
-TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q,
-                                      double steps, double delta, bool add, double tolerance) noexcept {
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
+                                      double delta, bool add, double tolerance) noexcept {
     const double more = 1 + 18 * kUnitRoundoff;
     const double distance = steps * total_variation(sigma, q) * more;
     const double most = add ? steps * largest_add_loss(q) * more : HUGE_VAL;
@@ -23,8 +23,8 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, dou
 
 // Both directions: bounds on epsilon under add_or_remove.
 template <class Team>
-TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q,
-                                      double steps, double delta, double tolerance) noexcept {
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
+                                      double delta, double tolerance) noexcept {
     Result r = batch_epsilon(team, memory, sigma, q, steps, delta, false, tolerance);
     if (r.status != Status::certified) return r;
     const Result add = batch_epsilon(team, memory, sigma, q, steps, delta, true, tolerance);

@@ -22,8 +22,7 @@ struct BatchMemory {
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];
     double sampled[kBatchSamples];
     // Abscissae 1.. and then 0..: first xi, then h and the bounds on its rule and rounding errors.
-    double re[kBatchAbscissae + 1], im[kBatchAbscissae + 1], rule[kBatchAbscissae + 1],
-        round[kBatchAbscissae + 1];
+    double re[kBatchAbscissae + 1], im[kBatchAbscissae + 1], rule[kBatchAbscissae + 1], round[kBatchAbscissae + 1];
 };
 
 }  // namespace tightdp::contour

@@ -25,8 +25,7 @@ TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept
 template <class Team>
 class BatchPart {
   public:
-    TIGHTDP_HD BatchPart(const Team& team, BatchMemory& memory, double sigma, double q, double count,
-                         bool add) noexcept
+    TIGHTDP_HD BatchPart(const Team& team, BatchMemory& memory, double sigma, double q, double count, bool add) noexcept
         : team_(team), m_(memory), sigma_(sigma), q_(q), count_(count), add_(add) {}
 
     TIGHTDP_HD double count() const noexcept { return count_; }
@@ -84,8 +83,8 @@ class BatchPart {
     }
 
     // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
-    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, long n, double step,
-                                        long steps, double scale, double* re, double* im) const noexcept {
+    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, long n, double step, long steps,
+                                        double scale, double* re, double* im) const noexcept {
         const double stride = static_cast<double>(team_.size());
         team_.sync();
         for (long i = team_.lane(); i < n; i += team_.size())
@@ -163,8 +162,7 @@ class BatchPart {
                 out.alpha += a * alpha;
                 out.alpha_first += a * alpha * abs_l;
                 out.eta += a * eta;
-                out.minus_one_err +=
-                    std::fabs(term) * (3 * (4 * half + 14)) + a * (abs_b * (eta + 3 * abs_l));
+                out.minus_one_err += std::fabs(term) * (3 * (4 * half + 14)) + a * (abs_b * (eta + 3 * abs_l));
             }
             if (weights) weights[i] = a;
         }
@@ -184,8 +182,7 @@ class BatchPart {
     }
 
     // L and the posterior weight r at n nodes (first + i) h.
-    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss,
-                                     double* posterior) const noexcept {
+    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss, double* posterior) const noexcept {
         const double inverse = 1 / sigma_;
         for (long i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;

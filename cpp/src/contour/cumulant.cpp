@@ -11,6 +11,8 @@ namespace {
 // Beyond these the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
 constexpr double kMaxProducts = 2e8;
+// Fewer are looked at one by one.
+constexpr std::size_t kManyParts = 40;
 // Of work: an abscissa's sine, cosine and their like.
 constexpr std::int64_t kAbscissaUnits = 20;
 
@@ -34,23 +36,36 @@ double least_length(double first, double need, double reach, const DecayFrom& de
 
 }  // namespace
 
+Cumulant::Cumulant(const Composition& composition) : pair_(composition.pair), mu2_(composition.gaussian_mu2) {
+    for (const Sampled& s : composition.sampled) {
+        parts_.emplace_back(s.sigma, s.q, s.count, composition.pair);
+        total_count_ += s.count;
+    }
+    if (pair_.kind == Pair::replace || parts_.size() < kManyParts) return;
+    bins_ = bins(composition.sampled);
+    if (2 * bins_.size() > parts_.size()) bins_.clear();
+    for (const Bin& bin : bins_) guides_.emplace_back(bin.middle, bin.q, bin.count, pair_);
+}
+
 long Cumulant::nodes() const {
     long all = 0;
     for (const Part& part : parts_) all += part.nodes();
     return all;
 }
 
-bool Cumulant::place(double c_most, double s_most, double log_inverse, long most_nodes) {
-    reach_ = c_most;
-    for (Part& part : parts_)
+bool Cumulant::place(std::vector<Part>& parts, double c_most, double s_most, double log_inverse, long most_nodes) {
+    for (Part& part : parts)
         if (!part.place(c_most, s_most, log_inverse, most_nodes)) return false;
     return true;
 }
 
 bool Cumulant::at(double c, Cumulants& out) {
-    if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
+    if (c > reach_) {
+        reach_ = 2 * c;
+        if (!place(guides(), reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
+    }
     out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
-    for (Part& part : parts_) {
+    for (Part& part : guides()) {
         const Cumulants k = part.cumulants(c);
         out.k0 += k.k0;
         out.k1 += k.k1;
@@ -76,8 +91,10 @@ double Cumulant::reach(const Plan& plan, double log_inverse) const {
     double s = kMaxAbscissae * plan.step;
     for (; s > plan.step; s *= 0.8) {
         double nodes = 0;
-        for (const Part& part : parts_)
-            nodes += part.nodes_for(std::max(plan.right.c, plan.c), s, log_inverse);
+        for (std::size_t j = 0; j < (bins_.empty() ? parts_ : guides_).size(); ++j)
+            nodes +=
+                (bins_.empty() ? parts_[j] : guides_[j]).nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
+                (bins_.empty() ? 1 : bins_[j].members);
         if (nodes * (s / plan.step) <= kMaxProducts) break;
     }
     return s;
@@ -87,7 +104,7 @@ Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_in
     const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
     double length = HUGE_VAL;
     if (pair_.kind != Pair::replace) length = length_by_tails(plan, first, need, reach);
-    if (!(length <= reach)) length = length_by_cells(plan, first, need, reach);
+    if (!(length <= reach) && bins_.empty()) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
     plan.count = static_cast<long>(std::ceil(length / plan.step)) + 1;
     return Status::certified;
@@ -96,14 +113,21 @@ Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_in
 double Cumulant::length_by_tails(const Plan& plan, double first, double need, double reach) const {
     // 1 - |phi| within a thousandth of what a step is to have; and where that is nearly all, |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
-    std::vector<Tail> tails;
-    for (const Part& part : parts_) tails.push_back(part.tail(plan.c, first, exact));
-    return least_length(first, need, reach, [&](double s) {
-        double total = 0.5 * mu2_ * s * s;
-        for (std::size_t j = 0; j < tails.size() && total < need; ++j)
-            total += parts_[j].count() * tails[j].log_decay(s);
-        return total;
-    });
+    const auto by = [&](const auto& tails, const auto& counted) {
+        return least_length(first, need, reach, [&](double s) {
+            double total = 0.5 * mu2_ * s * s;
+            for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += counted(j) * tails[j].log_decay(s);
+            return total;
+        });
+    };
+    if (bins_.empty()) {
+        std::vector<Tail> tails;
+        for (const Part& part : parts_) tails.push_back(part.tail(plan.c, first, exact));
+        return by(tails, [&](std::size_t j) { return parts_[j].count(); });
+    }
+    std::vector<BinTail> tails;
+    for (const Bin& bin : bins_) tails.emplace_back(bin, pair_, plan.c, first, exact);
+    return by(tails, [&](std::size_t j) { return bins_[j].count; });
 }
 
 double Cumulant::length_by_cells(const Plan& plan, double first, double need, double reach) {
@@ -134,7 +158,7 @@ double Cumulant::length_by_cells(const Plan& plan, double first, double need, do
 }
 
 Status Cumulant::place_for(const Plan& plan, double log_inverse) {
-    if (!place(std::max(plan.right.c, plan.c), plan.count * plan.step, log_inverse, kMaxNodes))
+    if (!place(parts_, std::max(plan.right.c, plan.c), plan.count * plan.step, log_inverse, kMaxNodes))
         return Status::too_many_nodes;
     double products = 0;
     for (const Part& part : parts_) {
@@ -150,16 +174,14 @@ void Cumulant::transform(const Plan& plan) {
     std::vector<double> xi_re(n), xi_im(n), rounding(n);
     for (Part& part : parts_) {
         work::spend(3 * kAbscissaUnits * plan.count);
-        const double rule =
-            part.products(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
+        const double rule = part.products(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
         for (std::size_t m = 1; m <= n; ++m)
             ratios[m].add(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
     }
     memory_.resize(4 * (n + 1));
     double* at = memory_.data();
     ordinates_ = {at, at + (n + 1), at + 2 * (n + 1), at + 3 * (n + 1)};
-    for (std::size_t m = 0; m <= n; ++m)
-        ordinates_.set(static_cast<long>(m), ratios[m], plan.c, plan.step, mu2_);
+    for (std::size_t m = 0; m <= n; ++m) ordinates_.set(static_cast<long>(m), ratios[m], plan.c, plan.step, mu2_);
 }
 
 CurveValue Cumulant::value(const Plan& plan, double epsilon) const {

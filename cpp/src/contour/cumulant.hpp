@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "bins.hpp"
 #include "engine.hpp"
 #include "part.hpp"
 #include "sum.hpp"
@@ -15,13 +16,7 @@ class Cumulant {
   public:
     static constexpr double kEnough = 0;
 
-    explicit Cumulant(const Composition& composition)
-        : pair_(composition.pair), mu2_(composition.gaussian_mu2) {
-        for (const Sampled& s : composition.sampled) {
-            parts_.emplace_back(s.sigma, s.q, s.count, composition.pair);
-            total_count_ += s.count;
-        }
-    }
+    explicit Cumulant(const Composition& composition);
 
     double total_count() const { return total_count_; }
     long nodes() const;
@@ -38,7 +33,8 @@ class Cumulant {
     CurveValue value(const Plan& plan, double epsilon) const;
 
   private:
-    bool place(double c_most, double s_most, double log_inverse, long most_nodes);
+    static bool place(std::vector<Part>& parts, double c_most, double s_most, double log_inverse, long most_nodes);
+    std::vector<Part>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
     // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines
     // (not for a replaced record) or by minorants (which serve many laws of large noise better).
@@ -46,6 +42,9 @@ class Cumulant {
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
     std::vector<Part> parts_;
+    // Of many parts, instead of them where nothing rests on it.
+    std::vector<Bin> bins_;
+    std::vector<Part> guides_;
     Pair pair_;
     double mu2_, total_count_ = 0, reach_ = -1;
     std::vector<double> memory_;

@@ -42,9 +42,8 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     }
     // A product and a sum for each part, and what the first term errs (contour.md 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
-    return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {
-        return within_budget(composition, tolerance, by_delta, at);
-    });
+    return least_epsilon(distance * more, most * more, delta,
+                         [&](bool by_delta, double at) { return within_budget(composition, tolerance, by_delta, at); });
 }
 
 Result delta(const Composition& composition, double epsilon, double tolerance) {

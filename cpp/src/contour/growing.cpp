@@ -145,8 +145,7 @@ Result Growing::solve(double delta) {
     };
     for (const Column& one : line.latest) {
         work::spend(60 * n);
-        for (long m = 0; m < n; ++m)
-            ratios[m + 1].add(one.re[m], one.im[m], one.rule, one.rounding[m], one.count);
+        for (long m = 0; m < n; ++m) ratios[m + 1].add(one.re[m], one.im[m], one.rule, one.rounding[m], one.count);
         add_times(plan.k, one.at, one.count);
         add_times(plan.left.k, one.left, one.count);
         add_times(plan.right.k, one.right, one.count);
@@ -176,9 +175,8 @@ Result Growing::epsilon(double delta, double tolerance) {
     const work::Budget budget(kUnits);
     try {
         const auto relative = [](const Result& result) {
-            return result.status == Status::certified && result.lower > 0
-                       ? (result.upper - result.lower) / result.upper
-                       : HUGE_VAL;
+            return result.status == Status::certified && result.lower > 0 ? (result.upper - result.lower) / result.upper
+                                                                          : HUGE_VAL;
         };
         if (line_) r = solve(delta);
         if (!line_ || relative(r) > std::max(kKeptWidth, kWider * line_->width)) {

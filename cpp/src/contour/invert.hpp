@@ -22,8 +22,7 @@ TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
 
 // The root of S(e) = delta, where S rises above its own error: right of the root the value may drown in it.
 template <class Curve>
-TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double delta, double& e,
-                                CurveValue& v) {
+TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double delta, double& e, CurveValue& v) {
     double low = -HUGE_VAL, high = HUGE_VAL, back = 1 / plan.c;
     e = plan.epsilon;
     v = curve.value(plan, e);
@@ -32,11 +31,9 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
         if (v.delta > v.error() && v.slope < 0) {
             (v.delta > delta ? low : high) = e;
             // Newton on ln delta, which is nearly linear in epsilon where no lobe of the law ends.
-            const double move = v.delta * std::log(v.delta / delta) / -v.slope,
-                         gap = std::fabs(v.delta - delta);
+            const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
             next = e + clamped(move, -20 / plan.c, 20 / plan.c);
-            if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta ||
-                gap < Curve::kEnough * v.error())
+            if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta || gap < Curve::kEnough * v.error())
                 break;
             if (!(next > low && next < high)) next = 0.5 * (low + high);
         } else {
@@ -58,8 +55,7 @@ TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, doub
     CurveValue v;
     if (!find_root(curve, plan, delta, e, v)) return {};
     Result r = certified(v, 1 / -v.slope);
-    const double first =
-        1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
+    const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
     // Outwards until the certified sides have crossed delta.
     double out = first;
     bool found = false;
@@ -125,8 +121,7 @@ TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, do
     const double log_delta = std::log(by_delta ? at : r.upper);
     plan = {};
     curve.restart();
-    if (Planner<Curve>(curve, tolerance, plan).make(false, epsilon, smaller(0.0, log_delta)) !=
-        Status::certified)
+    if (Planner<Curve>(curve, tolerance, plan).make(false, epsilon, smaller(0.0, log_delta)) != Status::certified)
         return r;
     const Result better = solve(curve, plan, by_delta, at, epsilon);
     if (better.status != Status::certified) return r;

@@ -50,7 +50,7 @@ TIGHTDP_DECLARE_SIMD(void, contour_products,
 
 // Of the line moved for abscissae from s on (moved_line.hpp): rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
-                     (const contour::MovedLine& line, double s, const contour::Move& move,
-                      const double* posterior, const double* weights, long n, contour::MovedSums& out))
+                     (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
+                      const double* weights, long n, contour::MovedSums& out))
 
 }  // namespace tightdp

@@ -43,8 +43,8 @@ void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
     }
 }
 
-void contour_moments(const NodeGrid& g, double beta, double shift, const double* loss,
-                     const double* posterior, double* weights, Moments& out) {
+void contour_moments(const NodeGrid& g, double beta, double shift, const double* loss, const double* posterior,
+                     double* weights, Moments& out) {
     Vec sum0{}, minus{}, first{}, second{}, abs1{}, alpha{}, alpha1{}, eta{}, minus_err{};
     const double abs_beta = beta < 0 ? -beta : beta;
     const double scale = g.h * kInvSqrt2Pi;
@@ -62,8 +62,7 @@ void contour_moments(const NodeGrid& g, double beta, double shift, const double*
         first += a * l;
         second += a * l * l;
         abs1 += a * abs_l;
-        const Vec rt =
-            load(posterior + i) * (abs(u) * g.inverse_sigma + 0.5 * g.inverse_sigma * g.inverse_sigma);
+        const Vec rt = load(posterior + i) * (abs(u) * g.inverse_sigma + 0.5 * g.inverse_sigma * g.inverse_sigma);
         const Vec eta_i = 13.0 * abs_l + 6.0 * rt;
         const Vec alpha_i = abs_beta * (eta_i + 3.0 * abs_l) + 4.0 * half + (2 * shift + 10.0);
         alpha += a * alpha_i;
@@ -130,8 +129,8 @@ void contour_products(const double* loss, double sign, const double* weights, lo
     }
 }
 
-void contour_moved(const contour::MovedLine& line, double s, const contour::Move& move,
-                   const double* posterior, const double* weights, long n, contour::MovedSums& out) {
+void contour_moved(const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
+                   const double* weights, long n, contour::MovedSums& out) {
     const double inverse = 1 / line.sigma, half_beta = 0.5 * line.beta;
     const double abs_beta = line.beta < 0 ? -line.beta : line.beta;
     Vec lost{}, size{};

@@ -95,8 +95,8 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
 }
 
 // The bound on the error of the rule that all abscissae c + is, |s| <= s_most, share, relative to M(c).
-TIGHTDP_HD inline double transform_rule_error(double sigma, double q, Pair pair, double c, double s_most,
-                                              double h, double margin) noexcept {
+TIGHTDP_HD inline double transform_rule_error(double sigma, double q, Pair pair, double c, double s_most, double h,
+                                              double margin) noexcept {
     return 2.2 * (quadrature_error(sigma, q, c, pair, s_most, h) + range_error(sigma, c, pair, margin));
 }
 
@@ -105,8 +105,7 @@ TIGHTDP_HD inline double transform_rule_error(double sigma, double q, Pair pair,
 // two (one where beta <= -1), and between nodes f exceeds the nearer one at most by e^{B h^2 / 8}, B bounding
 // the second derivative of ln f. b: beta + 1; peak: the largest weight over posterior weight of a node; sum:
 // of the weights.
-TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma,
-                                           double posterior) noexcept {
+TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
 // Whether nodes cover every mode. Right of them f falls: range_right() saw to it. Under "add" b < 1, and the
@@ -122,8 +121,7 @@ TIGHTDP_HD inline double higher_peak(double peak, double weight, double posterio
     const double density = weight / posterior;
     return density >= 0 ? larger(peak, density) : HUGE_VAL;
 }
-TIGHTDP_HD inline double density_variation(double b, double sigma, double h, double peak,
-                                           double sum) noexcept {
+TIGHTDP_HD inline double density_variation(double b, double sigma, double h, double peak, double sum) noexcept {
     const double inverse = 1 / sigma, bend = 1 + std::fabs(b) * 0.25 * inverse * inverse;
     return (b <= 0 ? 2 : 4) * peak * sigma / h * std::exp(bend * h * h / 8) / (sum * (1 - 1e-3));
 }
@@ -144,8 +142,8 @@ struct CellEnd {
 
 // The cell between two nodes of step h / sigma in the logarithm, before it is mirrored; no mass where nothing
 // is known.
-TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, double log_step, double beta,
-                                     bool add, double total) noexcept {
+TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, double log_step, double beta, bool add,
+                                     double total) noexcept {
     const double length = log_step * from.posterior;
     // ln density is concave under "add"; under "remove" it is a chord plus a tangent away from that.
     double right = to.density;
@@ -159,8 +157,7 @@ TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, dou
 // rounding of these sums.
 TIGHTDP_HD inline double sampled_decay(double total, double modulus, double s, double spacing, double squares,
                                        double spread) noexcept {
-    const double bound =
-        total - modulus - (s * s / 24 + 0.06 * s * spacing) * squares - 0.5 * spacing * spread - 1e-9;
+    const double bound = total - modulus - (s * s / 24 + 0.06 * s * spacing) * squares - 0.5 * spacing * spread - 1e-9;
     return larger(0.0, bound);
 }
 

@@ -27,8 +27,7 @@ struct MovedLine {
 inline constexpr double kMovedPart = 0.333;
 
 // ln of N / M(c), N the L1 norm of the integrand of B continued by most / 2 to either side of the real line.
-TIGHTDP_HD inline double log_moved_norm(double sigma, double q, double c, Pair pair,
-                                        const MovedLine& line) noexcept {
+TIGHTDP_HD inline double log_moved_norm(double sigma, double q, double c, Pair pair, const MovedLine& line) noexcept {
     const double most = line.most;
     return 0.613 + strip_penalty(sigma, q, c, pair, 1.5 * most) + 0.585 * most * most * line.stiffness;
 }
@@ -50,8 +49,7 @@ TIGHTDP_HD inline MovedLine moved_line(double sigma, double q, double c, Pair pa
     const double lift = strip_penalty(sigma, q, c, pair, line.most) + 0.04;
     line.growth = std::exp(lift);
     line.margin = range_margin(sigma, c, pair, log_inverse + lift);
-    line.error = std::exp(log_norm - gain) / -std::expm1(-gain) +
-                 quadrature_error(sigma, q, c, pair, 0, line.h) +
+    line.error = std::exp(log_norm - gain) / -std::expm1(-gain) + quadrature_error(sigma, q, c, pair, 0, line.h) +
                  range_error(sigma, c, pair, line.margin) * (2 + line.growth);
     line.slack = 0;
     return line;
@@ -83,8 +81,7 @@ struct MovedSums {
 TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sums, double sum,
                                      double rounding) noexcept {
     if (!(line.error < 0.1)) return 0;
-    const double gap =
-        (sums.lost - rounding * sums.size) / (sum * (1 + 2 * line.error + rounding)) - line.error;
+    const double gap = (sums.lost - rounding * sums.size) / (sum * (1 + 2 * line.error + rounding)) - line.error;
     return gap > 0 ? -std::log1p(-smaller(gap, 1 - 1e-15)) * (1 - 1e-9) : 0;
 }
 

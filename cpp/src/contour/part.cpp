@@ -84,8 +84,7 @@ double Decay::log_decay(double s_low, double s_high) const {
     work::spend(kNodeUnits * static_cast<std::int64_t>(cells.size()));
     const long samples = static_cast<long>(sampled.size());
     return contour::log_decay(
-        {cells.data(), static_cast<long>(cells.size()), variation, sampled.data(), samples, spacing}, s_low,
-        s_high);
+        {cells.data(), static_cast<long>(cells.size()), variation, sampled.data(), samples, spacing}, s_low, s_high);
 }
 
 // contour.md 3.5: the transform of the minorant itself at equally spaced abscissae, cells taken as points at
@@ -115,8 +114,7 @@ void Decay::sample() {
     sampled.assign(samples, 0.0);
     std::vector<double> re(samples), im(samples);
     work::spend(kFourProductsUnits * padded / 4 * samples);
-    TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, spacing, samples, re.data(),
-                                          im.data());
+    TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, spacing, samples, re.data(), im.data());
     for (long m = 1; m < samples; ++m) {
         const double modulus = std::hypot(total + re[m - 1], im[m - 1]);
         sampled[m] = sampled_decay(total, modulus, m * spacing, spacing, squares, spread);
@@ -155,9 +153,9 @@ void Part::build_cells(double c, double resolution, std::vector<Cell>& cells) {
     TIGHTDP_SELECT_SIMD(contour_moments)
     (g, b, shift(c), loss.data(), posterior.data(), density.data(), unused);
     for (long i = 0; i + 1 < g.n; ++i) {
-        const Cell cell = minorant_cell({loss[i], posterior[i], density[i]},
-                                        {loss[i + 1], posterior[i + 1], density[i + 1]}, h / sigma_, b, add_,
-                                        most_mass(m.sum));
+        const Cell cell =
+            minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
+                          h / sigma_, b, add_, most_mass(m.sum));
         if (cell.mass > 0) cells.push_back(cell);
     }
     if (add_) {  // the loss is -ln W: mirror, so that cells run left to right

@@ -82,9 +82,7 @@ class Planner {
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
     TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
     // ln of |g(0)| over delta: the digits that the sum loses by cancellation, least at the saddle point.
-    TIGHTDP_HD double lost() const {
-        return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta;
-    }
+    TIGHTDP_HD double lost() const { return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta; }
 
     Curve& curve_;
     double tolerance_;
@@ -192,9 +190,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     plan_.c = saddle.c;
     // Where the law has a far lobe (small q, large sigma) the tilt jumps across it and no abscissa is a
     // saddle point.
-    plan_.consistent =
-        known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
-                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
+    plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
+                                                         : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
     // The pole at 0 is kept two widths away if that can be had without tilting into such a lobe (where the
     // variance jumps): nearer, the left tail of e^{cx} delta(x) is long.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {

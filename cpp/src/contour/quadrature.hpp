@@ -58,22 +58,19 @@ TIGHTDP_HD inline double widest_strip(double sigma, double gaussian_optimum) noe
 }
 
 // The largest step whose relative error is at most e^{-log_inverse} up to abscissa s.
-TIGHTDP_HD inline double node_step(double sigma, double q, double c, Pair pair, double s,
-                                   double log_inverse) noexcept {
+TIGHTDP_HD inline double node_step(double sigma, double q, double c, Pair pair, double s, double log_inverse) noexcept {
     const double target = log_inverse + std::log(2.0) + 1e-6;
     double y = widest_strip(sigma, std::sqrt(2 * target));
     double frequency = HUGE_VAL;  // 2 pi / h
     for (int i = 0; i < kStripTrials; ++i, y *= 0.8) {
-        const double needed =
-            (target + strip_penalty(sigma, q, c, pair, y)) / y + branches(pair, q) * s / sigma;
+        const double needed = (target + strip_penalty(sigma, q, c, pair, y)) / y + branches(pair, q) * s / sigma;
         if (needed < frequency) frequency = needed;
     }
     return 2 * kPi / frequency;
 }
 
 // The relative error of the rule with step h up to abscissa s: the least over like trials.
-TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair pair, double s,
-                                          double h) noexcept {
+TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair pair, double s, double h) noexcept {
     const double optimum = 2 * kPi / h - branches(pair, q) * s / sigma;
     if (!(optimum > 0)) return HUGE_VAL;
     double y = widest_strip(sigma, optimum);

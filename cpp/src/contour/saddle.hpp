@@ -31,8 +31,7 @@ TIGHTDP_HD inline Saddle saddle_at(double c, const Cumulants& k) noexcept {
 
 // e^{x^2} erfc(x), to some digits.
 TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
-    return x < 5 ? std::exp(x * x) * std::erfc(x)
-                 : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
+    return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
 }
 
 // ln delta(epsilon) as if the law tilted to c were normal: right near the saddle point and usable away from
@@ -41,8 +40,7 @@ TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double e
     const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
     if (a < -20) return 0;
     const double step = sd / std::sqrt(2.0), first = scaled_erfc(a);
-    const double drop =
-        step > 1e-4 ? first - scaled_erfc(a + step) : step * (2 / std::sqrt(kPi) - 2 * a * first);
+    const double drop = step > 1e-4 ? first - scaled_erfc(a + step) : step * (2 / std::sqrt(kPi) - 2 * a * first);
     const double half = 0.5 * drop;
     return k.k0 - c * epsilon - 0.5 * m * m + std::log(half > 1e-300 ? half : 1e-300);
 }

@@ -21,8 +21,8 @@ struct LogRatio {
         im += count * angle;
         rule += count * std::log1p(rule_error * inverse);
         round += count * std::log1p(given * inverse) +
-                 kUnitRoundoff * (6 * count * (std::fabs(log_modulus) + std::fabs(angle)) +
-                                  2 * (std::fabs(re) + std::fabs(im)));
+                 kUnitRoundoff *
+                     (6 * count * (std::fabs(log_modulus) + std::fabs(angle)) + 2 * (std::fabs(re) + std::fabs(im)));
     }
 };
 
@@ -37,8 +37,8 @@ struct Ordinates {
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
         l.re += gauss_re;
         l.im += gauss_im;
-        l.round += 12 * kUnitRoundoff *
-                   (std::fabs(gauss_re) + std::fabs(gauss_im) + std::fabs(l.re) + std::fabs(l.im) + 1);
+        l.round +=
+            12 * kUnitRoundoff * (std::fabs(gauss_re) + std::fabs(gauss_im) + std::fabs(l.re) + std::fabs(l.im) + 1);
         // Divided by z (z + 1).
         const double p = c * (c + 1) - s * s, r = s * (2 * c + 1), norm = p * p + r * r;
         const double size = std::exp(l.re), co = std::cos(l.im), si = std::sin(l.im);
@@ -65,8 +65,8 @@ struct CurveValue {
 // By the lanes of a team. trigonometry: what a sine and a cosine, their products and the sum of the two err,
 // in units of 3u of the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
 template <class Team>
-TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan,
-                                     double trigonometry, double epsilon) {
+TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
+                                     double epsilon) {
     double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
     for (long m = team.lane(); m <= plan.count; m += team.size()) {
         const double s = plan.step * static_cast<double>(m), angle = s * epsilon;
@@ -87,15 +87,13 @@ TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const
     CurveValue v;
     v.delta = front * sum;
     v.slope = -front * slope;
-    const double front_rounding =
-        kUnitRoundoff * (std::fabs(plan.k.value) + 3 * std::fabs(plan.c * epsilon) + 16);
+    const double front_rounding = kUnitRoundoff * (std::fabs(plan.k.value) + 3 * std::fabs(plan.c * epsilon) + 16);
     v.truncation = std::exp(plan.k.upper() - plan.c * epsilon + plan.log_decay) /
                    (kPi * plan.step * static_cast<double>(plan.count)) * (1 + 1e-9);
     // An error x of ln M(c) multiplies the sum and what is certified of it by at most e^x.
     const double inflate = std::exp(plan.k.rule + plan.k.rounding + front_rounding);
     v.quadrature = (front * rule + std::fabs(v.delta) * std::expm1(plan.k.rule)) * inflate;
-    v.rounding =
-        (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;
+    v.rounding = (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;
     const double period = 2 * kPi / plan.step;
     v.aliasing = alias_excess(plan.left.k.upper() + log_kappa(plan.left.c) - plan.left.c * epsilon,
                               plan.c - plan.left.c, period) +

@@ -27,8 +27,7 @@ TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
 }
 
 // What a group loses; first, second: its moments about its left end.
-TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length,
-                                     double s) noexcept {
+TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length, double s) noexcept {
     if (!(mass > 0) || !(length > 0)) return 0;
     const double mean = first / mass;
     // The subtraction cancels at most 1e-13 of length^2.

@@ -1,6 +1,7 @@
 // tightdp._testing: the contour engine of a device, run by the host.
 #include "../../bindings/bind.hpp"
 #include "../batch_emulation.hpp"
+#include "contour/bins.hpp"
 #include "contour/tail.hpp"
 
 void bind_contour(py::module_& m) {
@@ -12,6 +13,12 @@ void bind_contour(py::module_& m) {
             return tightdp::contour::Tail(sigma, q, add, c, s, 20).log_decay(s);
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
+    m.def(
+        "contour_bin_decay",
+        [](double low, double high, double q, bool add, double c, double s) {
+            return tightdp::contour::BinTail({q, low, high, 1, 2, low}, add, c, s, 20).log_decay(s);
+        },
+        "low"_a, "high"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     m.def(
         "emulate_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int lanes) {
