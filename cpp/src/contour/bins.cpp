@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Sixteen over a factor of two lose a twentieth of the decay (section 10).
-constexpr double kWidestBin = 1.045;
+// A bin this wide loses a thirtieth of the decay (section 10).
+constexpr double kWidestBin = 1.03;
 
 double lower(const CertifiedLogMgf& k) {
     return k.value - k.rule - k.rounding;
@@ -34,19 +34,14 @@ std::vector<Bin> bins(std::span<const Sampled> parts) {
     std::sort(sorted.begin(), sorted.end(),
               [](const Sampled& a, const Sampled& b) { return a.q < b.q || (a.q == b.q && a.sigma < b.sigma); });
     std::vector<Bin> out;
-    double precision = 0;  // sum of count / sigma^2
     for (const Sampled& part : sorted) {
-        const double added = part.count / (part.sigma * part.sigma);
         if (out.empty() || out.back().q != part.q || part.sigma > kWidestBin * out.back().low) {
-            out.push_back({part.q, part.sigma, part.sigma, 0, 0, part.sigma});
-            precision = 0;
+            out.push_back({part.q, part.sigma, part.sigma, 0, 0});
         }
         Bin& bin = out.back();
         bin.high = part.sigma;
         bin.count += part.count;
         bin.members += 1;
-        precision += added;
-        bin.middle = std::clamp(std::sqrt(bin.count / precision), bin.low, bin.high);
     }
     return out;
 }

@@ -17,7 +17,7 @@ struct Bin {
     double middle;  // of about the bin's mean cumulant
 };
 
-// Of some sixteen a sampling probability, by noise multiplier.
+// By sampling probability and noise multiplier.
 std::vector<Bin> bins(std::span<const Sampled> parts);
 
 // Decay of each step of a bin ("remove" or "add").

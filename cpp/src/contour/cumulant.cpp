@@ -44,7 +44,8 @@ Cumulant::Cumulant(const Composition& composition) : pair_(composition.pair), mu
     if (pair_.kind == Pair::replace || parts_.size() < kManyParts) return;
     bins_ = bins(composition.sampled);
     if (2 * bins_.size() > parts_.size()) bins_.clear();
-    for (const Bin& bin : bins_) guides_.emplace_back(bin.middle, bin.q, bin.count, pair_);
+    // The least noise: aliases are then no nearer than the guides say.
+    for (const Bin& bin : bins_) guides_.emplace_back(bin.low, bin.q, bin.count, pair_);
 }
 
 long Cumulant::nodes() const {

@@ -16,7 +16,7 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_bin_decay",
         [](double low, double high, double q, bool add, double c, double s) {
-            return tightdp::contour::BinTail({q, low, high, 1, 2, low}, add, c, s, 20).log_decay(s);
+            return tightdp::contour::BinTail({q, low, high, 1, 2}, add, c, s, 20).log_decay(s);
         },
         "low"_a, "high"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     m.def(
