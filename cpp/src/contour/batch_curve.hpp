@@ -4,6 +4,8 @@
 // Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer.
 #pragma once
 
+#include <cstdint>
+
 #include "batch_decay.hpp"
 #include "invert.hpp"
 
