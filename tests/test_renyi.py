@@ -147,3 +147,21 @@ def test_gdp_is_exact_for_gaussians_and_an_estimate_otherwise():
     assert b.upper == pytest.approx(dp.Gaussian(1 / mu).epsilon(1e-5).upper, rel=1e-12)
     with pytest.raises(ValueError, match="engine 'gdp' cannot serve"):
         dp.Laplace(1.0).epsilon(1e-5, engine="gdp")
+
+
+@pytest.mark.parametrize("q", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize(("p", "r"), [(0.5, 0.2), (0.2, 0.5), (0.9, 0.6), (0.6, 0.9), (0.02, 0.01), (0.99, 0.98)])
+def test_a_sample_of_an_asymmetric_member_of_zcdp_in_both_directions(p, r, q):
+    """Two outcomes with probabilities p and r: both orders are bounded by the largest divergence over the order."""
+
+    def divergence(a, x, y):
+        return mp.log(x**a * y ** (1 - a) + (1 - x) ** a * (1 - y) ** (1 - a)) / (a - 1)
+
+    p, r = mp.mpf(p), mp.mpf(r)
+    orders = [1 + mp.mpf(2) ** (i / mp.mpf(4)) for i in range(-60, 40)]
+    rho = max(divergence(a, *pair) / a for a in orders for pair in ((p, r), (r, p))) * mp.mpf("1.01")
+    for c in (1, 2, 7, 30):
+        ratios = [(1 - q + q * p / r, r), (1 - q + q * (1 - p) / (1 - r), 1 - r)]
+        remove = mp.log(mp.fsum(mass * w ** (c + 1) for w, mass in ratios))
+        add = mp.log(mp.fsum(mass * w ** (-c) for w, mass in ratios))
+        assert max(remove, add) <= log_moment(dp.PoissonSampled(dp.ZCDP(float(rho)), q), float(c))

@@ -77,7 +77,10 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             unsampled = log_moment(inner, c)
             if isinstance(inner, m.Gaussian):
                 return min(sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
-            return min(sampled(lambda order: log_moment(inner, order), q, c), unsampled)
+            once = sampled(lambda order: log_moment(inner, order), q, c)
+            if isinstance(inner, (m.ZCDP, m.BoundedRange)):  # classes of pairs that need not be symmetric
+                once = _twice(once)
+            return min(once, unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
             unsampled = log_moment(m.Gaussian(sigma / 2), c)
             return min(quadrature.log_moment_replaced(sigma, q, c), unsampled) if sigma > _LEAST else unsampled
@@ -181,6 +184,9 @@ def _fixed_size(inner: m.Mechanism, size: int, total: int, c: float) -> float:
     if q >= 1:
         return unsampled
     once = log_moment(m.PoissonSampled(doubled, q), c)
-    if once > _EXP_LIMIT:
-        return min(once + 0.7, unsampled)
-    return min(log1p(2 * expm1(once)).hi, unsampled)
+    return min(_twice(once), unsampled)
+
+
+def _twice(k: float) -> float:
+    """log(1 + 2 (M - 1)) for k = log M, rounded up."""
+    return k + 0.7 if k > _EXP_LIMIT else log1p(2 * expm1(k)).hi
