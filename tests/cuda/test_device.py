@@ -191,7 +191,9 @@ def test_reference_values_are_inside(v):
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-@pytest.mark.parametrize("stream", [_core.philox_stream(9, 4), _core.chacha_stream(bytes(range(32)), 7)], ids=["philox", "chacha20"])
+@pytest.mark.parametrize(
+    "stream", [_core.philox_stream(9, 4), _core.chacha_stream(bytes(range(32)), 7)], ids=["philox", "chacha20"]
+)
 def test_normals_have_the_bits_of_the_cpu(monkeypatch, kind, stream):
     """So have their words, and known answers hold the CPU's."""
     monkeypatch.setattr(dp.SecureRandom, "stream", lambda _: stream)
