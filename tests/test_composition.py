@@ -5,7 +5,7 @@ import mpmath as mp
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.engines import choice
+from tightdp.accounting.engines import auto
 from tightdp.bound import Bound
 
 G, H, S = dp.Gaussian(3.0), dp.Laplace(2.0), dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
@@ -176,13 +176,13 @@ def test_engines_that_contradict_each_other_are_an_error(monkeypatch):
     def wrong(parts, direction, delta, request=None):
         return Bound(3.0, 3.1, "wrong")
 
-    monkeypatch.setattr(choice.renyi.ENGINE, "epsilon", wrong)
+    monkeypatch.setattr(auto.renyi.ENGINE, "epsilon", wrong)
     run = dp.PoissonSampled(dp.Laplace(1.0), 0.1) * 3
     with pytest.raises(dp.ContradictionError, match=r"epsilon\(1e-05\) of PoissonSampled.*'remove'.*renyi"):
         run.epsilon(1e-5, width=1e-300)
     with pytest.raises(dp.ContradictionError, match="a member of the class"):
         known = Bound(0.0, 1.0, "none")
-        choice._raised(known, 1.5, choice._Question((), "add", "", known, 1.0))
+        auto._raised(known, 1.5, auto._Question((), "add", "", known, 1.0))
 
 
 @pytest.mark.parametrize(

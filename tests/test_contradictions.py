@@ -8,12 +8,12 @@ import pytest
 SCRIPT = """
 import sys
 import tightdp as dp
-from tightdp.accounting.engines import choice
+from tightdp.accounting.engines import auto
 
 engine, asked, of, question, low, high = sys.argv[1:]
 assert False, "assertions are on"
 if engine != "none":
-    kind, wrong = type(choice.ENGINES[engine]), dp.Bound(float(low), float(high), "wrong")
+    kind, wrong = type(auto.ENGINES[engine]), dp.Bound(float(low), float(high), "wrong")
     right = getattr(kind, asked)
     setattr(kind, asked, lambda *given: wrong if of in repr(given) else right(*given))
 try:

@@ -1,8 +1,8 @@
-// contour/truncation.hpp against the functions it bounds.
+// contour/decay_by_cells.hpp against the functions it bounds.
 #include <cmath>
 
 #include "check.hpp"
-#include "contour/truncation.hpp"
+#include "contour/decay_by_cells.hpp"
 
 using tightdp::contour::sinc_supremum;
 

@@ -34,7 +34,7 @@ from tightdp.train import (
 from tightdp.train.dense import grid_for
 from tightdp.train.linear import Logistic
 from tightdp.train.oracle import poisson_sample
-from tightdp.train.reach import STRIDE, plain_steps
+from tightdp.train.step_length import STRIDE, plain_steps
 
 
 def oracle(X, y, records=None):
@@ -284,7 +284,7 @@ def test_default_steps_are_no_longer_than_what_a_logistic_loss_allows(algorithm,
     """At epsilon 50 they were some hundred long, and the log-loss grew with epsilon."""
     found = []
     monkeypatch.setattr(
-        "tightdp.train.reach.plain_steps", lambda public, stride: found.append(stride) or plain_steps(public, 1.0)
+        "tightdp.train.step_length.plain_steps", lambda public, stride: found.append(stride) or plain_steps(public, 1.0)
     )
     X, y = np.ones((500, 2)), np.arange(500) % 2
     fit(LinearModel(2, Logistic()), X, y, algorithm, epsilon=50.0, delta=1e-5, public_size=10**6, random_state=0)

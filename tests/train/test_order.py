@@ -26,9 +26,9 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train import minimum as minimum_module
+from tightdp.train import minimum_query as minimum_module
 from tightdp.train.linear import Hinge, Logistic
-from tightdp.train.minimum import _order
+from tightdp.train.minimum_query import _order
 
 
 def unrounded(loss):

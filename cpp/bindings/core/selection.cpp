@@ -1,5 +1,5 @@
 #include "../bind.hpp"
-#include "selection/value_iteration.hpp"
+#include "bounded_range/value_iteration.hpp"
 
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 

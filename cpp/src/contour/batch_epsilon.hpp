@@ -6,7 +6,7 @@
 #pragma once
 
 #include "batch_curve.hpp"
-#include "trivial.hpp"
+#include "direct_bounds.hpp"
 
 namespace tightdp::contour {
 

@@ -1,7 +1,7 @@
 // The memory of a team of a device that inverts one setting of a batch.
 #pragma once
 
-#include "truncation.hpp"
+#include "decay_by_cells.hpp"
 
 namespace tightdp::contour {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine.hpp"
-#include "tail.hpp"
+#include "decay.hpp"
 
 namespace tightdp::contour {
 

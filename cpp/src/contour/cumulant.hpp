@@ -7,7 +7,7 @@
 #include "bins.hpp"
 #include "engine.hpp"
 #include "part.hpp"
-#include "sum.hpp"
+#include "trapezoid_sum.hpp"
 
 namespace tightdp::contour {
 

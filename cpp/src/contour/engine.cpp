@@ -7,7 +7,7 @@
 #include "cumulant.hpp"
 #include "invert.hpp"
 #include "runtime/work.hpp"
-#include "trivial.hpp"
+#include "direct_bounds.hpp"
 
 namespace tightdp::contour {
 namespace {

@@ -7,7 +7,7 @@
 #include "invert.hpp"
 #include "runtime/work.hpp"
 #include "team.hpp"
-#include "trivial.hpp"
+#include "direct_bounds.hpp"
 
 namespace tightdp::contour {
 namespace {

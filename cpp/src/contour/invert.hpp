@@ -6,7 +6,7 @@
 //     kEnough                             Newton ends where it is within this part of the error
 #pragma once
 
-#include "sum.hpp"
+#include "trapezoid_sum.hpp"
 
 namespace tightdp::contour {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "moments.hpp"
-#include "moved_line.hpp"
+#include "decay_by_moved_line.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
@@ -48,7 +48,7 @@ TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, long n, double step, long count,
                       double* re, double* im))
 
-// Of the line moved for abscissae from s on (moved_line.hpp): rounded so that 1 - B is not too large.
+// Of the line moved for abscissae from s on (decay_by_moved_line.hpp): rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, long n, contour::MovedSums& out))

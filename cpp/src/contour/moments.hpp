@@ -8,7 +8,7 @@
 #include "compare.hpp"
 #include "quadrature.hpp"
 #include "saddle.hpp"
-#include "truncation.hpp"
+#include "decay_by_cells.hpp"
 
 namespace tightdp::contour {
 

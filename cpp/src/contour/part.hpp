@@ -5,7 +5,7 @@
 
 #include "kernels.hpp"
 #include "moments.hpp"
-#include "tail.hpp"
+#include "decay.hpp"
 
 namespace tightdp::contour {
 

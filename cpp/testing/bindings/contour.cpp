@@ -2,7 +2,7 @@
 #include "../../bindings/bind.hpp"
 #include "../batch_emulation.hpp"
 #include "contour/bins.hpp"
-#include "contour/tail.hpp"
+#include "contour/decay.hpp"
 
 void bind_contour(py::module_& m) {
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;

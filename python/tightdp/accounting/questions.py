@@ -18,7 +18,7 @@ from .. import _check, _core
 from ..bound import Bound, Curve
 from ..composition import Composition, Parts
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
-from .engines import choice
+from .engines import auto
 from .engines.base import DEFAULT, Engine, Request
 from .pairs import neighbors as relations
 from .pairs.members import members, reveals_nothing
@@ -56,7 +56,7 @@ class Question:
                 delta_error=_check.open_unit("delta_error", delta_error),
             )
         _check.choice("neighbors", neighbors, NEIGHBORS)
-        _check.choice("engine", engine, ("auto", *choice.NAMES))
+        _check.choice("engine", engine, ("auto", *auto.NAMES))
         return cls(composition, neighbors, engine, request)
 
     def about(self, composition: Composition) -> Question:
@@ -66,12 +66,12 @@ class Question:
     def epsilon(self, delta: float) -> Bound:
         """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
         at = _check.open_unit("delta", delta)
-        return self._worst(lambda parts, direction: choice.epsilon(self.engine, parts, direction, at, self.request))
+        return self._worst(lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request))
 
     def delta(self, epsilon: float) -> Bound:
         """Bounds on delta(epsilon), any finite real epsilon."""
         at = _check.real("epsilon", epsilon)
-        return self._worst(lambda parts, direction: choice.delta(self.engine, parts, direction, at, self.request))
+        return self._worst(lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request))
 
     def profile(self, epsilons: ArrayLike) -> Curve:
         """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own."""

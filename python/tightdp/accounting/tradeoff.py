@@ -18,7 +18,7 @@ from .. import _core
 from ..bound import Curve
 from ..composition import Parts
 from ..options import Direction
-from .engines import choice
+from .engines import auto
 from .engines.base import Engine, Request
 
 Array = NDArray[np.float64]
@@ -60,11 +60,11 @@ def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: st
 def _absolute(engine: str | Engine, request: Request, parts: Parts, direction: Direction, eps: float) -> Ends:
     """Bounds of delta a quarter of the width apart: small ones need few digits, or none."""
     width, rough = request.width / 4, replace(request, width=max(request.width, _ROUGH))
-    found = choice.delta(engine, parts, direction, eps, rough)
+    found = auto.delta(engine, parts, direction, eps, rough)
     if found.upper - found.lower <= width:
         return found.lower, found.upper
     fine = replace(request, width=min(width / found.upper, rough.width))
-    again = choice.delta(engine, parts, direction, eps, fine)
+    again = auto.delta(engine, parts, direction, eps, fine)
     return max(found.lower, again.lower), min(found.upper, again.upper)
 
 

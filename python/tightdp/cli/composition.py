@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _check
-from ..accounting.engines.choice import NAMES
+from ..accounting.engines.auto import NAMES
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled

@@ -10,7 +10,7 @@ import platform
 import numpy
 
 from .. import __version__, _core, cuda
-from ..accounting.engines.choice import NAMES
+from ..accounting.engines.auto import NAMES
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from .grid import exact_bound
 from .model import Vector
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .oracle import Oracle, Public
-from .reach import FRACTION, chosen
+from .step_length import FRACTION, chosen
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .algorithm import Algorithm, Plan
 from .budget import Budget, Caps, FixedPlan, Target, Within, check_noise
 from .gate import Gate
 from .oracle import Oracle, Public
-from .reach import check_stable
+from .step_length import check_stable
 
 SHARE = 0.01
 """Of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records at

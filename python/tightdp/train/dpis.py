@@ -28,7 +28,7 @@ from .grid import exact_bound
 from .model import Vector
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .oracle import Integers, Oracle, Public, Query
-from .reach import FRACTION, check_stable, chosen
+from .step_length import FRACTION, check_stable, chosen
 
 COIN = 2.0**-50
 """Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it

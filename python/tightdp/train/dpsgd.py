@@ -19,7 +19,7 @@ from .descent import descent
 from .grid import exact_bound
 from .optimizers import Optimizer, check_optimizer
 from .oracle import Public
-from .reach import FRACTION, chosen
+from .step_length import FRACTION, chosen
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class DPSGD:
     noise_multiplier : noise over ``max_norm``; None computes it from the estimator's epsilon and delta
     optimizer : applied to the released sum / batch_size, plus regularization * w; None for plain steps whose length
         follows from ``spread``
-    spread : standard deviation that noise alone would give each weight by the last step (``reach.py``); None for a
-        default that depends on public facts alone
+    spread : standard deviation that noise alone would give each weight by the last step (``step_length.py``); None for
+        a default that depends on public facts alone
     center : as for ``NoisyGD``, but 0 by default
     average : the share of last iterates whose mean is returned; 0 returns the last one
 

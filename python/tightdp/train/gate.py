@@ -19,7 +19,7 @@ from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, Poiss
 from ..release.noise import RandomSource
 from .budget import Budget
 from .grid import FAST, MOST
-from .minimum import Perturbed
+from .minimum_query import Perturbed
 from .model import Vector
 from .oracle import Integers, Query
 from .selection import Coins, exponential_mechanism, permute_and_flip

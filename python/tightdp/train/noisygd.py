@@ -22,7 +22,7 @@ from .descent import descent
 from .grid import exact_bound
 from .optimizers import SGD
 from .oracle import Public
-from .reach import STRIDE, check_stable, plain_steps, total_length
+from .step_length import STRIDE, check_stable, plain_steps, total_length
 
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""

@@ -18,7 +18,7 @@ from .algorithm import Plan
 from .budget import FixedPlan, Target, noise_for
 from .gate import Gate
 from .grid import exact_bound
-from .minimum import Objective, minimum, objective, perturbed_minimum
+from .minimum_query import Objective, minimum, objective, perturbed_minimum
 from .model import Vector
 from .oracle import Oracle, Public
 

@@ -1,4 +1,4 @@
-#include "tail.hpp"
+#include "decay.hpp"
 
 #include <algorithm>
 

@@ -22,10 +22,10 @@ from ..release.noise import Philox, RandomSource
 from .dense import affine
 from .grid import grid_below, row_factors, truncated
 from .linear import Hinge, Logistic, Loss
-from .minimize import NotReached, dot, minimize, norm
 from .model import Vector
 from .oracle import CHUNK, Integers, Oracle, Public, Query
 from .records import Array, Records
+from .solver import NotReached, dot, minimize, norm
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
