@@ -94,7 +94,10 @@ class Builder {
         const double tilt = lattice_.tilt;
         const double p_mass = total(out.upper, -tilt), q_mass = total(out.upper, -tilt - 1) - lattice_.anchor;
         const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // of weights that underflow
-        const double rounding = 64 * u * (std::abs(tilt * shift) + std::abs(log_scale_) + std::abs(lattice_.anchor));
+        // The exponents that the tilt is taken out of: their products, and the points, which are rounded doubles.
+        const double farthest = std::abs(shift) + lattice_.h * size;
+        const double rounding = 64 * u * (std::abs(tilt) * farthest + std::abs(log_scale_) + std::abs(lattice_.anchor)) +
+                                std::abs(tilt) * (out.slack + 4 * u * (std::abs(lattice_.anchor) + farthest));
         const double allowed = kSum + size * u + rounding + law_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
         const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
