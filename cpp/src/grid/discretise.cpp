@@ -96,8 +96,9 @@ class Builder {
         const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // of weights that underflow
         // The exponents that the tilt is taken out of: their products, and the points, which are rounded doubles.
         const double farthest = std::abs(shift) + lattice_.h * size;
-        const double rounding = 64 * u * (std::abs(tilt) * farthest + std::abs(log_scale_) + std::abs(lattice_.anchor)) +
-                                std::abs(tilt) * (out.slack + 4 * u * (std::abs(lattice_.anchor) + farthest));
+        const double anchor = std::abs(lattice_.anchor), places = out.slack + 4 * u * (anchor + farthest);
+        const double rounding =
+            64 * u * (std::abs(tilt) * farthest + std::abs(log_scale_) + anchor) + std::abs(tilt) * places;
         const double allowed = kSum + size * u + rounding + law_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
         const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
