@@ -109,9 +109,10 @@ class Question:
         lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
         if worst.engine == "gdp":  # its term is infinite, whatever the width
             return Bound(lower, upper, worst.engine, dict(worst.error_budget))
-        rest = "pair" if all(members(*pair) == (pair[0],) for pair in asked) else "class"
         if not worst.error_budget:
             rest = "unknown"
+        else:
+            rest = "pair" if all(members(*pair) == (pair[0],) for pair in asked) else "class"
         return Bound(lower, upper, worst.engine, shares(upper - lower, worst.error_budget, rest))
 
     def pairs(self) -> list[tuple[Parts, Direction]]:

@@ -64,18 +64,21 @@ def _once(mechanism: m.Mechanism, direction: Direction) -> bool:
     the unsampled curve at one point. An allocation composes it."""
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
         return True
-    if _holds(mechanism, m.ZCDP) or _holds(mechanism, m.DiscreteGaussianVector):
+    if _holds(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
     if isinstance(mechanism, (m.RandomAllocation, m.TruncatedPoissonSampled, Replaced, Zeroed)):
         return False
     return not (direction == "replace" and isinstance(mechanism, m.PoissonSampled))
 
 
+_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector
+
+
 def _loose(mechanism: m.Mechanism) -> bool:
-    return any(_holds(mechanism, kind) for kind in (m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector))
+    return _holds(mechanism, *_LOOSE)
 
 
-def _holds(mechanism: m.Mechanism, kind: type[m.Mechanism]) -> bool:
+def _holds(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism
