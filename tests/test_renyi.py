@@ -9,6 +9,7 @@ import pytest
 import tightdp as dp
 from tightdp.accounting.engines.renyi import quadrature, sampled
 from tightdp.accounting.engines.renyi.moments import log_moment
+from tightdp.accounting.pairs.replaced import ReplacedClass
 
 ORDERS = [0.01, 0.5, 1.0, 3.7, 30.0]
 
@@ -165,3 +166,10 @@ def test_a_sample_of_an_asymmetric_member_of_zcdp_in_both_directions(p, r, q):
         remove = mp.log(mp.fsum(mass * w ** (c + 1) for w, mass in ratios))
         add = mp.log(mp.fsum(mass * w ** (-c) for w, mass in ratios))
         assert max(remove, add) <= log_moment(dp.PoissonSampled(dp.ZCDP(float(rho)), q), float(c))
+
+
+def test_a_pair_without_loss_has_no_moment():
+    """Replacing a record where nothing is revealed, alone and inside a sample."""
+    for pair in (ReplacedClass(0.0, 0.0), ReplacedClass(0.0, 0.0, 0.3)):
+        assert log_moment(pair, 3.0) == 0.0
+    assert log_moment(ReplacedClass(1e5, 0.0), 3.0) > 1e5

@@ -85,7 +85,10 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             unsampled = log_moment(m.Gaussian(sigma / 2), c)
             return min(quadrature.log_moment_replaced(sigma, q, c), unsampled) if sigma > _LEAST else unsampled
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            loss, log_mass = losses(mechanism)[1].positive[0]
+            found = losses(mechanism)[1]
+            if not found.positive:  # all is at 0, or some at infinity
+                return INF if found.infinity.hi > 0 else 0.0
+            loss, log_mass = found.positive[0]
             return _three_atoms(loss, exp(log_mass - loss), c)
         case m.FixedSizeSampled(inner, size, total):
             return _fixed_size(inner, size, total, c)
