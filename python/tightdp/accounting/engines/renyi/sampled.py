@@ -77,6 +77,8 @@ def _integer(inner: NDArray[np.float64], q: float) -> float:
     top = float(logs.max())
     if top == -INF:
         return 0.0
+    if not top < INF:  # a finite moment and the logarithms beside it add up to more than doubles hold
+        return INF
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
     # Each logarithm: a cumulative sum of j terms, and products and sums of numbers no larger than ``size``.
