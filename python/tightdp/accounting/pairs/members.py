@@ -64,7 +64,7 @@ def _once(mechanism: m.Mechanism, direction: Direction) -> bool:
     the unsampled curve at one point. An allocation composes it."""
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
         return True
-    if _holds(mechanism, m.ZCDP, m.DiscreteGaussianVector):
+    if holds(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
     if isinstance(mechanism, (m.RandomAllocation, m.TruncatedPoissonSampled, Replaced, Zeroed)):
         return False
@@ -75,10 +75,11 @@ _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector
 
 
 def _loose(mechanism: m.Mechanism) -> bool:
-    return _holds(mechanism, *_LOOSE)
+    return holds(mechanism, *_LOOSE)
 
 
-def _holds(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
+def holds(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
+    """Whether it is, or is a sample or another relation of, a mechanism of one of these kinds."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism

@@ -12,6 +12,7 @@ import numpy as np
 
 from .... import mechanisms as m
 from ...numerics.outward import INF, ULP, Range, exp, expm1, log, log1p
+from ...pairs.members import holds
 from ...pairs.neighbors import replaced
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..closed_form.truncation import truncation
@@ -78,7 +79,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             if isinstance(inner, m.Gaussian):
                 return min(sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
             once = sampled(lambda order: log_moment(inner, order), q, c)
-            if isinstance(inner, (m.ZCDP, m.BoundedRange)):  # classes of pairs that need not be symmetric
+            if holds(inner, m.ZCDP, m.BoundedRange):  # classes of pairs that need not be symmetric
                 once = _twice(once)
             return min(once, unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
@@ -148,7 +149,7 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
         whole = log_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = log_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
     if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _fixed_size
-        fixed = min(fixed + 0.7 if fixed > _EXP_LIMIT else log1p(2 * expm1(fixed)).hi, log_moment(doubled, c))
+        fixed = min(_twice(fixed), log_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
     return log1p((1 - cut).clamp(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
