@@ -86,7 +86,7 @@ from tightdp.accounting.ledger import Ledger
 held, ledger, source = threading.Event(), Ledger(0, "advice"), dp.Philox(1)
 
 def hold():
-    with noise._lock:
+    with noise._lock.now:
         ledger.change(lambda state: held.set() or time.sleep(60))
 
 threading.Thread(target=hold, daemon=True).start()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
-import threading
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -14,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _check, _core
+from .._renewed import RenewedLock
 
 Size = int | tuple[int, ...]
 
@@ -89,17 +88,8 @@ class SecureRandom(RandomSource):
         raise TypeError("SecureRandom cannot be pickled: make one where it is needed")
 
 
-_lock = threading.Lock()
+_lock = RenewedLock()
 """Held while a Philox counts on. One for all: it is held for less than a microsecond."""
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # a thread that the child does not have may hold it
-    os.register_at_fork(after_in_child=_new_lock)
 
 
 class Philox(RandomSource):
@@ -123,7 +113,7 @@ class Philox(RandomSource):
         self._first = self._next = _check.count("first_stream", first_stream, least=0, most=2**64 - 1)
 
     def stream(self) -> _core.RandomStream:
-        with _lock:
+        with _lock.now:
             index, self._next = self._next, (self._next + 1) % 2**64
         return _core.philox_stream(self._seed, index)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 
 from ... import _check
+from ..._renewed import RenewedLock
 from ...accounting import accountant
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
@@ -20,17 +20,8 @@ Entry = tuple[Any, Any, Any]
 _Read = tuple[list[Entry], accountant.Accountant | None, int]
 """The history at the last question, an account of it, and the process that the account belongs to."""
 
-_lock = threading.RLock()
+_lock = RenewedLock()
 """Held while a step is recorded or a history read. One for all: it is held for microseconds."""
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):  # a thread that the child does not have may hold it
-    os.register_at_fork(after_in_child=_new_lock)
 
 
 class Accountant(IAccountant):
@@ -50,7 +41,7 @@ class Accountant(IAccountant):
         """Records a step. ValueError for a negative noise multiplier or a sample rate beyond 1: an optimiser that
         accumulates more batches than an epoch has counts a record more than once."""
         sigma, q = _step(noise_multiplier, sample_rate)
-        with _lock:
+        with _lock.now:
             last = tuple(self.history[-1]) if self.history else ()
             if last[:2] == (sigma, q):
                 self.history[-1] = (sigma, q, last[2] + 1)
@@ -73,7 +64,7 @@ class Accountant(IAccountant):
 
         It is kept between questions, and what was recorded since the last one is added.
         """
-        with _lock:
+        with _lock.now:
             entries = [tuple(entry) if isinstance(entry, list) else entry for entry in self.history]
             known, account, process = self._read
             if known == entries and process == os.getpid():

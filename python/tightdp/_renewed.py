@@ -1,0 +1,21 @@
+"""A lock for short work that a forked child finds free."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+
+class RenewedLock:
+    """``with lock.now:`` holds it. A thread that held it when the process forked does not exist in the child, which
+    therefore gets a new one."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.now = threading.RLock()
