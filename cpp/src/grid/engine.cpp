@@ -99,8 +99,7 @@ struct Curves {
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
         const double low = found > 1 ? 1 : found;  // a law that was given with a little more mass than 1; or no number
         a.lower = least_delta(epsilon);
-        // What is below 1 - e^epsilon, as no curve is, has lost mass and bounds nothing; nor does what is no number.
-        a.upper = high >= a.lower && high <= 1 ? high : 1;
+        a.upper = high <= 1 ? high : 1;  // also if it is no number
         if (low > a.lower) a.lower = low;
         uncrossed(a);
     }
