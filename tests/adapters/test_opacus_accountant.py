@@ -5,10 +5,9 @@ import json
 import math
 import os
 import pickle
-import sys
-import threading
 
 import pytest
+from together import together
 
 import tightdp as dp
 
@@ -175,19 +174,8 @@ def test_noise_for_a_target(epsilon, q, steps):
 
 
 def test_threads_lose_no_step():
-    ours, before = Accountant(), sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        workers = [
-            threading.Thread(target=lambda: [ours.step(noise_multiplier=1.0, sample_rate=0.1) for _ in range(500)])
-            for _ in range(4)
-        ]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        sys.setswitchinterval(before)
+    ours = Accountant()
+    together(lambda _: [ours.step(noise_multiplier=1.0, sample_rate=0.1) for _ in range(125)])
     assert ours.history == [(1.0, 0.1, 2000)]
 
 
