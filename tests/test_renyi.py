@@ -168,6 +168,28 @@ def test_a_sample_of_an_asymmetric_member_of_zcdp_in_both_directions(p, r, q):
         assert max(remove, add) <= log_moment(dp.PoissonSampled(dp.ZCDP(float(rho)), q), float(c))
 
 
+@pytest.mark.parametrize("a", [2, mp.mpf("2.5"), 3, 7, 40])
+@pytest.mark.parametrize("q", [mp.mpf(10) ** -4, mp.mpf("0.1"), mp.mpf("0.5"), mp.mpf("0.99")])
+def test_the_moment_of_adding_is_below_a_mean_of_those_of_removing_at_every_ratio(a, q):
+    """W^{1-a} <= (1-t) W^a + t L V^a + b (L-1), b from the derivatives at L = 1, where both sides are equal."""
+    t = (2 * a - 1) * q / (3 + (2 * a - 4) * q)
+    b = (1 - a) * q - (1 - t) * a * q - t * (1 - a * q)
+    assert 0 <= t <= 1
+    with mp.workdps(60):
+        for s in (x * mp.mpf("0.25") for x in range(-160, 161)):
+            ratio = mp.exp(s)
+            w, v = 1 - q + q * ratio, 1 - q + q / ratio
+            right = (1 - t) * w**a + t * ratio * v**a + b * (ratio - 1)
+            assert w ** (1 - a) <= right * (1 + mp.mpf(10) ** -30)
+
+
+def test_a_sample_of_zcdp_has_the_moments_of_a_sampled_gaussian():
+    """At integer orders, where those are exact: the class contains it, so that no bound may be lower."""
+    for sigma, q, c in ((1.0, 0.01, 1.0), (2.0, 0.3, 7.0), (0.7, 0.9, 31.0)):
+        whole = log_moment(dp.PoissonSampled(dp.ZCDP(0.5 / sigma**2), q), c)
+        assert whole == pytest.approx(log_moment(dp.PoissonSampled(dp.Gaussian(sigma), q), c), rel=1e-9)
+
+
 def test_a_pair_without_loss_has_no_moment():
     """Replacing a record where nothing is revealed, alone and inside a sample."""
     for pair in (ReplacedClass(0.0, 0.0), ReplacedClass(0.0, 0.0, 0.3)):

@@ -78,10 +78,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             unsampled = log_moment(inner, c)
             if isinstance(inner, m.Gaussian):
                 return min(sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
-            once = sampled(lambda order: log_moment(inner, order), q, c)
-            if holds(inner, m.ZCDP, m.BoundedRange):  # classes of pairs that need not be symmetric
-                once = _twice(once)
-            return min(once, unsampled)
+            return min(sampled(lambda order: log_moment(inner, order), q, c), unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
             unsampled = log_moment(m.Gaussian(sigma / 2), c)
             return min(quadrature.log_moment_replaced(sigma, q, c), unsampled) if sigma > _LEAST else unsampled
@@ -149,7 +146,7 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
         whole = log_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = log_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
     if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _fixed_size
-        fixed = min(_twice(fixed), log_moment(doubled, c))
+        fixed = min(_joined(doubled, fixed), log_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
     return log1p((1 - cut).clamp(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
@@ -178,8 +175,6 @@ def _laplace(mu: Range, c: float) -> float:
 
 
 def _fixed_size(inner: m.Mechanism, size: int, total: int, c: float) -> float:
-    """The dominating curve is the "remove" one for eps >= 0 and the "add" one below (section 4), and
-    M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps: so M - 1 <= 2 (M_remove - 1)."""
     doubled = replaced(inner)
     if doubled is None:
         return INF
@@ -187,8 +182,15 @@ def _fixed_size(inner: m.Mechanism, size: int, total: int, c: float) -> float:
     q = (Range(size) / total).hi
     if q >= 1:
         return unsampled
-    once = log_moment(m.PoissonSampled(doubled, q), c)
-    return min(_twice(once), unsampled)
+    return min(_joined(doubled, log_moment(m.PoissonSampled(doubled, q), c)), unsampled)
+
+
+def _joined(doubled: m.Mechanism, k: float) -> float:
+    """K of a curve that is a "remove" one for eps >= 0 and an "add" one below, where both have at most ``k``: as M - 1
+    = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs, and in a class of pairs that
+    need not be symmetric four times (section 4)."""
+    once = _twice(k)
+    return _twice(once) if holds(doubled, m.ZCDP, m.BoundedRange) else once
 
 
 def _twice(k: float) -> float:
