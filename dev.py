@@ -1,4 +1,4 @@
-"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | hunt | lint | docs | cuda.
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | hunt | lint | tidy | docs | cuda.
 
 Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv and build/ beside this file; the environment
 variable TIGHTDP_VENV names another place for the environment.
@@ -64,6 +64,14 @@ def lint() -> None:
     run(BIN / "lint-imports", "--no-cache", PYTHONPATH="python")
 
 
+def tidy() -> None:
+    """clang-tidy over the C++ sources of the host (minutes)."""
+    pip("install", "clang-tidy", "cmake", "ninja")
+    run(BIN / "cmake", "--preset", "release", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={BIN / 'ninja'}")
+    run(BIN / "python", BIN / "run-clang-tidy.py", "-quiet", "-p", "build/release",
+        "-clang-tidy-binary", BIN / "clang-tidy")  # fmt: skip
+
+
 def docs() -> None:
     """Builds the site into build/docs; a warning is an error."""
     pip("install", ".[docs]")
@@ -77,7 +85,7 @@ def cuda() -> None:
 
 
 def main() -> None:
-    jobs = {job.__name__: job for job in (demo, test, hunt, lint, docs, cuda)}
+    jobs = {job.__name__: job for job in (demo, test, hunt, lint, tidy, docs, cuda)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
     known, options = parser.parse_known_args()

@@ -75,8 +75,10 @@ extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void
 
 // "There may be other threads": then reference counts are always atomic.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): the name is glibc's
 extern __attribute__((visibility("hidden"))) char __libc_single_threaded;
 char __libc_single_threaded = 0;
+// NOLINTEND(bugprone-reserved-identifier)
 }
 
 // std::random_device's, which nothing here uses; secrets come from getrandom itself (src/random/draws.cpp).

@@ -113,10 +113,10 @@ void contour_products(const double* loss, double sign, const double* weights, lo
             }
             for (long m = 0; m < rows; ++m) {
                 Vec s_re = sum_re[m], s_im = sum_im[m];
-                for (int b = 0; b < 4; ++b) {
-                    s_re += r[b].a * r[b].f_re;
-                    s_im += r[b].a * r[b].f_im;
-                    r[b].advance();
+                for (Rotor& rotor : r) {
+                    s_re += rotor.a * rotor.f_re;
+                    s_im += rotor.a * rotor.f_im;
+                    rotor.advance();
                 }
                 sum_re[m] = s_re;
                 sum_im[m] = s_im;

@@ -92,7 +92,7 @@ void plain(const DenseClip& c) {
     }
     for (long k = 0; k < kBlock; ++k) factor[k] = sums[k] > 0 ? factor[k] : 0.0;
     for (long k = 0; k < kBlock; ++k) factor[k] = goal[k] > 0 ? factor[k] : 0.0;
-    for (long k = 0; k < kBlock; ++k) ones[k] = 1;
+    for (double& one : ones) one = 1;
     if (c.norms)
         for (long k = 0; k < kBlock; ++k)
             c.norms[k] = scale[k] > 0 ? __builtin_sqrt(sums[k]) * (1 + kSlack) / scale[k] : 0.0;

@@ -118,7 +118,8 @@ class Summer {
                                                  : norms_[static_cast<std::size_t>(k)] / r_.inverse_grid;
             if (!r_.out) continue;
             add(c, scaled);
-            if ((held += kDenseBlock) >= kFlush) flush(), held = 0;
+            held += kDenseBlock;
+            if (held >= kFlush) flush(), held = 0;
         }
         if (r_.out) flush();
     }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cfloat>
 #include <cmath>
+#include <exception>
 
 #include "estimate.hpp"
 #include "run.hpp"
@@ -55,7 +56,7 @@ bool no_sketch(const std::vector<Part>& parts) {
 std::atomic<std::size_t> crossed{0};
 
 // A lower end above the upper one: one of them is a mistake, and nothing tells which.
-struct Crossed {};
+struct Crossed : std::exception {};
 
 void uncrossed(const Bounds& a) {
     if (!(a.lower > a.upper)) return;

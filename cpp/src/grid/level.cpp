@@ -53,8 +53,8 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
     const bool kept = placed_.size() > kFewLaws;
     Key key{kFold};
     key.insert(key.end(), words_.begin(), words_.end());
-    std::vector<std::size_t> ends;
-    for (const std::size_t end : ends_) ends.push_back(end + 1);
+    std::vector<std::size_t> ends = ends_;
+    for (std::size_t& end : ends) ++end;
     std::size_t done = 0;
     std::shared_ptr<const Fold> found = kept ? store.find_longest<Fold>(key, ends, done) : nullptr;
     const std::size_t known = done;

@@ -227,9 +227,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         }
         shape.cost += 0.5 * cells;
         shape.most = std::max(shape.most, shape.cost / kMostCost);
-        if (shape.cost < 0.6 * best.cost || best.most > target.most_points) {
-            if (best.most <= target.most_points || shape.most < best.most) best = std::move(shape);
-        }
+        const bool fits = best.most <= target.most_points;
+        if (fits ? shape.cost < 0.6 * best.cost : shape.most < best.most) best = std::move(shape);
     }
     if (best.spacing.empty() || !(best.most < kMostIndex)) {  // beyond all that a coarser lattice could mend
         Level none{};

@@ -135,8 +135,9 @@ struct Shifted {
 // sum p N(shift) against sum q N(shift) (mixtures.md, section 1). Weights are within a factor 1 +- rel and add up to 1
 // less `lost`, which is where the other side has nothing. Where p > 0 for some shift < 0, losses >= 0 alone may be
 // asked for.
-std::shared_ptr<const Density> mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel);
-LawPtr gaussian_mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel);
+std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, double lost_p, double lost_q,
+                                       double rel);
+LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel);
 
 // Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
 inline constexpr double kUserTotal = 1e-8;

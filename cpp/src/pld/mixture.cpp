@@ -32,7 +32,7 @@ struct Component {
 
 class Mixture final : public Density {
   public:
-    Mixture(std::vector<Shifted> given, double lost_p, double lost_q, double rel)
+    Mixture(const std::vector<Shifted>& given, double lost_p, double lost_q, double rel)
         : rel_(rel), constant_(std::log1p(-lost_p) - std::log1p(-lost_q)) {
         for (const Shifted& one : given) {
             if (one.shift == 0) {
@@ -381,13 +381,14 @@ class Mixture final : public Density {
 
 }  // namespace
 
-std::shared_ptr<const Density> mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel) {
-    return std::make_shared<Mixture>(std::move(components), lost_p, lost_q, rel);
+std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, double lost_p, double lost_q,
+                                       double rel) {
+    return std::make_shared<Mixture>(components, lost_p, lost_q, rel);
 }
 
-LawPtr gaussian_mixture(std::vector<Shifted> components, double lost_p, double lost_q, double rel) {
+LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel) {
     auto law = std::make_shared<Law>();
-    law->density = mixture(std::move(components), lost_p, lost_q, rel);
+    law->density = mixture(components, lost_p, lost_q, rel);
     law->infinity = lost_p;
     law->minus_infinity = lost_q;
     law->mass_rel = rel;

@@ -57,6 +57,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
     const double inverse = 1 / total.value();
     std::fill_n(out, circle.n, 0.0);
     for (long i = 0; i < count; ++i)
+        // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): scratch has circle.n elements wherever it is used
         out[static_cast<std::size_t>(first + i) & (circle.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
     return {total.value(), moment.value(), magnitude.value()};
 }

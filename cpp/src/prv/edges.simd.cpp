@@ -16,7 +16,7 @@ constexpr double kFar = 40;
 // sum of kMillsRatio.c[4 i + first] y4^i
 template <int First>
 TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
-    constexpr int n = kMillsRatio.size, top = First + (n - 1 - First) / 4 * 4;
+    constexpr int n = decltype(kMillsRatio)::size, top = First + (n - 1 - First) / 4 * 4;
     Vec sum = splat(kMillsRatio.c[top]);
 #pragma GCC unroll 8
     for (int i = top - 4; i >= 0; i -= 4) sum = sum * y4 + kMillsRatio.c[i];
