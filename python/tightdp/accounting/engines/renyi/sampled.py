@@ -1,7 +1,7 @@
 """Moments of Poisson sampling (docs/theory/conversions.md section 4).
 
-With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]; that of "add" is no larger than what bounds
-"remove" for the pair and for its reverse.
+With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]; that of "add" is no larger than what
+bounds "remove" for the pair and for its reverse.
 Integer orders are a sum of positive terms. Between them K is convex, so a chord bounds it; for Gaussians the
 trapezoidal rule gives it at any order.
 """
