@@ -121,6 +121,24 @@ def test_replaced_in_a_poisson_sample():
     assert bound.upper == pytest.approx(removed.upper - 1000 * math.log1p(-1e-3), rel=1e-11)
 
 
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("sigma", "q", "n"), [(0.1, 0.01, 1000), (0.01, 0.2, 50), (1e-3, 1e-3, 10**6), (1e-6, 0.5, 3)])
+@pytest.mark.parametrize("delta", [1e-30, 1e-5, 0.4])
+def test_epsilon_is_where_the_curve_crosses_delta(direction, sigma, q, n, delta):
+    run = parts(sigma, q, n)
+    found = ENGINE.epsilon(run, direction, delta)
+    upper, lower = (
+        (lambda eps: ENGINE.delta(run, direction, eps).upper),
+        (lambda eps: ENGINE.delta(run, direction, eps).lower),
+    )
+    assert upper(found.upper) <= delta
+    if found.upper > 0:
+        assert upper(found.upper * (1 - 1e-8)) > delta * (1 - 1e-8)
+    if found.lower > 0:
+        assert lower(found.lower) > delta
+    assert lower(found.lower * (1 + 1e-8)) <= delta * (1 + 1e-8)
+
+
 def test_what_it_refuses():
     small = dp.PoissonSampled(dp.Gaussian(0.01), 0.5)
     assert ENGINE.refuse(((small, 1), (dp.Laplace(1.0), 1)), "remove")

@@ -163,7 +163,37 @@ def test_states_of_others_change_nothing(state):
     assert ours.history == [(1.0, 0.1, 3)]
 
 
-@pytest.mark.parametrize("epsilon, q, steps", [(2.0, 0.01, 1000), (8.0, 0.04, 2250), (0.1, 1.0, 60)])
+@pytest.mark.parametrize(
+    "history, excess",
+    [
+        ([(0.1, 0.01, 1000)], 1e-5),
+        ([(0.2, 0.01, 20), (0.1, 0.01, 10)], 1e-5),
+        ([(0.05, 0.2, 3)], 1e-5),
+        ([(0.24, 0.2, 10**6)], 0.0),
+        ([(0.05, 0.01, 1)], 0.0),
+        ([(0.001, 0.01, 100)], 0.01),
+        ([(0.01, 0.01, 10**6)], 0.01),
+    ],
+)
+def test_little_noise(history, excess):
+    """Above the lower end of the slow bound, and hardly above the upper one; half of delta is no other case."""
+    ours = account(*history)
+    for delta in (1e-5, 0.5):
+        slow = ours.composition.epsilon(delta)
+        assert slow.lower <= ours.get_epsilon(delta) <= slow.upper * (1 + excess)
+
+
+@pytest.mark.parametrize("q, steps", [(0.5, 10), (0.01, 10**6), (1.0, 5)])
+def test_little_noise_where_a_record_is_added(q, steps):
+    """The quick bound is of "remove" alone: it counts only beyond what "add" can cost, steps ln(1/(1-q))."""
+    ours = account((0.2, q, steps))
+    for delta in (1e-12, 1e-3, 0.9, 1 - 1e-9):
+        assert ours.get_epsilon(delta) >= ours.composition.epsilon(delta, neighbors="add").lower
+
+
+@pytest.mark.parametrize(
+    "epsilon, q, steps", [(2.0, 0.01, 1000), (8.0, 0.04, 2250), (0.1, 1.0, 60), (150.0, 0.2, 10), (1000.0, 0.01, 10)]
+)
 def test_noise_for_a_target(epsilon, q, steps):
     found = get_noise_multiplier(
         target_epsilon=epsilon, target_delta=1e-5, sample_rate=q, steps=steps, accountant="tightdp",

@@ -14,6 +14,7 @@ from ..._renewed import RenewedLock
 from ...accounting import accountant
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
+from . import little_noise
 
 Entry = tuple[Any, Any, Any]
 """Noise multiplier, sample rate and number of steps, as Opacus keeps them."""
@@ -51,13 +52,18 @@ class Accountant(IAccountant):
     def get_epsilon(self, delta: float, *args: object, **kwargs: object) -> float:
         """The upper bound on epsilon at ``delta``, in [0, 1]; further arguments, of other accountants, are ignored.
 
-        0.0 before the first step. Infinity after a step without noise, and for ``delta`` = 0.
+        0.0 before the first step. Infinity after a step without noise, and for ``delta`` = 0. Over 100, at noise
+        multipliers under 1/4, it may exceed the bound of ``composition`` by a part in 10^5, or in 100 at noise
+        multipliers under 0.015: it then takes a few milliseconds instead of a few hundred.
         """
         target = _check.closed_unit("delta", delta)
         account = self._account()
         if target == 1 or (account is not None and not account.composition.parts):
             return 0.0
-        return math.inf if account is None or target == 0 else account.epsilon(target).upper
+        if account is None or target == 0:
+            return math.inf
+        found = little_noise.epsilon(account.composition, target)
+        return account.epsilon(target).upper if found is None else found
 
     def _account(self) -> accountant.Accountant | None:
         """An account of what ``history`` records, or None where a step had no noise.

@@ -15,7 +15,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from ...numerics.outward import ULP, Range, down, exp, expm1, log, log1p
-from ...numerics.root import crossing
+from ...numerics.root import boundary
 from ..closed_form.binomial import CONTEXT, mass
 from ..closed_form.gaussian import Gaussian
 
@@ -143,11 +143,35 @@ def below_add(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     return lambda epsilon: (none * _plain(beside, epsilon + Range(less))).lo
 
 
-def epsilon_at(curve: Curve, delta: float, start: float) -> tuple[float, float]:
-    """Neighbouring epsilons >= 0, the curve above ``delta`` at the first, if that is not 0, and not at the second."""
+def epsilon_above(curve: Curve, delta: float, start: float) -> float:
+    """An epsilon where the curve is at most ``delta``, all but the least one; infinity where none was found."""
     if not curve(0.0) > delta:
-        return 0.0, 0.0
-    return crossing(lambda epsilon: curve(epsilon) > delta, start, 1e-12)
+        return 0.0
+    found = boundary(lambda epsilon: _log_ratio(curve(epsilon), delta), start, -1.0, *_SEARCHED)
+    return math.inf if found is None else found
+
+
+def epsilon_below(curve: Curve, delta: float, start: float) -> float:
+    """An epsilon where the curve is above ``delta``, all but the greatest one; 0 where none was found."""
+    if not curve(0.0) > delta:
+        return 0.0
+    found = boundary(lambda epsilon: -_log_ratio(curve(epsilon), delta), start, 1.0, *_SEARCHED)
+    return 0.0 if found is None else found
+
+
+_SEARCHED = 1e-12, 1e300, 1e-10
+"""Least and greatest epsilon, and how near to the boundary, as a logarithm of delta or of epsilon."""
+
+
+def _log_ratio(value: float, delta: float) -> float:
+    """ln(value / delta), positive where the value is greater and negative elsewhere, whatever is rounded."""
+    if not value > 0:
+        return -math.inf
+    ratio = math.log(value) - math.log(delta)
+    return max(ratio, _LEAST_RATIO) if value > delta else min(ratio, -_LEAST_RATIO)
+
+
+_LEAST_RATIO = 1e-300
 
 
 def _plain(beside: Range, epsilon: Range) -> Range:

@@ -7,6 +7,7 @@ other engines need lattices and nodes beyond all bounds.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,8 +40,9 @@ class ByParticipations:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         found = _bounds(parts, direction)
         assert found is not None, "refused parts were asked"
-        lower = participations.epsilon_at(found.below, delta, found.start)[0]
-        return _interval(lower, participations.epsilon_at(found.above, delta, found.start)[1])
+        upper = participations.epsilon_above(found.above, delta, found.start)
+        nearby = upper if 0 < upper < math.inf else found.start
+        return _interval(participations.epsilon_below(found.below, delta, nearby), upper)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         found = _bounds(parts, direction)
