@@ -17,11 +17,13 @@ MODULES = sorted(
     for source in PACKAGE.rglob("*.py")
     if ">>> " in source.read_text()
 )
-RUNNING = [page for page in pages.PAGES if {block.kind for block in pages.blocks(page)} & {"python", "bash"}]
+RUNNING = [page for page in pages.PAGES if {block.kind for block in pages.blocks(page)} & {"python", "bash", *pages.WITH}]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
+    if name.startswith("tightdp.torch."):
+        pytest.importorskip("torch", reason="needs torch")
     module = importlib.import_module(name)
     found = doctest.testmod(module, extraglobs={"dp": tightdp}, optionflags=doctest.FAIL_FAST)
     assert found.attempted > 0 and found.failed == 0

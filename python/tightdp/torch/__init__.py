@@ -1,0 +1,13 @@
+"""Private training of PyTorch models, in a loop that stays as it is. Needs torch; imported by name.
+
+``make_private`` takes a model, an optimizer and a data set, and returns a run: Poisson batches to loop over, a step
+that clips, adds up and adds noise, and an account. The model is not wrapped.
+"""
+
+from .loader import Batch, PoissonLoader
+from .make import make_private
+from .plan import Plan
+from .run import PrivateRun
+from .statement import Statement
+
+__all__ = ["Batch", "Plan", "PoissonLoader", "PrivateRun", "Statement", "make_private"]

@@ -1,0 +1,101 @@
+"""What cannot be trained privately is refused by name, before any record is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+_BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
+"""All batch norms, those of several processes and lazy ones included."""
+
+
+def check_types(model: Any, optimizer: Any) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("optimizer must take one gradient a step: LBFGS asks for the loss again and again, uncharged")
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise ValueError("optimizer must take dense gradients, since there is noise on every coordinate: use Adam")
+    if hasattr(optimizer, "grad_samples") or hasattr(model, "_forbid_grad_accumulation"):
+        raise ValueError("model and optimizer must be those of PyTorch, got what Opacus made of them")
+
+
+def check_modules(model: Any) -> None:
+    """ValueError for a module that mixes the records of a batch, or keeps what it saw of them."""
+    for name, module in model.named_modules():
+        kind, label = type(module).__name__, name or "the model itself"
+        if isinstance(module, _BATCH_NORMS) and module.training:
+            raise ValueError(
+                f"model must treat each record apart: {label} ({kind}) mixes the records of a batch. Use GroupNorm or "
+                f"LayerNorm, or keep it in eval mode, where it uses the statistics it has"
+            )
+        if isinstance(module, torch.nn.modules.instancenorm._InstanceNorm):
+            if module.track_running_stats and module.training:
+                raise ValueError(
+                    f"model must not keep statistics of records: {label} ({kind}) does. Use track_running_stats=False"
+                )
+        elif isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():  # type: ignore[misc]
+            raise ValueError(f"model must have all its parameters: {label} ({kind}) waits for its first batch")
+
+
+def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
+    """The parameters that are trained, by name. ValueError unless the optimizer has them all and none but the model's.
+
+    A parameter that the optimizer lacks would take part in clipping and get noise for nothing, and never move.
+    """
+    known = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    strangers = len(held - known.keys())
+    if strangers:
+        raise ValueError(
+            f"optimizer must hold parameters of the model alone: {strangers} of its parameters are not in it. Make the "
+            f"optimizer of model.parameters(), after the model has its last form"
+        )
+    found = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    missing = [name for name, p in found.items() if id(p) not in held]
+    if missing:
+        raise ValueError(
+            f"optimizer must hold every parameter that requires a gradient: it lacks {_few(missing)}. Give them to it, "
+            f"or freeze them: requires_grad_(False)"
+        )
+    if not found:
+        raise ValueError("model must have a parameter that requires a gradient: all are frozen")
+    for name, p in found.items():
+        if p.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
+        if p.is_meta or p.numel() == 0:
+            raise ValueError(f"model must have parameters in memory: {name} has none")
+    return found
+
+
+def check_used(unused: Iterable[str]) -> None:
+    names = list(unused)
+    if names:
+        raise ValueError(
+            f"model must use every parameter that requires a gradient: the loss does not depend on {_few(names)}, "
+            f"which would be trained by noise alone. Freeze what is not used: requires_grad_(False)"
+        )
+
+
+def check_losses(losses: Any, records: int) -> Any:
+    """ValueError unless there is one real loss for each record."""
+    if not isinstance(losses, torch.Tensor):
+        raise TypeError(f"loss_fn must return a tensor of one loss for each record, got {type(losses).__name__}")
+    if losses.shape != (records,):
+        raise ValueError(
+            f"loss_fn must return one loss for each record, shape ({records},), got {tuple(losses.shape)}: a loss that "
+            f"is reduced over the batch mixes records. Use reduction='none', and the mean over what one record has"
+        )
+    if not losses.is_floating_point():
+        raise TypeError(f"loss_fn must return real losses, got {losses.dtype}")
+    if not losses.requires_grad and torch.is_grad_enabled():
+        raise ValueError("loss_fn must return losses that depend on the parameters: these have no gradient")
+    return losses
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

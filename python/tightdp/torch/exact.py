@@ -1,0 +1,52 @@
+"""Exact clipped sums of a step, and what is released of them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from ..release.gradients import add_noise, clipped_sum
+from ..release.noise import RandomSource
+from .plan import Plan
+
+
+class ExactSums:
+    """Integer sums of clipped gradients, a tensor for each parameter, over all physical batches of a step.
+
+    Each record becomes a vector of multiples of the plan's grid whose norm is at most the bound, in exact arithmetic,
+    so the sums do not depend on how the batch is cut or in what order it is added (docs/theory/clipping.md, section 7).
+    """
+
+    def __init__(self, plan: Plan, parameters: list[Any]) -> None:
+        self._plan = plan
+        self._totals = [torch.zeros(p.shape, dtype=torch.int64) for p in parameters]
+
+    def clear(self) -> None:
+        for total in self._totals:
+            total.zero_()
+
+    def add(self, gradients: list[Any]) -> None:
+        """Adds records' gradients (records, *shape), one tensor for each parameter; one that is not finite adds
+        zeros."""
+        dtype = functools.reduce(torch.promote_types, [g.dtype for g in gradients])
+        rows = [g.detach().to("cpu", dtype) for g in gradients]
+        clipped_sum(rows, self._bounds, out=self._totals, accumulate=True, arithmetic="exact")
+
+    @property
+    def _bounds(self) -> float | tuple[float, ...]:
+        return self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
+
+    def values(self) -> list[Any]:
+        """The sums as floats: as private as the records."""
+        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
+
+    def release(self, source: RandomSource) -> list[Any]:
+        """The sums with noise, over the expected batch size: an estimate of the mean gradient, in float32 or float64.
+
+        To be called once, after the mechanism was charged.
+        """
+        add_noise(self._totals, self._plan.deviation, grid=self._plan.grid, rng=source)
+        scale = self._plan.grid / self._plan.batch_size
+        return [total.to(torch.float64) * scale for total in self._totals]

@@ -1,0 +1,69 @@
+"""A collated batch as its tensors, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+Rebuild = Callable[[list[Any]], Any]
+
+
+def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
+    """The tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
+
+    Whatever is no tensor and no container stays as it is. Mappings of other types become plain dicts if they cannot
+    be made of a dict.
+    """
+    if isinstance(batch, torch.Tensor):
+        return [batch], lambda found: found[0]
+    if isinstance(batch, Mapping):
+        keys, kind = list(batch), type(batch)
+        inner, rebuild = leaves([batch[key] for key in keys])
+
+        def mapping(found: list[Any]) -> Any:
+            plain = dict(zip(keys, rebuild(found), strict=True))
+            return plain if kind is dict else _made(kind, plain)
+
+        return inner, mapping
+    if isinstance(batch, (list, tuple)):
+        parts = [leaves(item) for item in batch]
+        named = isinstance(batch, tuple) and hasattr(batch, "_fields")
+
+        def sequence(found: list[Any]) -> Any:
+            items, start = [], 0
+            for tensors, rebuild in parts:
+                items.append(rebuild(found[start : start + len(tensors)]))
+                start += len(tensors)
+            return type(batch)(*items) if named else type(batch)(items)
+
+        return [tensor for tensors, _ in parts for tensor in tensors], sequence
+    return [], lambda found: batch
+
+
+def _made(kind: Any, plain: dict[Any, Any]) -> Any:
+    try:
+        return kind(plain)
+    except TypeError:
+        return plain
+
+
+def split(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
+    """``leaves``, each with one row for each record. ValueError where that is not so."""
+    tensors, rebuild = leaves(batch)
+    if not tensors:
+        raise ValueError("collate_fn must make tensors whose first axis is that of the records: it made none")
+    for tensor in tensors:
+        if tensor.ndim == 0 or len(tensor) != records:
+            raise ValueError(
+                f"collate_fn must make tensors whose first axis is that of the records, {records} of them: it made one "
+                f"of shape {tuple(tensor.shape)}"
+            )
+    return tensors, rebuild
+
+
+def moved(batch: Any, device: Any) -> Any:
+    """The batch with its tensors on the device."""
+    tensors, rebuild = leaves(batch)
+    return rebuild([tensor.to(device) for tensor in tensors]) if any(t.device != device for t in tensors) else batch

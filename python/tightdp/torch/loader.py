@@ -1,0 +1,171 @@
+"""Poisson batches over a data set: each record in each batch independently, by its index in the whole data set."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from .. import _check
+from ..release.noise import RandomSource, source
+from ..train.oracle import poisson_sample
+
+Rows = npt.NDArray[np.intp]
+OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})
+"""Options of ``DataLoader`` that decide what is in a batch, or that need a loader which outlives an epoch."""
+
+
+class Batch:
+    """One Poisson sample of records, to be used once: what ``PoissonLoader`` yields.
+
+    ``parts()`` collates and yields its records, at most ``physical_batch_size`` at a time. An empty sample has no
+    parts. How many records there are is private.
+    """
+
+    def __init__(self, loader: PoissonLoader, rows: Rows, parts: Iterator[Any]) -> None:
+        self.loader, self.rows = loader, rows
+        self._parts: Iterable[Any] | None = parts
+        self._sizes = [len(piece) for piece in loader._pieces(rows)]
+
+    @property
+    def used(self) -> bool:
+        """Whether ``parts`` was called."""
+        return self._parts is None
+
+    def parts(self) -> Iterator[tuple[Any, int]]:
+        """Collated records and their number, part by part. RuntimeError the second time."""
+        if self._parts is None:
+            raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
+        parts, self._parts = self._parts, None
+        return zip(parts, self._sizes, strict=True)
+
+    def _keep(self) -> None:
+        """Holds what is left of the parts, for the loader goes on."""
+        if self._parts is not None:
+            self._parts = list(self._parts)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Batch cannot be copied or pickled: each draw is used once")
+
+
+class PoissonLoader:
+    """Yields Poisson batches of ``dataset``: each record is in each batch with ``sampling_probability``, independently.
+
+    The draws are the operating system's, unless ``rng`` is given, and are made where the loader is iterated, never in
+    a worker. They concern indices in the whole data set. A batch may be empty, and is then a batch like any other: a
+    private step must be taken on it, for leaving it out would tell that nobody was drawn.
+
+    Parameters
+    ----------
+    dataset : with ``len`` and integer indices; its length is read at every draw
+    sampling_probability : in (0, 1], rounded down to a multiple of 2^-64
+    steps : batches an iteration; by default an epoch, ceil(1 / sampling_probability)
+    physical_batch_size : the most records that are collated at once; None for a whole batch
+    collate_fn : makes a batch of a list of records; None for PyTorch's own
+    rng : None for secure draws; ``Philox`` repeats, which is for experiments
+    options : of ``torch.utils.data.DataLoader``, such as ``num_workers`` and ``pin_memory``. Those that choose records
+        or their order (``shuffle``, ``sampler``, ``batch_size``, ...) are refused.
+
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> loader = PoissonLoader(TensorDataset(torch.arange(100.0)), 0.1)
+    >>> len(loader), sum(1 for batch in loader)
+    (10, 10)
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        sampling_probability: float,
+        steps: int | None = None,
+        *,
+        physical_batch_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        rng: RandomSource | None = None,
+        **options: Any,
+    ) -> None:
+        self.dataset = checked(dataset)
+        self.sampling_probability = _check.probability("sampling_probability", sampling_probability)
+        self.steps = math.ceil(1 / self.sampling_probability) if steps is None else _check.count("steps", steps)
+        self.physical_batch_size = (
+            None if physical_batch_size is None else _check.count("physical_batch_size", physical_batch_size)
+        )
+        if collate_fn is not None and not callable(collate_fn):
+            raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
+        for name in sorted(OURS & options.keys()):
+            raise TypeError(f"{name} must be left out: Poisson sampling decides which records are in a batch")
+        self._source = source(rng)
+        self._collate, self._options = collate_fn, options
+        self._of_torch([])  # refuses options that it does not know, before any record is read
+
+    def __len__(self) -> int:
+        """Batches an iteration."""
+        return self.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._batches(self.steps)
+
+    def _batches(self, steps: int) -> Iterator[Batch]:
+        drawn: deque[Rows] = deque()
+
+        def pieces() -> Iterator[Rows]:
+            for _ in range(steps):
+                drawn.append(self._draw())
+                yield from self._pieces(drawn[-1])
+
+        parts, ahead = iter(self._reader(pieces())), deque[Any]()
+        for _ in range(steps):
+            if not drawn:  # reading draws: nothing, or the next batch that is not empty and all before it
+                ahead.extend(_next(parts))
+            rows = drawn.popleft()
+            batch = Batch(self, rows, self._taken(rows, ahead, parts))
+            yield batch
+            batch._keep()
+
+    def _taken(self, rows: Rows, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+        for _ in self._pieces(rows):
+            yield ahead.popleft() if ahead else next(parts)
+
+    def _draw(self) -> Rows:
+        records = len(self.dataset)
+        rows = poisson_sample(self._source, records, self.sampling_probability) if records else np.zeros(0, np.intp)
+        return np.arange(records) if rows is None else rows
+
+    def _pieces(self, rows: Rows) -> list[Rows]:
+        size = self.physical_batch_size or max(1, len(rows))
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+    def _reader(self, pieces: Iterable[Rows]) -> Any:
+        if type(self.dataset) is TensorDataset and self._collate is None and not self._options:
+            return ([tensor[piece] for tensor in self.dataset.tensors] for piece in pieces)  # as the reader collates
+        return self._of_torch(pieces)
+
+    def _of_torch(self, pieces: Any) -> Any:
+        return DataLoader(self.dataset, batch_sampler=pieces, collate_fn=self._collate, **self._options)
+
+
+def _next(parts: Iterator[Any]) -> list[Any]:
+    """The next part in a list, or an empty list at the end."""
+    for part in parts:
+        return [part]
+    return []
+
+
+def checked(dataset: Any) -> Any:
+    """A data set whose records can be drawn by index; TypeError for loaders and streams."""
+    if isinstance(dataset, DataLoader):
+        raise TypeError(
+            "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "
+            "account is that of Poisson batches. Pass loader.dataset, and take batches from the run's own loader"
+        )
+    if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise TypeError(
+            f"dataset must have a length and records by index, got {type(dataset).__name__}: Poisson sampling draws "
+            "each record by its index"
+        )
+    return dataset

@@ -1,0 +1,106 @@
+"""From a model, an optimizer and a data set to a private run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _check
+from ..release.noise import Philox
+from ..train.driver import seeded
+from . import checks, loader
+from .account import Account
+from .plan import bounds, plan
+from .run import PrivateRun, RunLoader
+
+ALGORITHMS = ("dp-sgd",)
+
+
+def make_private(
+    model: Any,
+    optimizer: Any,
+    dataset: Any,
+    *,
+    algorithm: str = "dp-sgd",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    batch_size: float,
+    epochs: float,
+    max_norm: float | Sequence[float],
+    noise_multiplier: float | None = None,
+    public_size: int | None = None,
+    physical_batch_size: int | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    random_state: int | None = None,
+    **options: Any,
+) -> PrivateRun:
+    """A run that trains ``model`` with differential privacy. The model and the optimizer stay what they are.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Every parameter that requires a gradient is trained. Nothing in it may mix the records of a batch.
+    optimizer : any of ``torch.optim`` that takes one gradient a step, over those parameters; schedules of its learning
+        rate work as ever
+    dataset : with a length and records by index
+    algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016)
+    epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
+    batch_size : the expected size of a batch, and the divisor of its sum
+    epochs : each record takes part in so many steps on average; there are ceil(epochs / q) steps, with q = batch_size
+        over the number of records
+    max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter
+    noise_multiplier : noise over the norm bound, instead of ``epsilon``
+    public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
+        first, for a fiftieth of epsilon and delta, and the run uses that
+    physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
+    collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records
+    random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
+        for experiments, never for a release
+    options : of ``torch.utils.data.DataLoader``, such as ``num_workers``
+
+    Returns
+    -------
+    PrivateRun
+
+    Guarantee: the parameters after every step, and all else that is computed from them, are (epsilon, delta)-DP
+    together, up to what ``statement_`` says is idealised.
+
+    Raises ValueError or TypeError naming the argument and what is accepted, before any record is looked at.
+
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> records = TensorDataset(torch.randn(400, 5), torch.randint(0, 2, (400,)))
+    >>> model = torch.nn.Linear(5, 2)
+    >>> run = make_private(model, torch.optim.SGD(model.parameters(), lr=0.1), records, epsilon=3.0, delta=1e-5,
+    ...                    batch_size=40, epochs=2, max_norm=1.0, public_size=400)
+    >>> def loss(model, batch):
+    ...     x, y = batch
+    ...     return torch.nn.functional.cross_entropy(model(x), y, reduction="none")
+    >>> for batch in run.loader:
+    ...     run.step(loss, batch)
+    >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
+    (10, True, True)
+    """
+    _check.choice("algorithm", algorithm, ALGORITHMS)
+    checks.check_types(model, optimizer)
+    checks.check_modules(model)
+    parameters = checks.trainable(model, optimizer)
+    draws = source = seeded(random_state)
+    if random_state is not None:  # batches are drawn ahead, so noise has streams of its own
+        source = Philox(random_state, 2**63)
+    loader.checked(dataset)
+    reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
+    loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
+    made = plan(
+        len(dataset),
+        source,
+        epsilon=epsilon,
+        delta=delta,
+        batch_size=batch_size,
+        epochs=epochs,
+        max_norm=bounds(max_norm, len(parameters)),
+        noise_multiplier=noise_multiplier,
+        public_size=public_size,
+    )
+    account = Account(made)
+    return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source)

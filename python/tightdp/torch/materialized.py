@@ -1,0 +1,86 @@
+"""Gradients of single records by ``torch.func``: of any module, bare parameters and tied ones included.
+
+Each record goes through the model alone, as a batch of one, vectorised over records. So nothing a model does with a
+batch can mix records: a mean over the batch is one over a single record here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from . import checks, examples
+
+HELD = 1 << 26
+"""Bytes of gradients that are held at once: 64 MB, or those of a single record."""
+
+
+class _Losses(torch.nn.Module):
+    """The loss function as a module, so that parameters can be put in the place of the model's own."""
+
+    def __init__(self, model: Any, loss_fn: Any) -> None:
+        super().__init__()
+        self.model, self.loss_fn = model, loss_fn
+
+    def forward(self, batch: Any) -> Any:
+        return self.loss_fn(self.model, batch)
+
+
+class Gradients:
+    """Gradients of single records, of one model and loss function.
+
+    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``) or one after the other,
+    for modules that PyTorch cannot vectorize.
+    """
+
+    def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
+        self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
+
+    def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
+        """Of some records at a time, a tensor (records, *shape) for each parameter."""
+        tensors, rebuild = examples.split(batch, records)
+        size = sum(p.numel() * p.element_size() for p in self._parameters.values())
+        step = max(1, HELD // size)
+        for start in range(0, records, step):
+            some = [tensor[start : start + step] for tensor in tensors]
+            yield self._side_by_side(some, rebuild) if self.vectorized else self._in_turn(some, rebuild)
+
+    def _side_by_side(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:
+        def loss(values: dict[str, Any], *one: Any) -> Any:
+            alone = rebuild([tensor.unsqueeze(0) for tensor in one])
+            return _single(torch.func.functional_call(self._losses, values, (alone,)))
+
+        values = {f"model.{name}": p.detach() for name, p in self._parameters.items()}
+        axes = (None, *(0 for _ in tensors))
+        found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
+        return [found[f"model.{name}"] for name in self._parameters]
+
+    def _in_turn(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:
+        parameters = list(self._parameters.values())
+        rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
+        for i in range(len(tensors[0])):
+            loss = _single(self._losses(rebuild([tensor[i : i + 1] for tensor in tensors])))
+            for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+                if gradient is not None:
+                    row[i] = gradient
+        return rows
+
+
+def vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> bool:
+    """Whether ``torch.func`` can take these records through the model side by side."""
+    few = min(records, 2)
+    tensors, rebuild = examples.split(batch, records)
+    try:
+        for _ in Gradients(model, loss_fn, parameters).of(rebuild([tensor[:few] for tensor in tensors]), few):
+            pass
+    except (RuntimeError, NotImplementedError):  # what it says of operations and of control flow it cannot follow
+        return False
+    return True
+
+
+def _single(losses: Any) -> Any:
+    if isinstance(losses, torch.Tensor) and losses.shape != (1,):
+        losses = losses.new_empty(losses.shape)  # outside of the vectorized axis, for the error to show
+    return checks.check_losses(losses, 1)[0]

@@ -1,0 +1,150 @@
+"""What a run will release: fixed before the first record is looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _check
+from ..accounting.calibrate import calibrate
+from ..composition import Composition
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
+from ..release import clipping
+from ..release.gradients import exact_grid
+from ..release.noise import RandomSource
+from ..train.budget import FixedPlan, Target, check_noise, noise_for
+from ..train.counting import PLAIN_SHARE
+from ..train.gate import Gate
+from ..train.oracle import Query
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``steps`` releases of ``mechanism``; with a private number of records, the release of that number before.
+
+    ``records`` is the number of records that sampling and divisors go by: public, or released.
+    """
+
+    records: int
+    batch_size: float
+    steps: int
+    noise_multiplier: float
+    max_norm: tuple[float, ...]
+    """One bound for all parameters together, or one for each."""
+    delta: float
+    count: Gaussian | None
+    rest: ApproximateDP | None
+    """What the steps are charged where a released number chose them (docs/theory/exact.md, section 5)."""
+
+    @property
+    def sampling_probability(self) -> float:
+        return min(1.0, self.batch_size / self.records)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(1, math.ceil(self.records / self.batch_size))
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What one step releases."""
+        gaussian, q = Gaussian(self.noise_multiplier), self.sampling_probability
+        return gaussian if q == 1 else PoissonSampled(gaussian, q)
+
+    @property
+    def charged(self) -> Composition:
+        """What the whole run is charged."""
+        if self.count is None or self.rest is None:
+            return self.mechanism * self.steps
+        return self.count + self.rest
+
+    def after(self, steps: int) -> Composition:
+        """What a run that ended after ``steps`` would have been charged."""
+        if self.count is None:
+            return self.mechanism * steps if steps else Composition()
+        return self.charged if steps else self.count * 1
+
+    @property
+    def sensitivity(self) -> float:
+        """L2 norm of what one record adds to the sums, rounded up."""
+        return clipping.sensitivity([([], bound) for bound in self.max_norm])
+
+    @property
+    def grid(self) -> float:
+        """Of the integer sums, a power of two."""
+        return exact_grid(self.max_norm)
+
+    @property
+    def deviation(self) -> float:
+        """Of the noise on every coordinate of the sums."""
+        return self.noise_multiplier * self.sensitivity
+
+
+def bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
+    """The checked norm bounds: one, or one for each of so many parameters."""
+    if not clipping.several(max_norm):
+        return (clipping.exact_bound("max_norm", max_norm),)
+    found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
+    if len(found) != parameters:
+        raise ValueError(f"max_norm must be a number, or one for each of {parameters} parameters, got {len(found)}")
+    return found
+
+
+def plan(
+    records: int,
+    source: RandomSource,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    batch_size: float,
+    epochs: float,
+    max_norm: tuple[float, ...],
+    noise_multiplier: float | None,
+    public_size: int | None,
+) -> Plan:
+    """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it."""
+    target = Target.of(epsilon, delta)
+    size, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
+    noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
+    check_noise(noise, target)
+    if public_size is not None:
+        return _planned(_check.count("public_size", public_size), size, turns, max_norm, noise, target)
+    if target.epsilon is None:
+        raise ValueError(
+            "public_size must be given, a public number of records: with a noise multiplier of your own, what the run "
+            "costs depends on it"
+        )
+    rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
+    count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
+    _planned(10**6, size, turns, max_norm, noise, Target(rest.nominal_epsilon, rest.nominal_delta))  # refuses settings
+    query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
+    released = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
+    inner = Target(rest.nominal_epsilon, rest.nominal_delta)
+    return _planned(max(1, round(released)), size, turns, max_norm, noise, inner, target.delta, count, rest)
+
+
+def _planned(
+    records: int,
+    batch_size: float,
+    epochs: float,
+    max_norm: tuple[float, ...],
+    noise_multiplier: float | None,
+    target: Target,
+    delta: float | None = None,
+    count: Gaussian | None = None,
+    rest: ApproximateDP | None = None,
+) -> Plan:
+    q = min(1.0, batch_size / records)
+    turns = epochs * max(1.0, records / batch_size)
+    if not turns <= _check.MAX_COUNT:
+        raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
+    steps = math.ceil(turns)
+    noise = noise_for(
+        lambda z: (Gaussian(z) if q == 1 else PoissonSampled(Gaussian(z), q)) * steps, noise_multiplier, target
+    )
+    made = Plan(records, batch_size, steps, noise, max_norm, target.delta if delta is None else delta, count, rest)
+    if not made.deviation <= clipping.largest_deviation("int64", made.grid):
+        raise ValueError(f"epsilon must be larger, or batch_size smaller: a noise multiplier of {noise:g} is too much")
+    return made

@@ -1,0 +1,216 @@
+"""A private training run: its loader, its steps and its account."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+from ..accounting.adaptive.filters import BudgetExceeded
+from ..bound import Bound
+from ..composition import Composition
+from ..mechanisms import Mechanism
+from ..release.noise import RandomSource
+from . import checks, examples, saved
+from .account import Account
+from .exact import ExactSums
+from .loader import Batch, PoissonLoader
+from .materialized import Gradients
+from .plan import Plan
+from .probe import probe
+from .statement import Statement, statement
+
+LossFunction = Callable[[Any, Any], Any]
+"""(model, collated batch) -> one loss for each record, shape (records,)."""
+
+
+class RunLoader(PoissonLoader):
+    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan."""
+
+    def __init__(self, account: Account, dataset: Any, **options: Any) -> None:
+        plan = account.plan
+        super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
+        self._account = account
+
+    def __iter__(self) -> Iterator[Batch]:
+        left = self._account.remaining
+        if left == 0:
+            raise BudgetExceeded(
+                f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
+            )
+        return self._batches(min(self.steps, left))
+
+
+class PrivateRun:
+    """Private training of a model, which stays as it is: ``make_private`` makes it.
+
+    ``loader`` yields Poisson batches, an epoch each time it is iterated. ``step`` clips each record's gradient, adds
+    them up, adds noise once and lets the optimizer step. Only what the optimizer is given leaves a step: gradients of
+    parameters that have noise. No loss and no batch size is returned.
+
+    A step is charged before its records are looked at. If it fails on its way, for want of memory or by an error of
+    ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before.
+    """
+
+    def __init__(self, model: Any, optimizer: Any, account: Account, loader: RunLoader, source: RandomSource) -> None:
+        self.model, self.optimizer, self.loader = model, optimizer, loader
+        self._account, self._source = account, source
+        self._names: tuple[str, ...] = ()
+        self._sums: ExactSums | None = None
+        self._vectorized: bool | None = None
+        self._busy = threading.Lock()
+        self._identity = saved.identity()
+        self._parameters()
+
+    @property
+    def plan(self) -> Plan:
+        """What the run will release, fixed before it began."""
+        return self._account.plan
+
+    @property
+    def delta(self) -> float:
+        return self.plan.delta
+
+    @property
+    def privacy_(self) -> Bound:
+        """Bound on epsilon at ``delta`` of all planned steps: it holds whenever the run ends."""
+        return self.charged_.epsilon(self.delta)
+
+    @property
+    def charged_(self) -> Composition:
+        """What the run is charged: all planned steps."""
+        return self.plan.charged
+
+    @property
+    def history_(self) -> tuple[Mechanism, ...]:
+        """The mechanisms that were charged so far, in order."""
+        return self._account.history
+
+    @property
+    def steps_(self) -> int:
+        """Steps charged so far, of ``plan.steps``."""
+        return self._account.steps
+
+    def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
+        """Bound on epsilon so far, at ``delta`` or the run's own. Options are those of ``Composition.epsilon``.
+
+        It is what a run of so many steps costs if their number was fixed in advance. A run that is stopped in the light
+        of its releases has ``privacy_``.
+        """
+        return self._account.epsilon(delta, **options)
+
+    @property
+    def statement_(self) -> Statement:
+        """What the bound covers, and what it rests on."""
+        return statement(self.plan, self._account, self._source)
+
+    def step(self, loss_fn: LossFunction, batch: Batch) -> None:
+        """One private step on a fresh batch of ``loader``.
+
+        ``loss_fn(model, batch)`` gets collated records and returns one loss for each, shape (records,). A loss that is
+        not finite, or has such a gradient, contributes nothing.
+
+        Raises ``BudgetExceeded`` when the plan is used up, and ``ValueError`` or ``TypeError`` for what cannot be
+        trained privately: nothing is charged then.
+        """
+        if not callable(loss_fn):
+            raise TypeError(f"loss_fn must be a function of the model and a batch, got {loss_fn!r}")
+        self._check_batch(batch)
+        with self._alone():
+            parameters = self._parameters()
+            checks.check_modules(self.model)
+            if self._account.remaining == 0:
+                self._account.spend()  # raises, and says why
+            parts = self._parts(batch)
+            if self._vectorized is None:
+                parts = self._probe(loss_fn, parameters, parts)
+            self._account.spend()
+            sums = self._begin(parameters)
+            gradients = Gradients(self.model, loss_fn, parameters, vectorized=bool(self._vectorized))
+            for part, records in parts:
+                for some in gradients.of(part, records):
+                    sums.add(some)
+            self._hand_over(parameters, sums.release(self._source))
+            self.optimizer.step()
+
+    def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
+        """Takes the steps that are left. ``callback`` gets the steps so far and their total after each."""
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+        while self._account.remaining:
+            for batch in self.loader:
+                self.step(loss_fn, batch)
+                if callback is not None:
+                    callback(self.steps_, self.plan.steps)
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """The account, to be saved beside the model's and the optimizer's own state."""
+        return saved.state(self._identity, self._account, self._parameters())
+
+    def load_state_dict(self, state: Any) -> None:
+        """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
+
+        Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
+        drawn anew.
+        """
+        self._identity = saved.restore(state, self._identity, self._account, self._parameters())
+
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters that are trained, checked."""
+        found = checks.trainable(self.model, self.optimizer)
+        if len(self.plan.max_norm) > 1 and self._names and tuple(found) != self._names:
+            raise ValueError("model must train the same parameters throughout, where each has a bound of its own")
+        return found
+
+    def _check_batch(self, batch: Any) -> None:
+        if not isinstance(batch, Batch):
+            raise TypeError(
+                f"batch must come from the run's loader, got {type(batch).__name__}: the account is that of its "
+                "Poisson batches. Use `for batch in run.loader: run.step(loss_fn, batch)`"
+            )
+        if batch.loader is not self.loader:
+            raise ValueError("batch must come from the loader of this run, got one of another loader")
+        if batch.used:
+            raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
+
+    def _parts(self, batch: Batch) -> Iterator[tuple[Any, int]]:
+        device = next(iter(self.model.parameters())).device
+        return ((examples.moved(part, device), records) for part, records in batch.parts())
+
+    def _probe(
+        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]
+    ) -> Iterator[tuple[Any, int]]:
+        """Looks at the first records, and refuses what the account would not be true of; an empty batch shows none."""
+        for part, records in parts:
+            self._vectorized = probe(self.model, loss_fn, parameters, part, records)
+            return chain([(part, records)], parts)
+        return iter(())
+
+    def _begin(self, parameters: dict[str, Any]) -> ExactSums:
+        if self._sums is None or tuple(parameters) != self._names:
+            self._sums, self._names = ExactSums(self.plan, list(parameters.values())), tuple(parameters)
+        self._sums.clear()
+        return self._sums
+
+    def _hand_over(self, parameters: dict[str, Any], released: list[Any]) -> None:
+        """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""
+        for group in self.optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = None
+        for p, gradient in zip(parameters.values(), released, strict=True):
+            p.grad = gradient.to(p.device, p.dtype)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("PrivateRun cannot be copied or pickled: each copy would spend the same budget")

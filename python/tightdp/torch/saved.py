@@ -1,0 +1,55 @@
+"""The account of a run on disk, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from typing import Any
+
+from .. import _check
+from .account import Account
+
+VERSION = 1
+
+
+def identity() -> str:
+    """A name that no other run has. It tells an older state of the same run from that of another."""
+    return secrets.token_hex(16)
+
+
+def _plan(account: Account) -> dict[str, Any]:
+    plain = {f.name: getattr(account.plan, f.name) for f in dataclasses.fields(account.plan)}
+    return {name: repr(value) if name in ("count", "rest") else value for name, value in plain.items()}
+
+
+def _shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
+    return {name: list(p.shape) for name, p in parameters.items()}
+
+
+def state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "tightdp_run": VERSION,
+        "run": run,
+        "plan": {**_plan(account), "max_norm": list(account.plan.max_norm)},
+        "parameters": _shapes(parameters),
+        "steps": account.steps,
+    }
+
+
+def restore(given: Any, run: str, account: Account, parameters: dict[str, Any]) -> str:
+    """Charges what the state holds beyond the account, and returns the identity to go on with."""
+    if not isinstance(given, dict) or given.get("tightdp_run") != VERSION:
+        raise ValueError(f"state must be what state_dict of a run of format {VERSION} returned")
+    expected = state(run, account, parameters)
+    if given.get("plan") != expected["plan"]:
+        raise ValueError(f"state must be of a run with this plan, {expected['plan']}, got {given.get('plan')}")
+    if given.get("parameters") != expected["parameters"]:
+        raise ValueError("state must be of a run that trains the same parameters: names or shapes differ")
+    name, steps = given.get("run"), _check.count("steps", given.get("steps"), least=0, most=account.plan.steps)
+    if not isinstance(name, str):
+        raise ValueError(f"state must name its run, got {name!r}")
+    if name != run and account.steps:
+        raise ValueError("state must be of this run, which has taken steps of its own: load it into a new one")
+    if steps > account.steps:
+        account.spend(steps - account.steps)
+    return name

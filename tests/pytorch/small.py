@@ -1,0 +1,60 @@
+"""Models, data and losses that the tests of private training in PyTorch share."""
+
+import torch
+from torch.utils.data import TensorDataset
+
+import tightdp as dp
+from tightdp.torch import make_private
+
+
+def table(records=60, features=5, classes=3):
+    return TensorDataset(torch.randn(records, features), torch.randint(0, classes, (records,)))
+
+
+def mlp(features=5, hidden=7, classes=3):
+    return torch.nn.Sequential(
+        torch.nn.Linear(features, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, classes)
+    )  # fmt: skip
+
+
+def cross_entropy(model, batch):
+    x, y = batch
+    return torch.nn.functional.cross_entropy(model(x), y, reduction="none")
+
+
+def still(model, batch):
+    """A loss whose gradient is zero: what a step releases is noise alone."""
+    return 0.0 * cross_entropy(model, batch)
+
+
+def private(model=None, dataset=None, optimizer=None, **settings):
+    """A run of ten steps on small data, unless ``settings`` say otherwise."""
+    model = mlp() if model is None else model
+    dataset = table() if dataset is None else dataset
+    made = (
+        torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5) if optimizer is None else optimizer
+    )
+    chosen = {"batch_size": 6, "epochs": 1, "max_norm": 1.0, "public_size": len(dataset), "delta": 1e-5, **settings}
+    if "noise_multiplier" not in chosen:
+        chosen.setdefault("epsilon", 3.0)
+    return make_private(model, made, dataset, **chosen)
+
+
+def clipped_by_hand(model, loss_fn, batch, max_norm):
+    """The clipped sum of gradients, each record taken alone by ordinary back-propagation."""
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    total = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+    for i in range(len(batch[0])):
+        loss = loss_fn(model, [tensor[i : i + 1] for tensor in batch])
+        found = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
+        found = [torch.zeros_like(p) if g is None else g for g, p in zip(found, parameters, strict=True)]
+        norm = torch.sqrt(sum((g.double() ** 2).sum() for g in found))
+        if torch.isfinite(norm):
+            for each, g in zip(total, found, strict=True):
+                each += g.double() * min(1.0, max_norm / max(float(norm), 1e-300))
+    return dict(zip(names, total, strict=True))
+
+
+def step_of(noise_multiplier, sampling_probability):
+    return dp.PoissonSampled(dp.Gaussian(noise_multiplier), sampling_probability)

@@ -1,0 +1,52 @@
+"""The public names of tightdp.torch and their signatures, as other code calls them."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import tightdp.torch
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "torch.md"
+READING = "physical_batch_size=None, collate_fn=None"
+SIGNATURES = {
+    "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
+    f"max_norm, noise_multiplier=None, public_size=None, {READING}, random_state=None, **options)",
+    "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
+    "PrivateRun.step": "(self, loss_fn, batch)",
+    "PrivateRun.fit": "(self, loss_fn, callback=None)",
+    "PrivateRun.epsilon": "(self, delta=None, **options)",
+    "PrivateRun.state_dict": "(self)",
+    "PrivateRun.load_state_dict": "(self, state)",
+    "Batch.parts": "(self)",
+}
+PROPERTIES = {"privacy_", "charged_", "history_", "steps_", "plan", "statement_", "delta"}
+
+
+def shape(function):
+    """The signature without annotations."""
+    signature = inspect.signature(function)
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+@pytest.mark.parametrize("path", SIGNATURES)
+def test_signatures(path):
+    found = tightdp.torch
+    for name in path.split("."):
+        found = getattr(found, name)
+    assert shape(found) == SIGNATURES[path]
+
+
+def test_properties():
+    assert all(isinstance(getattr(tightdp.torch.PrivateRun, name), property) for name in PROPERTIES)
+
+
+def test_the_reference_names_them_all():
+    text = REFERENCE.read_text()
+    assert all(f"`{name}" in text or f"`.{name}" in text for name in [*tightdp.torch.__all__, *PROPERTIES])
+    said = " ".join(text.split())
+    for name in ("make_private", "PoissonLoader"):
+        assert f"{name}{SIGNATURES[name]}".replace("'", '"') in said

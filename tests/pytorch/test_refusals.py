@@ -1,0 +1,192 @@
+"""What cannot be trained privately is refused by name, and nothing is charged."""
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from small import cross_entropy, mlp, private, table
+from torch import nn
+from torch.utils.data import DataLoader
+
+from tightdp.torch import make_private
+
+
+class Keeps(nn.Module):
+    """Remembers the mean of what it saw, in eval mode as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(5, 3)
+        self.register_buffer("seen", torch.zeros(5))
+
+    def forward(self, x):
+        self.seen.add_(x.detach().mean(0))
+        return self.inner(x)
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.spare = nn.Linear(5, 3), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def batch_norm():
+    return nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+
+
+def refused(match, **settings):
+    with pytest.raises((ValueError, TypeError), match=match):
+        private(**settings)
+
+
+@pytest.mark.parametrize("kind", [nn.BatchNorm1d, nn.SyncBatchNorm, nn.LazyBatchNorm1d])
+def test_batch_norm_by_name(kind):
+    layer = kind() if kind is nn.LazyBatchNorm1d else kind(4)
+    refused(rf"1 \({kind.__name__}\) mixes the records.*GroupNorm", model=nn.Sequential(nn.Linear(5, 4), layer))
+
+
+def test_batch_norm_with_fixed_statistics():
+    model = batch_norm().eval()
+    run = private(model)
+    run.step(cross_entropy, next(iter(run.loader)))
+    model.train()
+    with pytest.raises(ValueError, match=r"1 \(BatchNorm1d\) mixes"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 1
+
+
+def test_running_statistics_of_instances():
+    refused("keep statistics", model=nn.Sequential(nn.InstanceNorm1d(5, track_running_stats=True), nn.Linear(5, 3)))
+
+
+def test_modules_that_wait_for_their_first_batch():
+    refused(r"0 \(LazyLinear\)", model=nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 3)),
+            optimizer=torch.optim.SGD(mlp().parameters()))  # fmt: skip
+
+
+def first_step(run, loss_fn=cross_entropy):
+    """The first batch that is not empty."""
+    while True:
+        batch = next(iter(run.loader))
+        if len(batch.rows):
+            return run.step(loss_fn, batch)
+
+
+def test_what_a_buffer_keeps():
+    model = Keeps()
+    run = private(model)
+    with pytest.raises(ValueError, match="its buffer seen changes"):
+        first_step(run)
+    assert run.steps_ == 0 and torch.equal(model.seen, torch.zeros(5))
+
+
+def test_parameters_that_the_loss_does_not_use():
+    run = private(Unused())
+    with pytest.raises(ValueError, match=r"does not depend on spare\.weight, spare\.bias"):
+        first_step(run)
+    assert run.steps_ == 0
+    model = Unused()
+    model.spare.requires_grad_(False)
+    first_step(private(model))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_reduced_losses(reduction):
+    run = private()
+    with pytest.raises(ValueError, match=r"one loss for each record, shape \(1,\), got \(\).*reduction='none'"):
+        first_step(run, lambda model, b: nn.functional.cross_entropy(model(b[0]), b[1], reduction=reduction))
+    assert run.steps_ == 0
+
+
+@pytest.mark.parametrize(
+    "loss", [lambda m, b: m(b[0]), lambda m, b: 1.0, lambda m, b: b[0].sum(1), lambda m, b: m(b[0]).argmax(1)]
+)
+def test_other_losses(loss):
+    run = private()
+    with pytest.raises((ValueError, TypeError), match=r"^loss_fn must return"):
+        first_step(run, loss)
+    assert run.steps_ == 0
+
+
+def test_batches_without_rows():
+    run = private(collate_fn=lambda records: [torch.zeros(()), torch.zeros(3)])
+    with pytest.raises(ValueError, match=r"^collate_fn must make tensors"):
+        first_step(run)
+    run = private(collate_fn=lambda records: ["text"])
+    with pytest.raises(ValueError, match=r"^collate_fn must make tensors"):
+        first_step(run)
+    assert run.steps_ == 0
+
+
+def test_optimizers():
+    model = mlp()
+    refused("LBFGS", model=model, optimizer=torch.optim.LBFGS(model.parameters()))
+    refused("dense", model=model, optimizer=torch.optim.SparseAdam(model.parameters()))
+    refused("2 of its parameters are not in it", model=model,
+            optimizer=torch.optim.SGD([*model.parameters(), *nn.Linear(2, 2).parameters()]))  # fmt: skip
+    refused(r"lacks 2\.weight, 2\.bias", model=model, optimizer=torch.optim.SGD(model[0].parameters()))
+    refused("^optimizer must be", model=model, optimizer=3)
+    refused("^model must be", model=3, optimizer=torch.optim.SGD(model.parameters()))
+    model.requires_grad_(False)
+    refused("all are frozen", model=model, optimizer=torch.optim.SGD(model.parameters()))
+
+
+def test_a_parameter_that_is_added_to_the_model_later():
+    run = private()
+    run.model.append(nn.Linear(3, 3))
+    with pytest.raises(ValueError, match=r"lacks 3\.weight"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 0
+    run.optimizer.add_param_group({"params": list(run.model[3].parameters())})
+    first_step(run)
+    assert all(p.grad is not None for p in run.model.parameters())
+
+
+def test_a_loader_in_place_of_a_data_set():
+    for shuffle in (True, False):
+        refused("run's own loader", dataset=DataLoader(table(), batch_size=6, shuffle=shuffle), public_size=60)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", -1.0),
+        ("epsilon", 1e7),
+        ("delta", None),
+        ("delta", 1.0),
+        ("batch_size", 0),
+        ("epochs", 0),
+        ("epochs", 1e300),
+        ("batch_size", float("nan")),
+        ("epochs", "2"),
+        ("max_norm", 0.0),
+        ("max_norm", float("inf")),
+        ("max_norm", [1.0]),
+        ("public_size", 0),
+        ("public_size", 2.5),
+        ("physical_batch_size", 0),
+        ("random_state", -1),
+        ("algorithm", "sgd"),
+        ("random_state", "a"),
+        ("collate_fn", 3),
+        ("shuffle", True),
+        ("batch_sampler", None),
+        ("algorithm", None),
+    ],
+)
+def test_settings(name, value):
+    refused(f"^{name} must", **{name: value})
+
+
+def test_epsilon_and_noise_multiplier():
+    refused("epsilon and", epsilon=1.0, noise_multiplier=1.0)
+    refused("epsilon must be given", epsilon=None)
+    refused("public_size must be given", noise_multiplier=1.0, public_size=None)
+    refused("multiplier of 1e.06 is too much", noise_multiplier=1e6)
+    refused("unexpected keyword argument 'nonsense'", nonsense=1)
+    with pytest.raises(TypeError):
+        make_private(mlp(), torch.optim.SGD(mlp().parameters()), table())

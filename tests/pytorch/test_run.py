@@ -1,0 +1,324 @@
+"""A private run: what a step releases, what is charged for it, and what happens when something fails."""
+
+import copy
+import math
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from small import cross_entropy, mlp, private, step_of, still, table
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import tightdp as dp
+from tightdp.torch import PoissonLoader
+
+WIDE = 300 * 200
+
+
+def wide():
+    return nn.Linear(300, 200, bias=False)
+
+
+def wide_table(records=20):
+    return TensorDataset(torch.randn(records, 300), torch.randint(0, 200, (records,)))
+
+
+def copied(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def assert_unchanged(model, before):
+    assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+
+
+def test_the_account_is_that_of_the_mechanisms_by_hand():
+    run = private(epsilon=2.0, epochs=3)
+    q, steps = 0.1, 30
+    z = run.plan.noise_multiplier
+    assert z == pytest.approx(dp.noise_multiplier(2.0, 1e-5, q, steps), rel=1e-6)
+    assert (run.history_, run.steps_, run.epsilon().upper) == ((), 0, 0.0)
+    assert run.charged_ == step_of(z, q) * steps
+    assert run.privacy_.upper <= 2.0 and run.privacy_ == (step_of(z, q) * steps).epsilon(1e-5)
+    for k, batch in enumerate(run.loader, 1):
+        run.step(cross_entropy, batch)
+        assert run.history_ == (step_of(z, q),) * k
+    assert k == len(run.loader) == 10
+    assert run.epsilon().upper == (step_of(z, q) * 10).epsilon(1e-5).upper < run.privacy_.upper
+    assert run.epsilon(1e-3).upper < run.epsilon().upper
+    assert run.fit(cross_entropy) is run and run.steps_ == 30 and run.epsilon().upper == run.privacy_.upper
+
+
+def test_nothing_is_released_beyond_the_plan():
+    run = private(noise_multiplier=1.0).fit(cross_entropy)
+    before = copied(run.model)
+    with pytest.raises(dp.BudgetExceeded, match="all 10 steps"):
+        next(iter(run.loader))
+    run = private(run.model, noise_multiplier=1.0)
+    late = list(run.loader)
+    extra = next(iter(run.loader))
+    for batch in late:
+        run.step(still, batch)
+    before = copied(run.model)
+    with pytest.raises(dp.BudgetExceeded):
+        run.step(cross_entropy, extra)
+    assert run.steps_ == 10 and not extra.used
+    assert_unchanged(run.model, before)
+
+
+def test_epochs_end_with_the_plan():
+    run = private(batch_size=18, epochs=2, noise_multiplier=1.0)  # 4 batches an epoch, 7 steps in all
+    sizes = []
+    while run.plan.steps > run.steps_:
+        k = 0
+        for batch in run.loader:
+            run.step(cross_entropy, batch)
+            k += 1
+        sizes.append(k)
+    assert sizes == [4, 3]
+
+
+@pytest.mark.parametrize("size", [None, 1, 3])
+@pytest.mark.parametrize("batch_size", [1e-9, 10])
+def test_noise_is_added_once_a_step_with_the_deviation_that_is_charged(size, batch_size):
+    """An empty batch and one of several parts have the same noise."""
+    run = private(
+        wide(), wide_table(), batch_size=batch_size, epochs=batch_size / 5, max_norm=0.37, noise_multiplier=1.7,
+        physical_batch_size=size,
+    )  # fmt: skip
+    before = copied(run.model)
+    run.step(still, next(iter(run.loader)))
+    noise = run.model.weight.grad.double().numpy().ravel() * batch_size / (1.7 * 0.37)
+    assert abs(noise.mean()) < 5 / math.sqrt(WIDE)
+    assert abs(noise.var() - 1) < 5 * math.sqrt(2 / WIDE)
+    assert abs((noise**4).mean() - 3) < 5 * math.sqrt(96 / WIDE)
+    moved = (before["weight"] - run.model.weight.detach()) / 0.5
+    assert torch.allclose(moved, run.model.weight.grad, rtol=1e-3, atol=1e-6 * float(moved.abs().max()) + 1e-6)
+
+
+def test_noise_differs_from_step_to_step_and_between_parameters():
+    run = private(nn.Sequential(nn.Linear(50, 50, bias=False), nn.Linear(50, 50, bias=False)),
+                  TensorDataset(torch.randn(20, 50), torch.randint(0, 50, (20,))), noise_multiplier=1.0)  # fmt: skip
+    rows = []
+    for batch in run.loader:
+        run.step(still, batch)
+        rows += [p.grad.numpy().ravel() for p in run.model.parameters()]
+    correlation = np.corrcoef(np.array(rows))
+    assert np.abs(correlation - np.eye(len(rows))).max() < 6 / 50
+
+
+def test_an_empty_batch_is_stepped_on_and_charged():
+    run = private(dataset=table(40), batch_size=0.001, epochs=0.001 / 20, noise_multiplier=1.0)
+    before = copied(run.model)
+    batch = next(iter(run.loader))
+    assert len(batch.rows) == 0
+    run.step(cross_entropy, batch)
+    assert run.steps_ == 1 and len(run.history_) == 1
+    assert all(not torch.equal(p, before[name]) for name, p in run.model.named_parameters())
+
+
+def test_the_estimate_is_the_mean_gradient_over_the_expected_batch():
+    """Full batches with next to no noise: the gradient of the mean loss."""
+    model, data = mlp(), table(40)
+    loss = cross_entropy(model, data.tensors).mean()
+    expected = torch.autograd.grad(loss, list(model.parameters()))
+    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9)
+    run.step(cross_entropy, next(iter(run.loader)))
+    for p, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.allclose(p.grad, gradient, rtol=1e-3, atol=2e-4)
+    assert run.history_ == (dp.Gaussian(1e-9),)
+
+
+def test_a_seeded_run_repeats_and_physical_batches_do_not_matter():
+    torch.manual_seed(3)
+    start, data = mlp(), table()
+    ends = []
+    for size, workers in ((None, 0), (None, 0), (2, 0), (4, 2)):
+        run = private(copy.deepcopy(start), data, random_state=7, physical_batch_size=size, num_workers=workers)
+        ends.append(copied(run.fit(cross_entropy).model))
+    for name in ends[0]:
+        assert torch.equal(ends[0][name], ends[1][name])
+        assert torch.allclose(ends[0][name], ends[2][name], atol=1e-5)
+        assert torch.allclose(ends[0][name], ends[3][name], atol=1e-5)
+    assert "NOT a private release" in str(run.statement_)
+    assert "ChaCha20" in str(private().statement_)
+
+
+def test_the_model_and_the_optimizer_stay_what_they_are():
+    model = mlp()
+    names, kind = list(model.state_dict()), type(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.1)
+    run = private(model, optimizer=optimizer)
+    assert run.model is model and run.optimizer is optimizer
+    for batch in run.loader:
+        run.step(cross_entropy, batch)
+        schedule.step()
+    assert list(model.state_dict()) == names and type(model) is kind and not model._forward_hooks
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.1**3)
+    assert all(optimizer.state[p]["step"] == 10 for p in model.parameters())
+    pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
+
+
+def test_gradients_that_others_left_are_not_used():
+    """Whatever was in ``grad`` has no noise: a step takes its place, also where the parameter is frozen."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model[0].bias.requires_grad_(False)
+    run = private(model, optimizer=optimizer, noise_multiplier=1e-6)
+    for zeroed in (False, True):
+        for p in model.parameters():
+            p.grad = torch.full_like(p, 1e6)
+        before = copied(model)
+        if zeroed:
+            optimizer.zero_grad()
+        run.step(still, next(iter(run.loader)))
+        for name, p in model.named_parameters():
+            assert (p - before[name]).abs().max() < 1e-3
+        assert model[0].bias.grad is None
+    cross_entropy(model, table(4).tensors).sum().backward()
+    run.step(still, next(iter(run.loader)))
+    assert max(float(p.grad.abs().max()) for p in model.parameters() if p.grad is not None) < 1e-3
+
+
+@pytest.mark.parametrize("fails", ["loss", "shape", "memory"])
+def test_a_step_that_fails_is_charged_and_releases_nothing(fails):
+    run = private(dataset=table(60), batch_size=30, physical_batch_size=5, epochs=2, noise_multiplier=1.0)
+    run.step(cross_entropy, next(iter(run.loader)))
+    before, grads = copied(run.model), [p.grad.clone() for p in run.model.parameters()]
+    calls = []
+
+    def failing(model, batch):
+        calls.append(1)
+        if len(calls) == 3:
+            if fails == "shape":
+                return cross_entropy(model, batch).mean()
+            raise {"loss": KeyError, "memory": MemoryError}[fails]("no more")
+        return cross_entropy(model, batch)
+
+    batch = next(iter(run.loader))
+    with pytest.raises((KeyError, ValueError, MemoryError)):
+        run.step(failing, batch)
+    assert run.steps_ == 2 and batch.used
+    assert_unchanged(run.model, before)
+    assert all(torch.equal(p.grad, g) for p, g in zip(run.model.parameters(), grads, strict=True))
+    with pytest.raises(ValueError, match="fresh"):
+        run.step(cross_entropy, batch)
+    run.step(still, next(iter(run.loader)))  # nothing is left over of the step that failed
+    assert max(float(p.grad.abs().max()) for p in run.model.parameters()) < 8 / 30
+
+
+def test_one_step_at_a_time():
+    run = private(noise_multiplier=1.0)
+    batch, other = next(iter(run.loader)), next(iter(run.loader))
+
+    def nested(model, records):
+        run.step(cross_entropy, other)
+
+    with pytest.raises(RuntimeError, match="one at a time"):
+        run.step(nested, batch)
+    found, inside, leave = [], threading.Event(), threading.Event()
+
+    def slow(model, records):
+        inside.set()
+        leave.wait(20)
+        return cross_entropy(model, records)
+
+    while len((batch := next(iter(run.loader))).rows) == 0:
+        pass
+    thread = threading.Thread(target=lambda: run.step(slow, batch))
+    thread.start()
+    inside.wait(20)
+    with pytest.raises(RuntimeError, match="one at a time"):
+        run.step(cross_entropy, other)
+    leave.set()
+    thread.join()
+    run.step(cross_entropy, other)
+    assert not found and run.steps_ == 2
+
+
+def test_batches_of_others_are_refused():
+    run = private()
+    for wrong in ([torch.randn(6, 5), torch.zeros(6)], None, next(iter(private().loader)),
+                  next(iter(PoissonLoader(table(), 1.0)))):  # fmt: skip
+        with pytest.raises((TypeError, ValueError), match=r"^batch must come from"):
+            run.step(cross_entropy, wrong)
+    with pytest.raises(TypeError, match=r"^loss_fn must"):
+        run.step(3, next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+def test_a_run_is_not_copied():
+    for copy_of in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="same budget"):
+            copy_of(private())
+
+
+def test_a_private_number_of_records_is_released_first():
+    run = private(dataset=table(300), public_size=None, batch_size=30, epsilon=4.0)
+    count, *steps = run.history_
+    assert isinstance(count, dp.Gaussian) and not steps
+    assert abs(run.plan.records - 300) < 6 * count.noise_multiplier
+    assert run.privacy_.upper <= 4.0
+    assert run.epsilon().upper == (count * 1).epsilon(1e-5).upper < 1
+    rest = dp.ApproximateDP(0.98 * 4.0, 0.98 * 1e-5)
+    assert run.charged_ == count + rest
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert run.epsilon().upper == run.privacy_.upper  # the steps depend on what was released
+    q = run.plan.sampling_probability
+    assert run.history_ == (count, step_of(run.plan.noise_multiplier, q)) and q == 30 / run.plan.records
+    assert (step_of(run.plan.noise_multiplier, q) * run.plan.steps).epsilon(0.98e-5).upper <= 0.98 * 4.0
+
+
+def test_the_number_of_records_is_not_read_elsewhere():
+    """With a public number of records, data sets of other sizes have the same plan."""
+    plans = {repr(private(dataset=table(n), public_size=60).plan) for n in (1, 59, 60, 61, 500)}
+    assert len(plans) == 1
+
+
+def test_frozen_parameters_stay_and_the_others_move():
+    model = nn.Sequential(nn.Linear(5, 6), nn.Linear(6, 3))
+    model[0].requires_grad_(False)
+    run = private(model)
+    before = copied(model)
+    run.fit(cross_entropy)
+    assert torch.equal(model[0].weight, before["0.weight"]) and not torch.equal(model[1].weight, before["1.weight"])
+    model[0].weight.requires_grad_(True)
+    with pytest.raises(ValueError, match=r"lacks 0\.weight"):
+        private(model, optimizer=run.optimizer)
+
+
+def test_training_and_eval_mode():
+    model = nn.Sequential(nn.Linear(5, 30), nn.Dropout(0.5), nn.Linear(30, 3))
+    run = private(model, noise_multiplier=1e-6)
+    model.eval()
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert not model.training and not model[1].training
+    model.train()
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert model.training
+
+
+def test_it_learns():
+    torch.manual_seed(1)
+    x = torch.randn(2000, 5)
+    data = TensorDataset(x, (x[:, 0] > 0).long())
+    model = mlp(classes=2)
+    private(model, data, batch_size=200, epochs=5, epsilon=2.0, optimizer=None).fit(cross_entropy)
+    assert (model(x).argmax(1) == data.tensors[1]).float().mean() > 0.85
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_precisions(dtype):
+    model = mlp().to(dtype)
+    data = table()
+    data.tensors = (data.tensors[0].to(dtype), data.tensors[1])
+    run = private(model, data, noise_multiplier=0.5)
+    before = copied(model)
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert all(p.dtype == p.grad.dtype == dtype and not torch.equal(p, before[n]) for n, p in model.named_parameters())
