@@ -17,7 +17,8 @@ MODULES = sorted(
     for source in PACKAGE.rglob("*.py")
     if ">>> " in source.read_text()
 )
-RUNNING = [page for page in pages.PAGES if {block.kind for block in pages.blocks(page)} & {"python", "bash", *pages.WITH}]
+KINDS = {"python", "bash", *pages.WITH}
+RUNNING = [page for page in pages.PAGES if {block.kind for block in pages.blocks(page)} & KINDS]
 
 
 @pytest.mark.parametrize("name", MODULES)
