@@ -53,6 +53,7 @@ MECHANISMS = {
 OTHERS = {
     "Accountant": "(*, neighbors='add_or_remove', keep=True)",
     "Composition": "(parts=())",
+    "Ledger": "(where)",
     "Odometer": "(delta, levels, *, neighbors='add_or_remove')",
     "Philox": "(seed, first_stream=0)",
     "PrivacyFilter": "(epsilon, delta, *, family='renyi', order=None, expected=None, others=None, failure=0.0, "
@@ -60,7 +61,7 @@ OTHERS = {
     "SecureRandom": "()",
 }
 UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
-UNCALLED |= {"RandomSource", "__version__"}
+UNCALLED |= {"LedgerError", "RandomSource", "__version__"}
 
 QUESTIONS = {
     "advantage": f"(self, *, {OPTIONS})",
@@ -78,6 +79,10 @@ METHODS = {
     "Accountant.from_json": "(text)",
     "Accountant.to_json": "(self)",
     "Bound.to_dict": "(self)",
+    "Ledger.can_spend": "(self, mechanism, count=1)",
+    "Ledger.create": "(where, *, epsilon, delta, dataset, neighbors='add_or_remove', family='renyi', order=None, "
+    "expected=None, others=None, failure=0.0)",
+    "Ledger.spend": "(self, mechanism, count=1, *, note='')",
     "Odometer.spend": "(self, mechanism, count=1)",
     "PrivacyFilter.can_spend": "(self, mechanism, count=1)",
     "PrivacyFilter.cost": "(self, mechanism)",
@@ -88,7 +93,7 @@ METHODS = {
     "mirrored=False, loss_error=0.0)",
 }
 FIT = "classes=None, public_size=None, bounds=None, regularization=0.0"
-RUN = "random_state=None, callback=None"
+RUN = "random_state=None, callback=None, ledger=None"
 ESTIMATORS = {
     "LinearSVC": f"{FIT}, fit_intercept=True, {RUN}, huber=0.0",
     "LogisticRegression": f"{FIT}, fit_intercept=True, {RUN}",

@@ -9,6 +9,7 @@ from .accounting.calibrate import calibrate, noise_multiplier
 from .bound import Bound, ContradictionError, Curve
 from .composition import Composition
 from .headers import get_cmake_dir, get_include, get_library
+from .ledger import Ledger, LedgerError
 from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
@@ -53,6 +54,8 @@ __all__ = [
     "FixedSizeSampled",
     "Gaussian",
     "Laplace",
+    "Ledger",
+    "LedgerError",
     "Mechanism",
     "MixtureOfGaussians",
     "Odometer",

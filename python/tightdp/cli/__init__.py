@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from .. import __version__
+from ..accounting.adaptive.filters import BudgetExceeded
 
 COMMANDS = {
     "epsilon": "bounds on epsilon at a given delta",
@@ -18,6 +19,7 @@ COMMANDS = {
     "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
     "train": "train a private linear model on a CSV file",
+    "ledger": "one budget for everything that is released from a data set",
     "info": "version, CPU features, CUDA, engines",
     "completion": "a script that completes commands and options in the shell",
 }
@@ -48,7 +50,7 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns 0, or 2 after one line about bad input."""
+    """Runs a command; returns 0, 2 after one line about bad input, or 3 where a budget does not cover it."""
     argv = sys.argv[1:] if argv is None else argv
     try:
         arguments = build_parser(argv[0] if argv else None).parse_args(argv)
@@ -61,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"tightdp: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except BudgetExceeded as error:
+        print(f"tightdp: refused: {' '.join(str(error).split())}", file=sys.stderr)
+        return 3
     except KeyboardInterrupt:
         print("tightdp: interrupted", file=sys.stderr)
         return 130

@@ -52,6 +52,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
     p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
     p.add_argument("--seed", type=int, help="reproducible noise, NOT for releases (default: the secure generator)")
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
     p.add_argument("--json", action="store_true", help="print the statement as JSON")
@@ -85,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         regularization=arguments.regularization,
         random_state=arguments.seed,
         callback=progress,
+        ledger=arguments.ledger,
     )
     try:
         classifier.fit(X, y)

@@ -45,12 +45,15 @@ def counted(
     oracle: Oracle,
     source: RandomSource,
     callback: Callable[[int, int | None], object] | None,
+    pay: Callable[[Composition], None],
 ) -> tuple[Public, Plan, Gate, Composition, Mechanism]:
     """Releases the number of records and plans by it: with it what is charged in all, and what released the number.
 
-    ``facts`` are all public but ``records``, which is not read.
+    ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
     """
     held, count = _held(algorithm, facts, target)
+    charged = count + held.charge
+    pay(charged)
     opening = Gate(FixedPlan(count), source)
     released = opening.gaussian(oracle.count(), count.noise_multiplier).value[0]
     if callback is not None:
@@ -66,7 +69,7 @@ def counted(
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
     budget = Within(plan.budget, held.limit(plan))
-    return public, plan, Gate(budget, source, progress), count + held.charge, count
+    return public, plan, Gate(budget, source, progress), charged, count
 
 
 class _Held(NamedTuple):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from .. import _check
 from ..bound import Bound
 from ..composition import Composition
+from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithm import Algorithm
@@ -50,6 +53,8 @@ def fit(
     regularization: float = 0.0,
     random_state: int | None = None,
     callback: Callback | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    note: str = "fit",
 ) -> Fit:
     """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
 
@@ -58,9 +63,11 @@ def fit(
     model : public description of the loss
     X : (n, d) float32 or float64; records with NaN or infinity contribute nothing
     y : (n,) targets, in whatever form the model takes
+    note : what stands in the ledger
     the others : as for the classifiers (``PrivateClassifier``)
 
-    Raises ``ValueError`` or ``TypeError`` naming the argument and its range, before any record is used.
+    Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
+    not cover the run, and ``LedgerError``, before any record is used.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit
@@ -78,12 +85,19 @@ def fit(
     target = Target.of(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
+    book = opened(ledger)
     records = _records(X, y)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
         public, plan, gate, charged, count = counted(
-            algorithm, unknown, target, Oracle(model, records, unknown), source, callback
+            algorithm,
+            unknown,
+            target,
+            Oracle(model, records, unknown),
+            source,
+            callback,
+            partial(paid, book, note=note),
         )
         before: tuple[Mechanism, ...] = (count,)
     else:
@@ -91,8 +105,20 @@ def fit(
         plan = algorithm.plan(public, target)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         gate, charged, before = Gate(plan.budget, source, progress), plan.budget.charge(), ()
+        paid(book, charged, note)
     parameters = plan.run(Oracle(model, records, public), gate, model.start(source.uniform))
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
+
+
+def opened(ledger: Any) -> Ledger | None:
+    """The ledger that an estimator was given, or the path of."""
+    return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
+
+
+def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
+    """Before the first release of a run."""
+    if ledger is not None:
+        ledger.spend(charge, note=note)
 
 
 def _records(X: Any, y: Any) -> Records:

@@ -57,6 +57,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible
         (Philox): for experiments, never for a release.
     callback : called after each release with the number of releases so far and their total (None if adaptive)
+    ledger : a ``tightdp.Ledger``, or where it lies: each ``fit`` spends what it is charged there before it looks at a
+        record, or raises ``BudgetExceeded``
 
     Attributes
     ----------
@@ -82,6 +84,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     fit_intercept: bool = True
     random_state: int | None = None
     callback: Callback | None = None
+    ledger: Any = None
     _default: ClassVar[type[Any]] = NoisyGD
 
     def fit(self, X: Any, y: Any) -> Any:
@@ -102,6 +105,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             regularization=self.regularization,
             random_state=self.random_state,
             callback=self.callback,
+            ledger=self.ledger,
+            note=f"{type(self).__name__}.fit",
         )
         self._w: Vector = run.parameters
         self.history_: tuple[Mechanism, ...] = run.history

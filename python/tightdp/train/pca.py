@@ -16,7 +16,7 @@ from ..mechanisms import Gaussian, Mechanism
 from ..release.noise import RandomSource
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .budget import FixedPlan, Target, noise_for
-from .driver import seeded
+from .driver import opened, paid, seeded
 from .gate import Gate
 from .grid import clipped_rows, exact_bound, grid_below
 from .oracle import CHUNK, Integers, Query
@@ -37,6 +37,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
     noise_multiplier : over max_norm^2, which is what one record can add in Frobenius norm
     max_norm : L2 bound on a row, in ``fit`` alone
     random_state : None draws from the operating system's secure generator; an int is for experiments
+    ledger : as for classifiers
 
     Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_`` as in classifiers.
 
@@ -57,6 +58,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
     noise_multiplier: float | None = None
     max_norm: float = 1.0
     random_state: int | None = None
+    ledger: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features); y is not used."""
@@ -71,6 +73,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
         noise = noise_for(Gaussian, own, target)
         budget = FixedPlan(Gaussian(noise))
         gate = Gate(budget, source)
+        paid(opened(self.ledger), budget.charge(), "DPPCA.fit")
         released = gate.gaussian(second_moment(Records(features, np.zeros(len(features))), bound), noise).value
         _, vectors = np.linalg.eigh(unpacked(released, size))
         self.components_: NDArray[np.float64] = vectors[:, : -count - 1 : -1].T.copy()

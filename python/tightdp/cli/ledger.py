@@ -1,0 +1,99 @@
+"""tightdp ledger: one budget for everything that is released from a data set, in a file or a PostgreSQL database.
+
+create makes a ledger, spend charges a release before it is made, show says how much is spent, report lists it all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import Any
+
+from .. import mechanisms
+from ..accounting.adaptive.filters import FAMILIES
+from ..ledger import Ledger
+from ..options import NEIGHBORS
+from . import composition as shared
+from .expression import parse
+from .number import number
+
+EPILOG = """\
+A spend that the budget does not cover is refused, with exit code 3, and charges nothing. Release only after exit code
+0. What the ledger promises, and what it cannot know: docs/howto/ledger.md. """
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    actions = p.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(p))
+
+    def action(name: str, summary: str) -> argparse.ArgumentParser:
+        one = actions.add_parser(name, help=summary, description=summary)
+        one.add_argument("ledger", help="a file, or an address as in postgresql://user@host/database")
+        one.add_argument("--json", action="store_true", help="print JSON")
+        return one
+
+    create = action("create", "make a ledger, whose budget, relation and data set are then fixed")
+    create.add_argument("--dataset", required=True, metavar="TEXT", help="which data the budget is about")
+    create.add_argument("--epsilon", type=number, required=True)
+    create.add_argument("--delta", type=number, required=True)
+    create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
+    create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
+    create.add_argument("--expected", metavar="EXPRESSION", help="chooses the Renyi order; guarantees hold for any")
+    create.add_argument("--failure", type=number, default=0.0, help="part of delta for what may fail (default: 0)")
+    spend = action("spend", "charge releases, before they are made")
+    shared.add_training(spend)
+    spend.add_argument("--note", default="", metavar="TEXT", help="what it is for")
+    action("show", "the budget, and how much of it is spent")
+    action("report", "everything that was spent")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does one of the four, and prints the ledger as it is then."""
+    if arguments.action == "create":
+        expected = None if arguments.expected is None else parse(arguments.expected)
+        names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
+        budget = {name: getattr(arguments, name) for name in names}
+        ledger = Ledger.create(arguments.ledger, expected=expected, **budget)
+    else:
+        ledger = Ledger(arguments.ledger)
+    if arguments.action == "spend":
+        ledger.spend(shared.composition(arguments), note=arguments.note)
+    plain = _plain(ledger, arguments.action == "report")
+    print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_lines(ledger, plain)))
+    return 0
+
+
+def _plain(ledger: Ledger, entries: bool) -> dict[str, Any]:
+    history, spent = ledger.history, ledger.spent
+    plain: dict[str, Any] = {
+        "dataset": ledger.dataset,
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "neighbors": ledger.neighbors,
+        "family": ledger.family,
+        "spent": spent if math.isfinite(spent) else None,
+        "entries": len(history),
+    }
+    if entries:
+        plain["history"] = [
+            {"number": e.number, "time": e.time, "note": e.note, "releases": _written(e.releases)} for e in history
+        ]
+    return plain
+
+
+def _written(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
+    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
+
+
+def _lines(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
+    share = "more than all" if plain["spent"] is None else f"{math.ceil(1000 * plain['spent']) / 10:g} %"
+    count = plain["entries"]
+    lines = [
+        plain["dataset"],
+        f"({ledger.epsilon:g}, {ledger.delta:g})-differentially private in all, neighbors {ledger.neighbors}",
+        f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
+    ]
+    for entry in plain.get("history", ()):
+        note = " ".join(entry["note"].split())
+        lines.append(f"{entry['number']}  {entry['time']}  {entry['releases']}{'  ' + note if note else ''}")
+    return lines

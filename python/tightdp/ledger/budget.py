@@ -1,0 +1,85 @@
+"""What is fixed when a ledger is made: whose budget it is, how much, and by which filter it is held."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..accounting.accountant import Accountant
+from ..accounting.adaptive.families import RenyiOrder
+from ..accounting.adaptive.filters import PrivacyFilter
+from ..composition import Composable
+from ..options import Neighbors
+
+LONGEST = 10_000
+"""Characters of a note, or of a data set's name."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The arguments of the filter, whose data it is about, and a number that no other ledger has."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+    neighbors: Neighbors
+    family: str
+    order: float | None
+    failure: float
+    others: str | None
+    """As an account's JSON."""
+    identity: str
+
+    @classmethod
+    def of(cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any) -> Budget:
+        """The checked arguments of ``Ledger.create``; a Renyi order that was left open is chosen here, for good."""
+        made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
+        rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
+        others = rules.pop("others")
+        rules["others"] = None if others is None else written(others, 1, made.neighbors)
+        name = text("dataset", dataset)
+        if not name.strip():
+            raise ValueError("dataset must say which data this is the budget of")
+        return cls(name, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)
+
+    @classmethod
+    def from_json(cls, plain: str) -> Budget:
+        """What ``to_json`` wrote; ValueError, TypeError or KeyError for anything else."""
+        budget = cls(**json.loads(plain))
+        budget.filter()  # which checks all but the names
+        text("dataset", budget.dataset), text("identity", budget.identity)
+        return budget
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    def filter(self) -> PrivacyFilter:
+        """The filter that everything spent must pass."""
+        others = None if self.others is None else Accountant.from_json(self.others).composition
+        rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
+        return PrivacyFilter(self.epsilon, self.delta, neighbors=self.neighbors, others=others, **rules)
+
+
+def text(name: str, value: Any) -> str:
+    """A text that every database can keep."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {value!r}")
+    if len(value) > LONGEST or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{name} must be at most {LONGEST:,} characters that UTF-8 can write, none of them 0")
+    return value
+
+
+def written(releases: Composable, count: int, neighbors: Neighbors) -> str:
+    """An account of releases as JSON. TypeError where that would not be read back as what it was."""
+    account = Accountant(neighbors=neighbors)
+    account.compose(releases, count)
+    try:
+        plain = account.to_json()
+        same = Accountant.from_json(plain) == account
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise TypeError(f"mechanism must be one that Accountant.to_json can write, got {releases!r}")
+    return plain

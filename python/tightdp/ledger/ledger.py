@@ -1,0 +1,288 @@
+"""The ledger: one budget of one data set, which processes share and crashes do not lose."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .. import _check
+from ..accounting.accountant import Accountant
+from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter, _Price, _Spent
+from ..composition import Composable
+from ..mechanisms import Mechanism
+from ..options import Neighbors
+from .budget import Budget, text, written
+from .place import store_of
+from .store import UNDONE, LedgerError, Run, Store
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+FORMAT = 1
+_COLUMNS = "number, time, note, account, digest"
+_TABLES = (
+    "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE tightdp_spent (number INTEGER PRIMARY KEY, time TEXT NOT NULL, note TEXT NOT NULL, "
+    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # the index is a second place that knows of each entry
+)
+
+
+class Entry(NamedTuple):
+    """One spend: its number from 1 on, when it was recorded (UTC, ISO 8601), the caller's note, what was paid for."""
+
+    number: int
+    time: str
+    note: str
+    releases: tuple[tuple[Mechanism, int], ...]
+
+
+class _Known(NamedTuple):
+    """The ledger up to some entry, all of it checked."""
+
+    number: int
+    digest: str
+    spent: _Spent | None
+    """What the filter holds; None where it would not have allowed everything that is recorded."""
+
+
+class Ledger:
+    """One budget of one data set, for everything that is ever released from it, by whatever process or machine.
+
+    ``where`` is the path of a file (SQLite), or a URL as in ``postgresql://user@host/database`` (with the extra
+    ``ledger``; one ledger to a schema). ``Ledger.create`` makes one; ``Ledger(where)`` opens what was made.
+
+    Call ``spend`` BEFORE a release, and release nothing unless it returns. It checks and records in one transaction,
+    which is on the disk when it returns. So whatever is killed at whatever time, at least what was released is
+    recorded, and never more than the budget.
+
+    Guarantee: everything released after its ``spend`` returned is (``epsilon``, ``delta``)-DP under ``neighbors``,
+    all processes together, and however each release was chosen in the light of the others: what is recorded passes a
+    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). It rests on there being one ledger. A copy of the
+    file, or a backup put back, is a second budget for the same data, and nothing can notice that.
+
+    A ledger holds no data, but its notes are what callers write. It may be used by any number of threads, in forked
+    children, and pickled: the budget is where the ledger is, not in this object. Whatever fails raises
+    ``LedgerError``, and refused spends ``BudgetExceeded``.
+
+    >>> import os, tempfile
+    >>> import tightdp as dp
+    >>> path = os.path.join(tempfile.mkdtemp(), "census.ledger")
+    >>> ledger = dp.Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="census 2030")
+    >>> ledger.spend(dp.Gaussian(10.0), note="mean age")
+    >>> dp.Ledger(path).can_spend(dp.Gaussian(1.0))
+    False
+    """
+
+    def __init__(self, where: str | PathLike[str]) -> None:
+        store = store_of(where)
+        with store.transaction() as run:
+            store.check(run)
+            plain, start = _header(store, run)
+        try:
+            budget = Budget.from_json(plain)
+        except (TypeError, ValueError, KeyError) as error:
+            raise LedgerError(f"{store.name}: holds no budget that this version can keep: {error}") from None
+        self._of(where, store, budget, start)
+
+    def _of(self, where: str | PathLike[str], store: Store, budget: Budget, start: str) -> None:
+        self._where, self._store, self._budget = where, store, budget
+        self._filter = budget.filter()
+        self._start = self._known = _Known(0, start, self._filter._ledger.state)
+        self._price = lru_cache(1024)(self._filter._price)
+
+    @classmethod
+    def create(
+        cls,
+        where: str | PathLike[str],
+        *,
+        epsilon: float,
+        delta: float,
+        dataset: str,
+        neighbors: Neighbors = "add_or_remove",
+        family: Literal["renyi", "zcdp", "gaussian"] = "renyi",
+        order: float | None = None,
+        expected: Composable | None = None,
+        others: Composable | None = None,
+        failure: float = 0.0,
+    ) -> Ledger:
+        """Makes a ledger, whose budget, relation and data set are then fixed for good.
+
+        ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``:
+        "renyi" charges every mechanism, "gaussian" is tightest for Gaussians on all records. Set ``failure`` aside, a
+        part of ``delta``, if releases are to be charged by an epsilon and a delta of their own, as objective
+        perturbation is. Raises ``LedgerError`` where there is a ledger already.
+        """
+        store = store_of(where)
+        rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
+        budget = Budget.of(dataset, epsilon, delta, expected, **rules)
+        plain = budget.to_json()
+        start = _digest(FORMAT, plain)
+        with store.transaction(write=True, create=True) as run:
+            tables = store.tables(run)
+            if "tightdp_ledger" in tables:
+                raise LedgerError(f"{store.name}: there is a ledger already, and its budget is fixed")
+            for statement in _TABLES + store.forbid_changes:
+                run(statement)
+            made = "INSERT INTO tightdp_ledger VALUES (:format, :budget, :digest)"
+            run(made, format=FORMAT, budget=plain, digest=start)
+        ledger = cls.__new__(cls)
+        ledger._of(where, store, budget, start)
+        return ledger
+
+    dataset = property(lambda self: self._budget.dataset, doc="Which data the budget is about.")
+    epsilon = property(lambda self: self._budget.epsilon, doc="Of the guarantee for everything, in nats.")
+    delta = property(lambda self: self._budget.delta, doc="Of the guarantee for everything.")
+    neighbors = property(lambda self: self._budget.neighbors, doc="The neighbouring relation of the guarantee.")
+    family = property(lambda self: self._budget.family, doc="What the filter adds up, as in ``PrivacyFilter``.")
+
+    def spend(self, mechanism: Composable, count: int = 1, *, note: str = "") -> None:
+        """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
+
+        Raises ``BudgetExceeded`` and charges nothing if the budget does not cover them. After any other exception
+        release nothing either: if it came from the last moment of the transaction, the spend may have been recorded.
+        """
+        account, prices = self._priced(mechanism, count)
+        note = text("note", note)
+        with self._store.transaction(write=True) as run:
+            known = self._caught_up(run)
+            spent = _after(self._filter, known.spent, prices)
+            if spent is None:
+                raise BudgetExceeded(self._refusal(known.spent, prices))
+            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            row = (known.number + 1, now, note, account)
+            digest = _digest(known.digest, *row)
+            named = dict(zip(_COLUMNS.split(", "), (*row, digest), strict=True))
+            run(f"INSERT INTO tightdp_spent ({_COLUMNS}) VALUES (:number, :time, :note, :account, :digest)", **named)
+        self._known = _Known(row[0], digest, spent)
+
+    def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
+        """Whether the budget covers ``count`` more releases at this moment; only ``spend`` decides."""
+        _, prices = self._priced(mechanism, count)
+        return _after(self._filter, self._now().spent, prices) is not None
+
+    @property
+    def spent(self) -> float:
+        """Which part of the filter's cap is spent, rounded up: in [0, 1], or infinite where this version's bounds would
+        not have allowed what is recorded. It is no part of epsilon, which is a guarantee for all that may come."""
+        spent = self._now().spent
+        if spent is None:
+            return math.inf
+        return min(1.0, math.nextafter(spent.total.hi / self._filter.cap, 2.0)) if spent.total.hi else 0.0
+
+    @property
+    def history(self) -> tuple[Entry, ...]:
+        """What was spent, in order."""
+        with self._store.transaction() as run:
+            self._check_header(run)
+            return tuple(entry for entry, _ in self._read(run, self._start))
+
+    @property
+    def account(self) -> Accountant:
+        """Everything spent as one account. What it answers would bound the privacy loss if all releases had been
+        fixed in advance; the ledger's own guarantee, (``epsilon``, ``delta``), holds in any case."""
+        account = Accountant(neighbors=self.neighbors)
+        for entry in self.history:
+            for mechanism, count in entry.releases:
+                account.compose(mechanism, count)
+        return account
+
+    def _priced(self, mechanism: Composable, count: int) -> tuple[str, list[_Price]]:
+        """The account of what is to be spent, and the price of each part."""
+        if not isinstance(mechanism, Composable):
+            raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
+        count = _check.count("count", count)
+        parts = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._composition().parts
+        if not parts:
+            raise ValueError("mechanism must be at least one release, got a composition of none")
+        prices = [self._price(each, _check.count("count", times * count)) for each, times in parts]
+        return written(mechanism, count, self.neighbors), prices
+
+    def _now(self) -> _Known:
+        with self._store.transaction() as run:
+            self._known = self._caught_up(run)
+        return self._known
+
+    def _caught_up(self, run: Run) -> _Known:
+        """What is known, and what others have recorded since then."""
+        self._check_header(run)
+        known = self._known
+        for entry, digest in self._read(run, known):
+            prices = [self._price(each, times) for each, times in entry.releases]
+            known = _Known(entry.number, digest, _after(self._filter, known.spent, prices))
+        return known
+
+    def _check_header(self, run: Run) -> None:
+        if _header(self._store, run)[1] != self._start.digest:
+            raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
+
+    def _read(self, run: Run, known: _Known) -> Iterator[tuple[Entry, str]]:
+        """The entries after the one that is known, each a link of the chain of digests."""
+        rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
+        if known.number:
+            if not rows or rows[0][4] != known.digest:
+                raise LedgerError(f"{self._store.name}: has lost entries, as if an older copy were put back; {UNDONE}")
+            del rows[0]
+        before = known
+        for number, time, note, account, digest in rows:
+            if number != before.number + 1 or digest != _digest(before.digest, number, time, note, account):
+                raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
+            before = _Known(number, digest, None)
+            try:
+                releases = Accountant.from_json(account).history
+            except (TypeError, ValueError) as error:
+                raise LedgerError(
+                    f"{self._store.name}: entry {number} is of another version of tightdp ({error}); {UNDONE}"
+                ) from None
+            yield Entry(number, time, note, releases), digest
+
+    def _refusal(self, spent: _Spent | None, prices: list[_Price]) -> str:
+        if spent is None:
+            return f"{self._store.name}: what is recorded would not be allowed by the bounds of this version"
+        parts = " + ".join(f"{price.mechanism!r} * {price.count}" for price in prices)
+        if any(price.failure for price in prices) and not self._budget.failure:
+            return f"{parts} may fail, and this ledger sets no part of delta aside for that (failure)"
+        cost = sum(price.cost * price.count for price in prices)
+        return (
+            f"{parts} would exceed the budget of {self.dataset!r}: {spent.total.hi:.6g} of {self._filter.cap:.6g} "
+            f"({self._filter.unit}) are spent, and this costs {cost:.6g}"
+        )
+
+    def __repr__(self) -> str:
+        budget = f"({self.epsilon!r}, {self.delta!r}), neighbors={self.neighbors!r}"
+        return f"<Ledger of {self.dataset!r} in {self._store.name}: {budget}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ledger, (self._where,)
+
+
+def _header(store: Store, run: Run) -> tuple[str, str]:
+    """The budget of a ledger as JSON, and its digest."""
+    if "tightdp_ledger" not in store.tables(run):
+        raise LedgerError(f"{store.name}: holds no ledger; Ledger.create makes one")
+    formats = run("SELECT format FROM tightdp_ledger")
+    if formats != [(FORMAT,)]:
+        of = f"format {formats[0][0]!r}" if len(formats) == 1 else "no format"
+        raise LedgerError(f"{store.name}: is a ledger of {of}, and this version reads format {FORMAT}; {UNDONE}")
+    plain, digest = run("SELECT budget, digest FROM tightdp_ledger")[0]
+    if digest != _digest(FORMAT, plain):
+        raise LedgerError(f"{store.name}: is damaged in its budget; {UNDONE}")
+    return plain, digest
+
+
+def _after(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> _Spent | None:
+    """The account after releases that are paid for together; None where they are not covered."""
+    for price in prices:
+        if spent is None:
+            return None
+        spent = rules._after(spent, price)
+    return None if spent is None else spent._replace(entries=None)  # they are in the database
+
+
+def _digest(*values: Any) -> str:
+    """Of an entry together with the digest before it, so that a change anywhere shows in the next."""
+    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()

@@ -1,0 +1,26 @@
+"""Which store a path or a URL names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .store import Store
+
+
+def store_of(where: Any) -> Store:
+    """The store that a path or a URL names. TypeError or ValueError for what names none."""
+    if isinstance(where, str) and "://" in where:
+        if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
+            raise ValueError("where must be a path or a URL that begins with postgresql://")
+        from .postgresql import PostgreSQL  # needs the extra
+
+        return PostgreSQL(where)
+    if not isinstance(where, (str, os.PathLike)) or not isinstance(os.fspath(where), str):
+        raise TypeError(f"where must be a path or a URL that begins with postgresql://, got {where!r}")
+    if not os.fspath(where) or where == ":memory:" or "\0" in os.fspath(where):
+        raise ValueError(f"where must be the path of a file, got {where!r}")
+    from .sqlite import SQLite  # not every Python has SQLite
+
+    return SQLite(Path(where).absolute())

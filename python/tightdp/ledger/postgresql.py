@@ -1,0 +1,75 @@
+"""A ledger in a PostgreSQL database, for machines that share one: through SQLAlchemy, the extra ``ledger``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
+
+_LOCK = 0x74696768746470
+"""The number of the lock that writers take: "tightdp" in ASCII."""
+_DURABLE = """SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') = 'off'"""
+_KEPT = "FOR EACH STATEMENT EXECUTE FUNCTION tightdp_kept()"
+
+
+class PostgreSQL:
+    """The current schema of a database. Users need the rights to SELECT and INSERT, and no others."""
+
+    forbid_changes = (
+        "CREATE OR REPLACE FUNCTION tightdp_kept() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'a ledger is only added to'; END $$",
+        f"CREATE TRIGGER tightdp_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON tightdp_ledger {_KEPT}",
+        f"CREATE TRIGGER tightdp_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON tightdp_spent {_KEPT}",
+    )
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._sql: Any = import_module("sqlalchemy")
+            import_module("psycopg")
+        except ImportError as error:
+            raise ImportError(f"a ledger in PostgreSQL needs pip install 'tightdp[ledger]': {error}") from None
+        try:
+            address = self._sql.engine.make_url(url).set(drivername="postgresql+psycopg")
+            self.name = address.render_as_string(hide_password=True)
+            # No connection outlives its transaction, so a forked child has none of its parent's. Each statement sees
+            # what was committed before it: what comes after the lock sees all that its last holder wrote.
+            self._engine: Any = self._sql.create_engine(
+                address,
+                poolclass=self._sql.pool.NullPool,
+                isolation_level="READ COMMITTED",
+                connect_args={"connect_timeout": SECONDS},
+            )
+        except self._sql.exc.SQLAlchemyError:
+            raise ValueError("where must be a URL as in postgresql://user:password@host:port/database") from None
+
+    @contextmanager
+    def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
+        outcome = UNDONE
+        try:
+            with self._engine.connect() as connection:
+
+                def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
+                    done = connection.execute(self._sql.text(sql), values)
+                    return [tuple(row) for row in done] if done.returns_rows else []
+
+                run(f"SET LOCAL lock_timeout = '{SECONDS}s'")
+                run(_DURABLE)
+                if write:
+                    run(f"SELECT pg_advisory_xact_lock({_LOCK})")
+                yield run
+                outcome = UNKNOWN if write else UNDONE
+                connection.commit()
+        except self._sql.exc.SQLAlchemyError as error:
+            why = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            raise LedgerError(f"{self.name}: {why}; {outcome}") from error
+
+    def check(self, run: Run) -> None:
+        """The server's own checksums are for that."""
+
+    def tables(self, run: Run) -> set[str]:
+        found = run("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
+        return {name for (name,) in found}

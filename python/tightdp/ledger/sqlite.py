@@ -1,0 +1,65 @@
+"""A ledger in a file, through SQLite: a rollback journal, and a commit returns once the disk has it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
+
+_KEPT = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
+_lock = threading.RLock()
+"""Held in transactions and in forks: a child that was forked in the middle of one would find SQLite's own locks held by
+a thread that it does not have."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+class SQLite:
+    """A file. Each transaction has a connection of its own, so a store may be used after a fork and by any thread."""
+
+    forbid_changes = (
+        f"CREATE TRIGGER tightdp_ledger_update BEFORE UPDATE ON tightdp_ledger {_KEPT}",
+        f"CREATE TRIGGER tightdp_ledger_delete BEFORE DELETE ON tightdp_ledger {_KEPT}",
+        f"CREATE TRIGGER tightdp_spent_update BEFORE UPDATE ON tightdp_spent {_KEPT}",
+        f"CREATE TRIGGER tightdp_spent_delete BEFORE DELETE ON tightdp_spent {_KEPT}",
+    )
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, str(path)
+
+    @contextmanager
+    def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
+        if not create and not self.path.exists():
+            raise LedgerError(f"{self.name}: there is no such file; Ledger.create makes one")
+        if create and not self.path.parent.is_dir():
+            raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
+        if self.path.is_file() and self.path.stat().st_nlink != 1:
+            raise LedgerError(f"{self.name}: must have one name in the file system: locks do not hold between links")
+        uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
+        try:
+            with _lock, closing(sqlite3.connect(uri, uri=True, timeout=SECONDS, isolation_level=None)) as connection:
+
+                def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
+                    return connection.execute(sql, values).fetchall()
+
+                run("PRAGMA synchronous = EXTRA")  # also the folder, before a commit returns
+                run("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield run
+                outcome = UNKNOWN if write else UNDONE
+                run("COMMIT")
+        except sqlite3.Error as error:  # closing the connection undid what was not committed
+            raise LedgerError(f"{self.name}: {error}; {outcome}") from error
+
+    def check(self, run: Run) -> None:
+        ((found,),) = run("PRAGMA integrity_check(1)")
+        if found != "ok":
+            raise LedgerError(f"{self.name}: is damaged: {found}; {UNDONE}")
+
+    def tables(self, run: Run) -> set[str]:
+        return {name for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -1,0 +1,187 @@
+"""Files that are no ledgers, are damaged or cannot be written: an error that says so, and nothing is spent."""
+
+import os
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from together import alone
+
+import tightdp as dp
+
+G = dp.Gaussian(10.0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "test.ledger"
+    ledger = dp.Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="test")
+    for k in range(8):
+        ledger.spend(dp.Gaussian(40.0 + k), note=f"release {k}")
+    return path
+
+
+def change(path, *statements):
+    """What somebody does to the file with a program of theirs."""
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def refused(path, message):
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(dp.LedgerError, match=message) as seen:
+        dp.Ledger(path).spend(G)
+    assert str(path) in str(seen.value) and len(str(seen.value).splitlines()) == 1
+    assert before is None or path.read_bytes() == before
+
+
+def test_what_is_no_ledger(tmp_path):
+    refused(tmp_path / "nowhere", "there is no such file")
+    refused(tmp_path, "unable to open")
+    (tmp_path / "text").write_text("age,income\n" * 1000)
+    refused(tmp_path / "text", "not a database")
+    (tmp_path / "empty").touch()
+    refused(tmp_path / "empty", "holds no ledger")
+    change(tmp_path / "other", "CREATE TABLE t (x)")
+    refused(tmp_path / "other", "holds no ledger")
+    with pytest.raises(dp.LedgerError, match="there is no folder"):
+        dp.Ledger.create(tmp_path / "no" / "x", epsilon=1.0, delta=1e-6, dataset="test")
+    with pytest.raises(dp.LedgerError, match="not a database"):
+        dp.Ledger.create(tmp_path / "text", epsilon=1.0, delta=1e-6, dataset="test")
+    assert (tmp_path / "text").read_text() == "age,income\n" * 1000
+
+
+def test_a_file_of_another_version(file):
+    change(file, "DROP TRIGGER tightdp_ledger_update", "UPDATE tightdp_ledger SET format = 2")
+    refused(file, "is a ledger of format 2, and this version reads format 1")
+
+
+def test_a_mechanism_of_another_version(file, monkeypatch):
+    monkeypatch.setattr("tightdp.accounting.accountant.to_plain", lambda mechanism: {"type": "Mist", "sigma": 1.0})
+    monkeypatch.setattr("tightdp.accounting.accountant.from_plain", lambda plain: dp.Gaussian(50.0))
+    dp.Ledger(file).spend(dp.Gaussian(50.0))
+    monkeypatch.undo()
+    refused(file, "entry 9 is of another version of tightdp")
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {} SET digest = ''", "DELETE FROM {}"])
+@pytest.mark.parametrize("table", ["tightdp_spent", "tightdp_ledger"])
+def test_the_database_itself_forbids_changes(file, statement, table):
+    with pytest.raises(sqlite3.IntegrityError, match="a ledger is only added to"):
+        change(file, statement.format(table))
+    assert len(dp.Ledger(file).history) == 8
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tightdp_spent SET account = replace(account, '4', '9') WHERE number = 3",
+        "UPDATE tightdp_spent SET note = 'another' WHERE number = 8",
+        "UPDATE tightdp_spent SET time = '1999-01-01' WHERE number = 1",
+        "DELETE FROM tightdp_spent WHERE number = 4",
+        "DELETE FROM tightdp_spent WHERE number = 1",
+        "UPDATE tightdp_ledger SET budget = replace(budget, '1.0', '9.0')",
+        "INSERT INTO tightdp_spent VALUES (9, '', '', '', 'x')",
+        "UPDATE tightdp_spent SET account = x'00ff' WHERE number = 2",
+    ],
+)
+def test_changes_show(file, statement):
+    change(
+        file, *(f"DROP TRIGGER tightdp_{t}_{o}" for t in ("ledger", "spent") for o in ("update", "delete")), statement
+    )
+    refused(file, "is damaged")
+
+
+def test_an_older_copy_is_noticed_by_whoever_has_seen_more(file):
+    ledger = dp.Ledger(file)
+    backup = file.read_bytes()
+    ledger.spend(dp.Gaussian(60.0))
+    file.write_bytes(backup)
+    with pytest.raises(dp.LedgerError, match="has lost entries"):
+        ledger.spend(G)
+    assert file.read_bytes() == backup
+
+
+def test_another_ledger_in_its_place_is_noticed(file):
+    ledger = dp.Ledger(file)
+    file.unlink()
+    with pytest.raises(dp.LedgerError, match="there is no such file"):
+        ledger.spend(G)
+    dp.Ledger.create(file, epsilon=1.0, delta=1e-6, dataset="test")
+    with pytest.raises(dp.LedgerError, match="is another ledger"):
+        ledger.spend(G)
+    assert dp.Ledger(file).history == ()
+
+
+def test_two_names_of_one_file_are_refused(file, tmp_path):
+    os.link(file, tmp_path / "other")
+    refused(file, "must have one name")
+
+
+@pytest.mark.parametrize("flips", [60, pytest.param(3000, marks=pytest.mark.hunt)])
+def test_damaged_bytes_are_noticed_or_change_nothing(file, flips):
+    """Every entry is there as it was, or an error says that the file is damaged."""
+    whole, entries, draw = file.read_bytes(), dp.Ledger(file).history, random.Random(random.random())
+    noticed = 0
+    for _ in range(flips):
+        at, to = draw.randrange(len(whole)), draw.randrange(256)
+        damaged = bytearray(whole)
+        damaged[at] = to
+        for leftover in file.parent.iterdir():
+            leftover.unlink()
+        file.write_bytes(damaged)
+        try:
+            assert dp.Ledger(file).history == entries, (at, to)
+        except dp.LedgerError:
+            noticed += 1
+    assert noticed > flips / 20
+
+
+def test_cut_short(file):
+    whole = file.read_bytes()
+    for length in (1, 100, 4096, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        refused(file, "damaged|malformed|not a database|holds no ledger|disk I/O")
+
+
+READ_ONLY = """
+import os, pathlib, sqlite3, sys, tightdp as dp, tightdp.ledger.sqlite  # while they can be read
+folder = pathlib.Path(sys.argv[1])
+if os.getuid() == 0:  # whom permissions do not stop
+    os.chown(folder, 65534, 65534)
+    for path in folder.iterdir():
+        os.chown(path, 65534, 65534)
+    os.setgid(65534)
+    os.setuid(65534)
+folder.chmod(0o555)
+try:
+    ledger = dp.Ledger(folder / "test.ledger")
+    print(len(ledger.history))
+    ledger.spend(dp.Gaussian(10.0))
+except dp.LedgerError as error:
+    print(error)
+try:
+    dp.Ledger.create(folder / "new.ledger", epsilon=1.0, delta=1e-6, dataset="test")
+except dp.LedgerError as error:
+    print(error)
+folder.chmod(0o755)
+print(len(ledger.history))
+"""
+
+
+def test_a_folder_that_cannot_be_written(file, tmp_path):
+    folder = Path("/tmp") / f"tightdp-read-only-{os.getpid()}"  # below folders that everybody may enter
+    folder.mkdir()
+    try:
+        shutil.copy(file, folder)
+        first, spend, create, last = alone(READ_ONLY, folder).splitlines()
+    finally:
+        shutil.rmtree(folder)
+    assert first == last == "8"
+    assert "test.ledger: unable to open database file; nothing was spent" in spend or "readonly" in spend
+    assert "new.ledger: unable to open database file" in create

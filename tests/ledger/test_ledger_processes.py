@@ -1,0 +1,165 @@
+"""Processes that share a ledger: killed at any time, all at once, forked."""
+
+import os
+
+import pytest
+from together import alone, together
+
+import tightdp as dp
+
+G = dp.Gaussian(30.0)
+
+KILLED = """
+import os, random, signal, sys, time
+import tightdp as dp
+where, kills, released, seed = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+draw = random.Random(seed)
+
+def release_without_end(log):
+    while True:
+        ledger = dp.Ledger(where)
+        for _ in range(3):
+            ledger.spend(dp.Gaussian(1000.0), note=str(os.getpid()))
+            os.write(log, b"x")  # what stands for the release
+
+log = os.open(released, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+dp.Ledger(where)  # which imports what it needs
+start = time.monotonic()
+dp.Ledger(where).spend(dp.Gaussian(1000.0))
+os.write(log, b"x")
+pace = time.monotonic() - start
+for _ in range(kills):
+    child = os.fork()
+    if not child:
+        try:
+            release_without_end(log)
+        except dp.BudgetExceeded:
+            os._exit(3)
+        finally:
+            os._exit(1)
+    time.sleep(draw.uniform(0.0, 4 * pace))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, status
+"""
+
+
+@pytest.mark.parametrize("kills", [15, pytest.param(500, marks=pytest.mark.hunt)])
+def test_killed_processes_have_spent_at_least_what_was_released(where, kills, tmp_path):
+    ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test", family="gaussian")
+    log = tmp_path / "released"
+    alone(KILLED, where, kills, log, os.environ.get("TIGHTDP_HUNT", "0"), seconds=60 + kills)
+    released, entries = log.stat().st_size, ledger.history
+    assert 1 < released <= len(entries) <= released + kills
+    ledger.spend(G)  # nobody left it locked
+    lasting = dp.PrivacyFilter(1.0, 1e-6, family="gaussian")
+    for entry in ledger.history:
+        for mechanism, count in entry.releases:
+            lasting.spend(mechanism, count)  # within the budget
+    assert dp.Ledger(where).spent == pytest.approx(lasting.spent / lasting.cap, rel=1e-9)
+
+
+GREEDY = """
+import os, sys
+import tightdp as dp
+where, processes = sys.argv[1], int(sys.argv[2])
+ledger = dp.Ledger(where)
+children = []
+for _ in range(processes):
+    child = os.fork()
+    if not child:
+        try:
+            while True:
+                ledger.spend(dp.Gaussian(30.0))
+                os.write(1, b"x")
+        except dp.BudgetExceeded:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    children.append(child)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+"""
+
+
+def most(epsilon, delta):
+    filter, count = dp.PrivacyFilter(epsilon, delta), 0
+    while filter.can_spend(G, count + 1):
+        count += 1
+    return count
+
+
+def test_eight_processes_at_once_spend_the_budget_and_no_more(where):
+    ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    released = alone(GREEDY, where, 8)
+    assert len(released) == len(ledger.history) == most(1.0, 1e-6)
+
+
+def test_threads_at_once_spend_the_budget_and_no_more(where):
+    ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    released = []
+
+    def work(k):
+        try:
+            while True:
+                (ledger if k % 2 else dp.Ledger(where)).spend(G)
+                released.append(k)
+        except dp.BudgetExceeded:
+            pass
+
+    together(work)
+    assert len(released) == len(ledger.history) == most(1.0, 1e-6)
+
+
+FORKED = """
+import os, sys, threading, time
+import tightdp as dp
+where, stop = sys.argv[1], threading.Event()
+ledger, spent = dp.Ledger(where), [0]
+
+def work():
+    while not stop.is_set():
+        ledger.spend(dp.Gaussian(1000.0))
+        spent[0] += 1
+        time.sleep(0.005)  # or others would wait for long
+
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        ledger.spend(dp.Gaussian(1000.0))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+thread.join()
+print(len(ledger.history) - spent[0])
+"""
+
+
+def test_a_child_forked_in_the_middle_of_another_threads_spend(where):
+    dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    assert alone(FORKED, where).split() == ["10"]
+
+
+def test_a_server_that_crashes_has_what_it_confirmed(server):
+    where = server.database()
+    ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    for note in "abc":
+        ledger.spend(G, note=note)
+    server.stop("immediate")
+    with pytest.raises(dp.LedgerError, match="nothing was spent"):
+        ledger.spend(G)
+    server.start()
+    assert [entry.note for entry in ledger.history] == ["a", "b", "c"]
+
+
+def test_users_need_no_right_to_change_anything(server):
+    where = server.database()
+    dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    psql = ("psql", "-h", server.folder, "-U", "tester", "-d", where.partition("?")[0].split("/")[-1], "-c")
+    server.run(*psql, f"CREATE ROLE analyst{server.databases} LOGIN")
+    grants = "SELECT, INSERT ON tightdp_spent", "SELECT ON tightdp_ledger"
+    server.run(*psql, "; ".join(f"GRANT {grant} TO analyst{server.databases}" for grant in grants))
+    ledger = dp.Ledger(where.replace("tester@", f"analyst{server.databases}@"))
+    ledger.spend(G)
+    assert len(ledger.history) == 1
