@@ -35,7 +35,7 @@ const char* arithmetic_fault() noexcept {
     const bool nearest = (mode & 0x6000) == 0, gradual = (mode & 0x8040) == 0;  // FTZ and DAZ
 #else
     const bool nearest = one + half_ulp == 1 && -one - half_ulp == -1;
-    const bool gradual = smallest * half != 0 && subnormal * 0x1p1074 == 1;
+    const bool gradual = smallest * half != 0 && subnormal * 0x1p1000 == 0x1p-74;
 #endif
     if (!nearest || std::fegetround() != FE_TONEAREST) return "this thread does not round to nearest";
     if (!gradual)
