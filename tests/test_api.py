@@ -59,6 +59,8 @@ OTHERS = {
     "PrivacyFilter": "(epsilon, delta, *, family='renyi', order=None, expected=None, others=None, failure=0.0, "
     "neighbors='add_or_remove')",
     "SecureRandom": "()",
+    "Statement": "(subject, privacy, delta, charged, neighbors='add_or_remove', released=(), public=<factory>, "
+    f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r})",
 }
 UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
 UNCALLED |= {"LedgerError", "RandomSource", "__version__"}
@@ -87,6 +89,10 @@ METHODS = {
     "PrivacyFilter.can_spend": "(self, mechanism, count=1)",
     "PrivacyFilter.cost": "(self, mechanism)",
     "PrivacyFilter.spend": "(self, mechanism, count=1)",
+    "Statement.from_json": "(text)",
+    "Statement.save": "(self, path)",
+    "Statement.to_html": "(self)",
+    "Statement.to_json": "(self)",
     "PrivacyLoss.from_cdf": "(cdf, *, low, high, infinity=0.0, points=65536, error=8.881784197001252e-16, "
     "relation='add_or_remove', mirrored=False)",
     "PrivacyLoss.from_pmf": "(losses, probabilities, *, infinity=0.0, minus_infinity=None, relation='add_or_remove', "

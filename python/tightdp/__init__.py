@@ -36,6 +36,7 @@ from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, ex
 from .release.ghost import ghost_clipped_sum, ghost_norms
 from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
 from .release.noise import Philox, RandomSource, SecureRandom
+from .statement import Statement
 
 __all__ = [
     "ZCDP",
@@ -69,6 +70,7 @@ __all__ = [
     "RandomizedResponse",
     "SampledWithReplacement",
     "SecureRandom",
+    "Statement",
     "TreeAggregation",
     "TruncatedPoissonSampled",
     "__version__",

@@ -142,6 +142,14 @@ def test_damaged_bytes_are_noticed_or_change_nothing(file, flips):
     assert noticed > flips / 20
 
 
+@pytest.mark.parametrize("text", [b"BEGIN SELECT", b"CREATE TABLE tightdp_spent", b"ledger_delete", b"INTEGER PRIMARY"])
+@pytest.mark.parametrize("end", [b"\xff", b"x"])
+def test_damage_in_what_the_tables_are(file, text, end):
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(text, text[:-1] + end))
+    refused(file, "damaged|malformed|decode")
+
+
 def test_cut_short(file):
     whole = file.read_bytes()
     for length in (1, 100, 4096, len(whole) // 2, len(whole) - 1):

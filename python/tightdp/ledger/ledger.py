@@ -81,8 +81,8 @@ class Ledger:
     def __init__(self, where: str | PathLike[str]) -> None:
         store = store_of(where)
         with store.transaction() as run:
-            store.check(run)
             plain, start = _header(store, run)
+            store.check(run, _TABLES + store.forbid_changes)
         try:
             budget = Budget.from_json(plain)
         except (TypeError, ValueError, KeyError) as error:

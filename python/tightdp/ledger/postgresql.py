@@ -67,7 +67,7 @@ class PostgreSQL:
             why = str(getattr(error, "orig", None) or error).partition("\n")[0]
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
-    def check(self, run: Run) -> None:
+    def check(self, run: Run, made: tuple[str, ...]) -> None:
         """The server's own checksums are for that."""
 
     def tables(self, run: Run) -> set[str]:

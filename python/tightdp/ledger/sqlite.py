@@ -46,7 +46,10 @@ class SQLite:
             with _lock, closing(sqlite3.connect(uri, uri=True, timeout=SECONDS, isolation_level=None)) as connection:
 
                 def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
-                    return connection.execute(sql, values).fetchall()
+                    try:
+                        return connection.execute(sql, values).fetchall()
+                    except UnicodeDecodeError:  # in SQLite's own message, which quotes what is damaged
+                        raise LedgerError(f"{self.name}: is damaged; {UNDONE}") from None
 
                 run("PRAGMA synchronous = EXTRA")  # also the folder, before a commit returns
                 run("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -56,10 +59,12 @@ class SQLite:
         except sqlite3.Error as error:  # closing the connection undid what was not committed
             raise LedgerError(f"{self.name}: {error}; {outcome}") from error
 
-    def check(self, run: Run) -> None:
+    def check(self, run: Run, made: tuple[str, ...]) -> None:
         ((found,),) = run("PRAGMA integrity_check(1)")
         if found != "ok":
             raise LedgerError(f"{self.name}: is damaged: {found}; {UNDONE}")
+        if not {(sql,) for sql in made} <= set(run("SELECT sql FROM sqlite_master")):
+            raise LedgerError(f"{self.name}: is damaged: its tables are not as they were made; {UNDONE}")
 
     def tables(self, run: Run) -> set[str]:
         return {name for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -34,8 +34,8 @@ class Store(Protocol):
         Committed at the end, so that a crash of the machine loses nothing. Raises ``LedgerError`` for what fails.
         """
 
-    def check(self, run: Run) -> None:
-        """``LedgerError`` where the database itself finds what it keeps damaged."""
+    def check(self, run: Run, made: tuple[str, ...]) -> None:
+        """``LedgerError`` where the database finds damage, or its tables are not those that were ``made``."""
 
     def tables(self, run: Run) -> set[str]:
         """The names of the tables there are."""

@@ -13,9 +13,11 @@ from .. import _check
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Mechanism
+from ..statement import Statement
+from . import stated
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithm import Algorithm
-from .driver import Callback, fit
+from .driver import Callback, fit, opened
 from .linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .model import Model, Vector
 from .noisygd import NoisyGD
@@ -25,7 +27,7 @@ from .records import Array
 def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone."""
     try:
-        labels = validate_labels(given)
+        labels = validate_labels(given, once_each=name == "classes")
         return labels, np.unique(labels)
     except (TypeError, OverflowError):
         raise TypeError(
@@ -65,6 +67,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
     history_ : the mechanisms that were released, in order; the count comes first
+    statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and rests on, as text, JSON or a page
     public_size_ : the number of records that the run used, given or released
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
@@ -94,18 +97,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         """
         features, targets = self._checked(X, y)
         self._model: Any = self._build(features.shape[1], len(self.classes_))
+        algorithm = self._default() if self.algorithm is None else self.algorithm
+        ledger = opened(self.ledger)
         run = fit(
             self._model,
             features,
             targets,
-            self._default() if self.algorithm is None else self.algorithm,
+            algorithm,
             epsilon=self.epsilon,
             delta=self.delta,
             public_size=self.public_size,
             regularization=self.regularization,
             random_state=self.random_state,
             callback=self.callback,
-            ledger=self.ledger,
+            ledger=ledger,
             note=f"{type(self).__name__}.fit",
         )
         self._w: Vector = run.parameters
@@ -114,6 +119,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.privacy_: Bound = run.privacy
         self.public_size_ = run.size
         self.n_iter_ = len(run.history)
+        self.statement_: Statement = stated.classifier(
+            f"{type(self).__name__}, trained by {algorithm!r}",
+            self,
+            privacy=run.privacy,
+            charged=run.charged,
+            size=run.size,
+            parameters=len(run.parameters),
+            ledger=ledger,
+        )
         return self
 
     def _loss(self, classes: int) -> Loss:

@@ -14,6 +14,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism
 from ..release.noise import RandomSource
+from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .budget import FixedPlan, Target, noise_for
 from .driver import opened, paid, seeded
@@ -21,6 +22,7 @@ from .gate import Gate
 from .grid import clipped_rows, exact_bound, grid_below
 from .oracle import CHUNK, Integers, Query
 from .records import Records
+from .stated import AGAIN, UNSCALED, name_of
 
 DIGITS = 16
 """Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
@@ -39,7 +41,8 @@ class DPPCA(TransformerMixin, BaseEstimator):
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : as for classifiers
 
-    Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_`` as in classifiers.
+    Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_``, ``statement_``
+    as in classifiers.
 
     Second moments, not covariances: nothing is centred, because a mean would cost a release. Guarantee: that of one
     Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add nothing.
@@ -73,13 +76,25 @@ class DPPCA(TransformerMixin, BaseEstimator):
         noise = noise_for(Gaussian, own, target)
         budget = FixedPlan(Gaussian(noise))
         gate = Gate(budget, source)
-        paid(opened(self.ledger), budget.charge(), "DPPCA.fit")
+        ledger = opened(self.ledger)
+        paid(ledger, budget.charge(), "DPPCA.fit")
         released = gate.gaussian(second_moment(Records(features, np.zeros(len(features))), bound), noise).value
         _, vectors = np.linalg.eigh(unpacked(released, size))
         self.components_: NDArray[np.float64] = vectors[:, : -count - 1 : -1].T.copy()
         self.history_: tuple[Mechanism, ...] = gate.history
         self.charged_: Composition = budget.charge()
         self.privacy_: Bound = self.charged_.epsilon(target.delta)
+        self.statement_ = Statement(
+            f"DPPCA, {count} of {size} components",
+            self.privacy_,
+            target.delta,
+            self.charged_,
+            released=(f"a noisy second moment, {size} x {size}, and the components that follow from it",),
+            public={"columns": f"their number, {size}, and their order", "max_norm": f"{self.max_norm:g}"},
+            seeded=self.random_state is not None,
+            outside=(UNSCALED, AGAIN),
+            ledger=name_of(ledger),
+        )
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:

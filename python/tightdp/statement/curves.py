@@ -1,0 +1,101 @@
+"""The curves of a page, as inline SVG: delta over epsilon, and the trade-off between the errors of a test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bound import Curve
+from .words import upper
+
+Vector = NDArray[np.float64]
+WIDTH, HEIGHT = 420, 300
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44
+POINTS = 41
+LEAST_DELTA = 1e-12
+"""Where the axis of delta ends."""
+
+
+def profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
+    """delta over epsilon, on a logarithmic axis, with the point that is stated."""
+    low = math.log10(LEAST_DELTA)
+
+    def logs(values: Vector) -> Vector:
+        return np.log10(np.maximum(values, LEAST_DELTA)) - low
+
+    ticks = [(k - low, f"10<tspan dy='-4' font-size='8'>{k}</tspan>" if k else "1") for k in range(int(low), 1, 2)]
+    frame = _Frame(float(x[-1]), -low)
+    mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= x[-1] else None
+    return frame.figure("delta (curve) at each epsilon", "epsilon", "delta", x, logs(curve.lower), logs(curve.upper),
+                        _ticks(float(x[-1])), ticks, mark)  # fmt: skip
+
+
+def tradeoff(x: Vector, curve: Curve) -> str:
+    """The least rate of missed records at each rate of false accusations."""
+    ticks = _ticks(1.0)
+    guessing = (0.0, 1.0), (1.0, 0.0)
+    frame = _Frame(1.0, 1.0)
+    return frame.figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
+                        ticks, ticks, None, guessing)  # fmt: skip
+
+
+def _ticks(most: float) -> list[tuple[float, str]]:
+    step = 10.0 ** math.floor(math.log10(most))
+    step *= next(f for f in (1.0, 0.5, 0.2) if most / (step * f) >= 4 or f == 0.2)
+    return [(k * step, f"{k * step:g}") for k in range(int(most / step * (1 + 1e-9)) + 1)]
+
+
+class _Frame:
+    """Axes from 0 to ``right`` and from 0 to ``top``."""
+
+    def __init__(self, right: float, top: float) -> None:
+        self._x: Callable[[float], float] = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
+        self._y: Callable[[float], float] = lambda y: HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * y / top
+
+    def _path(self, xs: Sequence[float] | Vector, ys: Sequence[float] | Vector) -> str:
+        return " ".join(f"{self._x(float(x)):.1f},{self._y(float(y)):.1f}" for x, y in zip(xs, ys, strict=True))
+
+    def figure(
+        self,
+        title: str,
+        across: str,
+        along: str,
+        x: Vector,
+        lower: Vector,
+        higher: Vector,
+        x_ticks: list[tuple[float, str]],
+        y_ticks: list[tuple[float, str]],
+        mark: tuple[float, float] | None,
+        reference: tuple[tuple[float, float], tuple[float, float]] | None = None,
+    ) -> str:
+        """The band between two curves, and the edge that is relied on."""
+        left, right, top, bottom = LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
+        parts = [f'<svg role="img" viewBox="0 0 {WIDTH} {HEIGHT}" xmlns="http://www.w3.org/2000/svg">'
+                 f"<title>{title}</title>"]  # fmt: skip
+        for at, label in x_ticks:
+            parts.append(f'<line class="grid" x1="{self._x(at):.1f}" x2="{self._x(at):.1f}" y1="{top}" y2="{bottom}"/>')
+            parts.append(f'<text x="{self._x(at):.1f}" y="{bottom + 15}" text-anchor="middle">{label}</text>')
+        for at, label in y_ticks:
+            parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{self._y(at):.1f}" y2="{self._y(at):.1f}"/>')
+            parts.append(f'<text x="{left - 6}" y="{self._y(at) + 4:.1f}" text-anchor="end">{label}</text>')
+        if reference is not None:
+            (x1, y1), (x2, y2) = reference
+            parts.append(f'<polyline class="reference" points="{self._path((x1, x2), (y1, y2))}"/>')
+        parts.append(f'<polygon class="band" points="{self._path([*x, *x[::-1]], [*lower, *higher[::-1]])}"/>')
+        parts += [f'<polyline class="edge" points="{self._path(x, edge)}"/>' for edge in (lower, higher)]
+        if mark is not None:
+            parts.append(f'<circle class="mark" cx="{self._x(mark[0]):.1f}" cy="{self._y(mark[1]):.1f}" r="4"/>')
+        middle = (left + right) / 2
+        parts.append(f'<text class="axis" x="{middle:.0f}" y="{HEIGHT - 6}" text-anchor="middle">{across}</text>')
+        parts.append(f'<text class="axis" transform="translate(14 {(top + bottom) / 2:.0f}) rotate(-90)" '
+                     f'text-anchor="middle">{along}</text></svg>')  # fmt: skip
+        return "".join(parts)
+
+
+def span(epsilon: float) -> Vector:
+    """The epsilons of the profile: to twice what is stated."""
+    most = 2 * epsilon if 0 < epsilon < 500 else 10.0
+    return np.linspace(0.0, float(upper(most, 2)), POINTS)

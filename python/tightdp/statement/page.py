@@ -1,0 +1,147 @@
+"""The page for the person who signs: HTML with its styles and curves inside, and nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from . import curves
+from .words import ARITHMETIC, NOISE, RELATIONS, lower, upper
+
+Statement = Any
+"""A ``tightdp.Statement``, whose module imports this one."""
+ALPHA = 0.01
+"""The rate of false accusations that the page translates the guarantee at."""
+STYLE = """
+.tightdp { font: 15px/1.5 system-ui, sans-serif; color: #1d2430; max-width: 920px; margin: 0 auto; padding: 24px; }
+.tightdp h1 { font-size: 25px; line-height: 1.25; margin: 0 0 4px; }
+.tightdp h2 { font-size: 17px; margin: 28px 0 6px; border-bottom: 1px solid #d5dae2; padding-bottom: 3px; }
+.tightdp .of { color: #5b6472; margin: 0 0 16px; }
+.tightdp .guarantee { background: #eef3fa; border-left: 4px solid #1f5a9e; padding: 10px 16px; margin: 0; }
+.tightdp .warning { background: #fff3e6; border-left: 4px solid #c4501b; padding: 8px 16px; margin: 10px 0; }
+.tightdp table { border-collapse: collapse; width: 100%; }
+.tightdp th { text-align: left; font-weight: 600; width: 30%; }
+.tightdp th, .tightdp td { vertical-align: top; padding: 4px 12px 4px 0; border-bottom: 1px solid #edf0f4;
+  overflow-wrap: anywhere; }
+.tightdp ul { margin: 6px 0; padding-left: 22px; }
+.tightdp .box { list-style: none; padding-left: 2px; }
+.tightdp .box li { padding-left: 26px; text-indent: -26px; margin: 3px 0; }
+.tightdp .box li::before { content: "\\2610"; display: inline-block; width: 26px; text-indent: 0; font-size: 18px; }
+.tightdp code { font-size: 13px; overflow-wrap: anywhere; }
+.tightdp .curves { display: flex; flex-wrap: wrap; gap: 16px; }
+.tightdp figure { flex: 1 1 380px; margin: 0; }
+.tightdp figcaption { font-size: 13px; color: #5b6472; }
+.tightdp svg { width: 100%; font: 11px system-ui, sans-serif; fill: #1d2430; }
+.tightdp svg .grid { stroke: #e3e7ee; }
+.tightdp svg .axis { font-size: 12px; font-weight: 600; }
+.tightdp svg .band { fill: #1f5a9e; fill-opacity: .25; }
+.tightdp svg .edge { fill: none; stroke: #1f5a9e; stroke-width: 1.6; }
+.tightdp svg .reference { fill: none; stroke: #9a9a9a; stroke-dasharray: 4 4; }
+.tightdp svg .mark { fill: #c4501b; }
+.tightdp .sign { display: flex; gap: 28px; margin-top: 44px; }
+.tightdp .sign div { flex: 1; border-top: 1px solid #1d2430; font-size: 13px; color: #5b6472; padding-top: 4px; }
+@media print { .tightdp { padding: 0; } .tightdp figure, .tightdp tr, .tightdp li { break-inside: avoid; } }
+"""
+
+
+def page(statement: Statement) -> str:
+    title = f"Privacy statement: {statement.subject}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title></head>\n<body>\n{body(statement, sign=True)}\n</body></html>\n"
+    )
+
+
+def body(statement: Statement, sign: bool = False) -> str:
+    bound = statement.privacy
+    sections = [
+        "<h1>Privacy statement</h1>",
+        f'<p class="of">{escape(statement.subject)}</p>',
+        f'<p class="guarantee">{escape(statement.guarantee)}{_meaning(statement)}</p>',
+        *(f'<p class="warning"><b>Warning.</b> {escape(warning)}</p>' for warning in statement.warnings),
+        "<h2>The guarantee</h2>",
+        _table(
+            {
+                "Neighbouring data sets": RELATIONS[statement.neighbors],
+                "epsilon, upper end": f"{upper(bound.upper)}: what is promised",
+                "epsilon, lower end": f"{lower(bound.lower)}: no smaller one holds for all that was charged",
+                "delta": upper(statement.delta),
+                "Engine": bound.engine,
+                "Charged": repr(statement.charged),
+                "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
+                **({} if statement.ledger is None else {"Ledger": statement.ledger}),
+            }
+        ),
+        _curves(statement),
+    ]
+    if statement.released:
+        sections += ["<h2>What was released</h2>", _list(statement.released)]
+    sections += [
+        "<h2>What the guarantee rests on</h2>",
+        "<p>Each of these must be true. Nobody can check them from the release.</p>",
+        _list((*_assumptions(statement),), "box"),
+        "<h2>What it does not cover</h2>",
+        _list(statement.not_covered),
+    ]
+    if sign:
+        sections.append('<div class="sign"><div>Name</div><div>Place, date</div><div>Signature</div></div>')
+    sections.append(f'<p class="of">tightdp {escape(statement.version)}</p>')
+    return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
+
+
+def _assumptions(statement: Statement) -> Iterable[str]:
+    for name, how in statement.public.items():
+        yield f"Public are the {name}: {how}"
+    yield f"Arithmetic is {ARITHMETIC[statement.arithmetic]}"
+    yield f"The noise was {NOISE[statement.seeded]}"
+    yield f"One record is what is protected: {RELATIONS[statement.neighbors]}"
+    if statement.ledger is not None:
+        yield "The ledger is the only one for this data, and everything released from the data was spent from it"
+
+
+def _meaning(statement: Statement) -> str:
+    """The guarantee as the power of a test, at one rate of false accusations."""
+    try:
+        missed = float(statement.charged.tradeoff([ALPHA], neighbors=statement.neighbors).lower[0])
+    except ValueError:
+        return ""
+    found = upper(100 * (1 - missed), 3)
+    return (
+        " Whoever tries to find out from it whether one given record was in the data, knowing all others, and "
+        f"accuses wrongly in 1 case of 100, is right about a record that was there in at most {found} cases of 100."
+    )
+
+
+def _curves(statement: Statement) -> str:
+    """Both curves; nothing where the relation has no bound at other epsilons."""
+    run, relation = statement.charged, statement.neighbors
+    epsilons, alphas = curves.span(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2
+    try:
+        profile = run.profile(epsilons, neighbors=relation)
+        errors = run.tradeoff(alphas, neighbors=relation)
+    except ValueError:
+        return ""
+    figures = (
+        curves.profile(epsilons, profile, statement.privacy.upper, statement.delta),
+        "delta at every epsilon: the band holds the truth, and the dot is what is stated.",
+        curves.tradeoff(alphas, errors),
+        "The least errors of any test of whether one record was there. On the dashed line a test guesses.",
+    )
+    return (
+        f'<div class="curves"><figure>{figures[0]}<figcaption>{figures[1]}</figcaption></figure>'
+        f"<figure>{figures[2]}<figcaption>{figures[3]}</figcaption></figure></div>"
+    )
+
+
+def _table(rows: dict[str, str]) -> str:
+    return (
+        "<table>" + "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items()) + "</table>"
+    )
+
+
+def _list(lines: Iterable[str], kind: str = "") -> str:
+    return f'<ul class="{kind}">' + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"

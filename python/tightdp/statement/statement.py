@@ -1,0 +1,225 @@
+"""The statement: values in, and text, JSON or a page out. It computes no bound but the curves on its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from .. import _check
+from .._core import __version__
+from ..accounting.accountant import Accountant
+from ..bound import Bound
+from ..composition import Composition
+from ..options import NEIGHBORS, Neighbors
+from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, upper
+
+FORMAT = 1
+_KEPT = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
+         "ledger", "version")  # fmt: skip
+LARGE = 10.0
+"""An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a private release is covered by, what that rests on, and what lies outside.
+
+    ``str(statement)`` is text, ``to_json()`` keeps all of it, ``to_html()`` is a page for the person who signs, with
+    the curves of delta and of the trade-off between errors; it loads nothing from elsewhere. All of it may be
+    published as the release may: a statement holds nothing else.
+
+    Parameters
+    ----------
+    subject : what was released and by what means, one line
+    privacy : ``Bound`` on epsilon at ``delta``, of ``charged``
+    delta : in (0, 1)
+    charged : what the run was charged
+    neighbors : the relation that ``privacy`` is about
+    released : what may be published, a line each
+    public : what was taken to be public, and how it is known: such as {"labels": "declared: no, yes"}
+    size : the number of records that the run used, given as public or released with noise; None if there is none
+    taken : what among ``public`` was read off the data, which declares it public: a warning names each
+    arithmetic : "exact" if what was released is what is charged to the last bit, else "idealised"
+    seeded : whether the noise came from a seed
+    outside : what else lies outside, before the things that always do
+    ledger : which ledger was charged, if one was
+
+    >>> import tightdp as dp
+    >>> run = dp.Gaussian(5.0) * 1
+    >>> statement = dp.Statement("a mean of 1,000 incomes", run.epsilon(1e-3), 1e-3, run, size=1000)
+    >>> print(statement.warnings[0])
+    delta is 0.001, which is at least 1/1000: publishing a whole record at random would meet it.
+    >>> dp.Statement.from_json(statement.to_json()) == statement
+    True
+    """
+
+    subject: str
+    privacy: Bound
+    delta: float
+    charged: Composition
+    neighbors: Neighbors = "add_or_remove"
+    released: tuple[str, ...] = ()
+    public: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None
+    taken: tuple[str, ...] = ()
+    arithmetic: Literal["exact", "idealised"] = "exact"
+    seeded: bool = False
+    outside: tuple[str, ...] = ()
+    ledger: str | None = None
+    version: str = __version__
+    """Of the library that made it."""
+
+    __hash__ = None  # type: ignore[assignment]  # a mapping has none
+
+    def __post_init__(self) -> None:
+        _text("subject", self.subject)
+        if not isinstance(self.privacy, Bound):
+            raise TypeError(f"privacy must be a Bound, got {self.privacy!r}")
+        if not isinstance(self.charged, Composition):
+            raise TypeError(f"charged must be a Composition, got {self.charged!r}")
+        _check.choice("neighbors", self.neighbors, NEIGHBORS)
+        _check.choice("arithmetic", self.arithmetic, tuple(ARITHMETIC))
+        if not isinstance(self.seeded, bool):
+            raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
+        values = {"delta": _check.open_unit("delta", self.delta), "public": dict(self.public)}
+        if self.size is not None:
+            values["size"] = _check.count("size", self.size)
+        for name in ("released", "taken", "outside"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise TypeError(f"{name} must be a sequence of strings, got {given!r}")
+            values[name] = tuple(_text(name, line) for line in given)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        for name, value in self.public.items():
+            _text("public", name), _text("public", value)
+        if not set(self.taken) <= set(self.public):
+            raise ValueError(f"taken must name what is in public, got {self.taken!r}")
+
+    @property
+    def guarantee(self) -> str:
+        """One line: what is promised."""
+        return (
+            f"({upper(self.privacy.upper)}, {upper(self.delta)})-differentially private, {RELATIONS[self.neighbors]}; "
+            f"the bound is certified from {lower(self.privacy.lower)} to {upper(self.privacy.upper)} "
+            f"({self.privacy.engine})."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever signs must know and might not expect."""
+        found = []
+        if self.seeded:
+            found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
+        if self.size is not None and self.delta * self.size >= 1:
+            found.append(
+                f"delta is {upper(self.delta)}, which is at least 1/{self.size}: publishing a whole record at random "
+                "would meet it."
+            )
+        if self.privacy.upper > LARGE:
+            found.append(
+                f"epsilon is {upper(self.privacy.upper)}, above {LARGE:g}: by itself it excludes next to nothing. "
+                "Look at the trade-off between errors."
+            )
+        if self.arithmetic == "idealised":
+            found.append("Arithmetic is idealised: what the roundings of released numbers reveal is not covered.")
+        found += [f"What was taken to be public was read off the data: {name}." for name in self.taken]
+        return tuple(found)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What lies outside the guarantee."""
+        return (*self.outside, *OUTSIDE)
+
+    def __str__(self) -> str:
+        lines = [self.subject, self.guarantee, f"Charged: {self.charged!r}"]
+        lines += [f"Released: {'; '.join(self.released)}."] if self.released else []
+        public = ", ".join(f"{name} ({how})" for name, how in self.public.items())
+        lines += [f"Public by assumption: {public}."] if public else []
+        lines += [f"Arithmetic: {ARITHMETIC[self.arithmetic]}.", f"Noise: {NOISE[self.seeded]}."]
+        lines += [f"Ledger: {self.ledger}."] if self.ledger is not None else []
+        lines += [f"Warning: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: strings, numbers, lists; an infinite bound is None."""
+        bound = self.privacy.to_dict()
+        account = Accountant(neighbors=self.neighbors)
+        if self.charged:
+            account.compose(self.charged)
+        return {
+            "tightdp_statement": FORMAT,
+            "subject": self.subject,
+            "guarantee": self.guarantee,
+            "epsilon": bound["upper"],
+            "epsilon_lower": bound["lower"],
+            "engine": self.privacy.engine,
+            "delta": self.delta,
+            "neighbors": self.neighbors,
+            "charged": repr(self.charged),
+            "account": json.loads(account.to_json()),
+            "released": list(self.released),
+            "public": dict(self.public),
+            "size": self.size,
+            "taken": list(self.taken),
+            "arithmetic": self.arithmetic,
+            "seeded": self.seeded,
+            "outside": list(self.outside),
+            "ledger": self.ledger,
+            "warnings": list(self.warnings),
+            "version": self.version,
+        }
+
+    def to_json(self) -> str:
+        """All of it as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Statement:
+        """The statement that ``to_json`` wrote; ValueError or TypeError for anything else."""
+        try:
+            plain: Any = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
+        return cls.from_dict(plain)
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> Statement:
+        """The statement that ``to_dict`` wrote; ValueError or TypeError for anything else."""
+        if not isinstance(plain, Mapping) or plain.get("tightdp_statement") != FORMAT:
+            raise ValueError(f"text must be what Statement.to_json of format {FORMAT} wrote")
+        try:
+            account = Accountant.from_json(json.dumps(plain["account"]))
+            above = float("inf") if plain["epsilon"] is None else plain["epsilon"]
+            given = {name: plain[name] for name in _KEPT}
+            return cls(
+                privacy=Bound(plain["epsilon_lower"], above, plain["engine"]), charged=account.composition, **given
+            )
+        except KeyError as error:
+            raise ValueError(f"text must be what Statement.to_json wrote: it has no {error}") from None
+
+    def to_html(self) -> str:
+        """A page that stands alone, for a browser or a printer."""
+        from .page import page  # needs the curves
+
+        return page(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes ``to_html()`` to a file."""
+        Path(path).write_text(self.to_html(), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """For notebooks, without a page around it."""
+        from .page import body
+
+        return body(self)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {value!r}")
+    return value

@@ -1,0 +1,56 @@
+"""What a statement says in words, and how it writes numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from ..options import Neighbors
+
+RELATIONS: Mapping[Neighbors, str] = {
+    "add_or_remove": "add or remove one record",
+    "add": "add one record",
+    "remove": "remove one record",
+    "replace": "replace one record by another",
+    "replace_special": "replace one record by one that contributes nothing, or the reverse",
+}
+
+ARITHMETIC: Mapping[str, str] = {
+    "exact": "exact: sums of integers and exactly sampled noise; what is released is what is charged, to the last bit",
+    "idealised": "idealised: the guarantee is that of real numbers, and roundings of the released ones are outside it",
+}
+
+NOISE: Mapping[bool, str] = {
+    False: "drawn from a generator that the operating system keyed",
+    True: "reproducible from a seed, so that whoever knows the seed can subtract it",
+}
+
+OUTSIDE = (
+    "What was computed from the same data before: a scaler, an encoder, a selection of features, bounds or categories "
+    "read off the records.",
+    "A choice among several fits by how well they do on the data: each fit is charged by itself, and the choice is "
+    "not charged.",
+    "Other releases from the same data: a second fit, plots, counts, the accuracy on the training data.",
+    "People with several records: the guarantee is about one record.",
+    "What the model says about people at large, which it would also say had this person's record been missing.",
+)
+
+
+def upper(x: float, digits: int = 6) -> str:
+    """``x`` in so many significant digits, rounded up where it must be."""
+    return _shown(x, digits, ROUND_CEILING)
+
+
+def lower(x: float, digits: int = 6) -> str:
+    """``x`` in so many significant digits, rounded down where it must be."""
+    return _shown(x, digits, ROUND_FLOOR)
+
+
+def _shown(x: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(x):
+        return str(x)
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(repr(float(x))))
+    if not rounded:
+        return "0"
+    return f"{rounded.normalize():f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded.normalize():e}"

@@ -1,0 +1,194 @@
+"""dp.Statement: what a bound covers, as text, JSON and a page."""
+
+import html.parser
+import json
+import math
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.statement.words import lower, upper
+
+RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Gaussian(20.0)
+
+
+def statement(run=RUN, delta=1e-5, **options):
+    return dp.Statement("a model", run.epsilon(delta), delta, run, **options)
+
+
+def text_of(page):
+    """What a browser would show, and the tags; it fails for tags that do not match."""
+    shown, tags, open_tags = [], [], []
+
+    class Reader(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            tags.append((tag, dict(attributes)))
+            if tag not in ("meta", "line", "polyline", "polygon", "circle"):
+                open_tags.append(tag)
+
+        def handle_endtag(self, tag):
+            assert open_tags.pop() == tag
+
+        def handle_startendtag(self, tag, attributes):
+            tags.append((tag, dict(attributes)))
+
+        def handle_data(self, data):
+            if "style" not in open_tags:
+                shown.append(data)
+
+    Reader().feed(page)
+    assert not open_tags
+    return " ".join(" ".join(shown).split()), tags
+
+
+FULL = {
+    "released": ("weights", "a noisy count"),
+    "public": {"labels": "declared: a, b", "size": "given"},
+    "size": 10**4,
+    "outside": ("a scaler",),
+    "ledger": "that of 'people'",
+}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        statement(),
+        statement(**FULL, seeded=True, arithmetic="idealised", taken=("labels",)),
+        statement(neighbors="replace"),
+        statement(dp.ApproximateDP(1.0, 1e-6) * 1),
+        dp.Statement("nothing", dp.Bound(0.0, math.inf, "auto"), 1e-5, dp.Composition()),
+    ],
+    ids=["plain", "full", "replace", "class", "unbounded"],
+)
+def test_json_keeps_all_of_it(made):
+    assert dp.Statement.from_json(made.to_json()) == made
+    assert json.loads(made.to_json()) == made.to_dict()
+
+
+def test_every_part_is_in_the_text_and_on_the_page():
+    made = statement(**FULL)
+    page, _ = text_of(made.to_html())
+    for shown in (str(made), page):
+        for part in ("a model", made.guarantee, repr(RUN), "weights", "a noisy count", "declared: a, b", "given",
+                     "exact: sums of integers", "add or remove one record", "that of 'people'"):  # fmt: skip
+            assert part in shown, part
+    for line in made.not_covered:
+        assert line in page
+    assert made.not_covered[0] == "a scaler" and "Warning" not in page + str(made)
+
+
+def test_the_page_stands_alone_and_escapes():
+    made = statement(public={"labels": "<script>alert(1)</script> & \"'"}, released=("<b>",), outside=("</div>",))
+    page = made.to_html()
+    shown, tags = text_of(page)
+    assert "<script>alert(1)</script> & \"'" in shown and "<b>" in shown and "</div>" in shown
+    assert not {tag for tag, _ in tags} & {"script", "link", "img", "iframe", "object"}
+    assert not any(name in ("src", "href") or name.startswith("on") for _, attributes in tags for name in attributes)
+    assert "url(" not in page and "@import" not in page
+    assert re.findall(r"https?://[^\"' ]*", page) == ["http://www.w3.org/2000/svg"] * 2
+
+
+def test_the_curves_are_those_of_the_run():
+    """Each point of the path, mapped back from the picture, lies on the curve."""
+    made = statement()
+    first, second = re.findall(r"<svg.*?</svg>", made.to_html())
+    space = "{http://www.w3.org/2000/svg}"
+
+    def points(svg):
+        edges = [e for e in ElementTree.fromstring(svg).iter(f"{space}polyline") if e.get("class") == "edge"]
+        return [np.array([tuple(map(float, p.split(","))) for p in edge.get("points").split()]) for edge in edges]
+
+    ends = {}
+    for svg, top in ((first, 12.0), (second, 1.0)):
+        for edge, name in zip(points(svg), ("lower", "upper"), strict=True):
+            assert edge[:, 0].min() == 62 and edge[:, 0].max() == 406
+            ends[top, name] = (edge[:, 0] - 62) / (406 - 62), top * (256 - edge[:, 1]) / (256 - 12)
+    most = float(upper(2 * made.privacy.upper, 2))
+    x, y = ends[12.0, "upper"]
+    delta = RUN.profile(np.linspace(0, most, len(x))).upper
+    np.testing.assert_allclose(y - 12, np.log10(np.maximum(delta, 1e-12)), atol=0.006)
+    x, y = ends[1.0, "lower"]
+    beta = RUN.tradeoff(np.linspace(0, 1, len(x)) ** 2).lower
+    np.testing.assert_allclose(y, beta, atol=0.0005)
+
+
+def test_what_it_means_is_the_power_of_the_best_test():
+    """Of one Gaussian: Phi(Phi^-1(alpha) + 1/sigma)."""
+    from statistics import NormalDist
+
+    power = 100 * NormalDist().cdf(NormalDist().inv_cdf(0.01) + 1 / 2)
+    said = re.search(r"in at most ([\d.]+) cases of 100", dp.Statement.to_html(statement(dp.Gaussian(2.0) * 1)))
+    assert power <= float(said[1]) <= power * 1.002
+
+
+def test_relations_without_curves_have_a_page_all_the_same():
+    page = statement(neighbors="add").to_html()
+    assert "<svg" in page
+    run = dp.ZCDP(0.01) * 1
+    assert "differentially private" in dp.Statement("s", run.epsilon(1e-5), 1e-5, run).to_html()
+
+
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        ({"seeded": True}, "The noise was seeded"),
+        ({"size": 100_000}, "delta is 1e-5, which is at least 1/100000"),
+        ({"run": dp.Gaussian(0.1) * 1}, "above 10"),
+        ({"arithmetic": "idealised"}, "Arithmetic is idealised"),
+        ({"public": {"labels": "those that occur"}, "taken": ("labels",)}, "was read off the data: labels"),
+    ],
+)
+def test_warnings(options, warning):
+    made = statement(**options)
+    assert len(made.warnings) == 1 and warning in made.warnings[0]
+    assert made.warnings[0] in str(made) and made.warnings[0] in text_of(made.to_html())[0]
+
+
+def test_no_warning_where_there_is_none_to_give():
+    assert statement(size=99_999).warnings == statement(size=1).warnings == statement().warnings == ()
+
+
+def test_numbers_are_rounded_outward():
+    for x in np.random.default_rng().random(200) * 10.0 ** np.random.default_rng().integers(-9, 12, 200):
+        assert float(lower(x)) <= x <= float(upper(x)) and float(upper(x)) - float(lower(x)) <= 1.1e-5 * x
+    assert upper(1.0) == lower(1.0) == "1" and upper(1e-5) == "1e-5" and upper(0.0) == "0" and upper(math.inf) == "inf"
+    assert float(upper(1 + 2**-52)) > 1
+
+
+def test_it_is_saved_as_it_is(tmp_path):
+    made = statement(public={"labels": "é, 日本"})
+    made.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == made.to_html()
+    assert "é, 日本" in text_of(made._repr_html_())[0] and "Signature" not in made._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (TypeError, "^subject must be text", {"subject": None}),
+        (TypeError, "^privacy must be a Bound", {"privacy": 1.0}),
+        (ValueError, "^delta must be", {"delta": 0.0}),
+        (TypeError, "^charged must be a Composition", {"charged": dp.Gaussian(1.0)}),
+        (ValueError, "^neighbors must be", {"neighbors": "none"}),
+        (ValueError, "^arithmetic must be", {"arithmetic": "float"}),
+        (TypeError, "^seeded must be", {"seeded": 1}),
+        (ValueError, "^size must be", {"size": 0}),
+        (TypeError, "^released must be a sequence", {"released": "weights"}),
+        (TypeError, "^public must be text", {"public": {"labels": 3}}),
+        (ValueError, "^taken must name", {"taken": ("labels",)}),
+    ],
+)
+def test_bad_input(error, message, options):
+    given = {"subject": "s", "privacy": RUN.epsilon(1e-5), "delta": 1e-5, "charged": RUN, **options}
+    with pytest.raises(error, match=message):
+        dp.Statement(**given)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"tightdp_statement": 2}', '{"tightdp_statement": 1}', "3"])
+def test_what_is_no_statement(text):
+    with pytest.raises((ValueError, TypeError), match=r"^text must be"):
+        dp.Statement.from_json(text)
