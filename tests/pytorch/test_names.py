@@ -13,7 +13,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "torch.md"
 READING = "physical_batch_size=None, collate_fn=None"
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
-    f"max_norm, noise_multiplier=None, public_size=None, {READING}, random_state=None, **options)",
+    f"max_norm, noise_multiplier=None, public_size=None, arithmetic='exact', {READING}, random_state=None, **options)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",
     "PrivateRun.fit": "(self, loss_fn, callback=None)",
@@ -22,7 +22,7 @@ SIGNATURES = {
     "PrivateRun.load_state_dict": "(self, state)",
     "Batch.parts": "(self)",
 }
-PROPERTIES = {"privacy_", "charged_", "history_", "steps_", "plan", "statement_", "delta"}
+PROPERTIES = {"privacy_", "charged_", "history_", "steps_", "ways_", "plan", "statement_", "delta"}
 
 
 def shape(function):

@@ -9,6 +9,7 @@ import torch
 
 from ..release.gradients import add_noise, clipped_sum
 from ..release.noise import RandomSource
+from .materialized import Gradients, vectorizes
 from .plan import Plan
 
 
@@ -19,17 +20,35 @@ class ExactSums:
     so the sums do not depend on how the batch is cut or in what order it is added (docs/theory/clipping.md, section 7).
     """
 
-    def __init__(self, plan: Plan, parameters: list[Any]) -> None:
-        self._plan = plan
-        self._totals = [torch.zeros(p.shape, dtype=torch.int64) for p in parameters]
+    def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
+        self._plan, self._parameters = plan, parameters
+        self._totals = [torch.zeros(p.shape, dtype=torch.int64) for p in parameters.values()]
+        self._vectorized: bool | None = None
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """How each parameter's gradients were computed last."""
+        if self._vectorized is None:
+            return {}
+        return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
+
+    def serves(self, parameters: dict[str, Any]) -> bool:
+        """Whether these are the parameters it was made for."""
+        return list(map(id, parameters.values())) == list(map(id, self._parameters.values()))
 
     def clear(self) -> None:
         for total in self._totals:
             total.zero_()
 
-    def add(self, gradients: list[Any]) -> None:
-        """Adds records' gradients (records, *shape), one tensor for each parameter; one that is not finite adds
-        zeros."""
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros."""
+        if self._vectorized is None:
+            self._vectorized = vectorizes(model, loss_fn, self._parameters, batch, records)
+        gradients = Gradients(model, loss_fn, self._parameters, vectorized=self._vectorized)
+        for some in gradients.of(batch, records):
+            self._add(some)
+
+    def _add(self, gradients: list[Any]) -> None:
         dtype = functools.reduce(torch.promote_types, [g.dtype for g in gradients])
         rows = [g.detach().to("cpu", dtype) for g in gradients]
         clipped_sum(rows, self._bounds, out=self._totals, accumulate=True, arithmetic="exact")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _check
+from ..release.clipping import Arithmetic
 from ..release.noise import Philox
 from ..train.driver import seeded
 from . import checks, loader
@@ -29,6 +30,7 @@ def make_private(
     max_norm: float | Sequence[float],
     noise_multiplier: float | None = None,
     public_size: int | None = None,
+    arithmetic: Arithmetic = "exact",
     physical_batch_size: int | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     random_state: int | None = None,
@@ -52,6 +54,10 @@ def make_private(
     noise_multiplier : noise over the norm bound, instead of ``epsilon``
     public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
         first, for a fiftieth of epsilon and delta, and the run uses that
+    arithmetic : "exact": every record's gradient is formed, of any module, and added up exactly. "float": norms come
+        from one backward pass without the gradients, and sums are of floats, which the account idealises. That is close
+        to the time of training without privacy, for linear layers, convolutions, embeddings, norm layers and what is
+        built of them
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
     collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
@@ -101,6 +107,7 @@ def make_private(
         max_norm=bounds(max_norm, len(parameters)),
         noise_multiplier=noise_multiplier,
         public_size=public_size,
+        arithmetic=arithmetic,
     )
     account = Account(made)
     return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source)

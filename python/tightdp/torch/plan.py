@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from ..accounting.calibrate import calibrate
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
 from ..release import clipping
+from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
 from ..train.budget import FixedPlan, Target, check_noise, noise_for
@@ -35,6 +38,7 @@ class Plan:
     max_norm: tuple[float, ...]
     """One bound for all parameters together, or one for each."""
     delta: float
+    arithmetic: Arithmetic
     count: Gaussian | None
     rest: ApproximateDP | None
     """What the steps are charged where a released number chose them (docs/theory/exact.md, section 5)."""
@@ -103,14 +107,17 @@ def plan(
     max_norm: tuple[float, ...],
     noise_multiplier: float | None,
     public_size: int | None,
+    arithmetic: Arithmetic,
 ) -> Plan:
     """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it."""
     target = Target.of(epsilon, delta)
+    clipping.is_exact(arithmetic)
     size, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     check_noise(noise, target)
+    planned = partial(_planned, size, turns, max_norm, arithmetic)
     if public_size is not None:
-        return _planned(_check.count("public_size", public_size), size, turns, max_norm, noise, target)
+        return planned(_check.count("public_size", public_size), noise, target)
     if target.epsilon is None:
         raise ValueError(
             "public_size must be given, a public number of records: with a noise multiplier of your own, what the run "
@@ -118,23 +125,22 @@ def plan(
         )
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
-    _planned(10**6, size, turns, max_norm, noise, Target(rest.nominal_epsilon, rest.nominal_delta))  # refuses settings
+    inner = Target(rest.nominal_epsilon, rest.nominal_delta)
+    planned(10**6, noise, inner)  # refuses settings before the number is released
     query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
     released = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
-    inner = Target(rest.nominal_epsilon, rest.nominal_delta)
-    return _planned(max(1, round(released)), size, turns, max_norm, noise, inner, target.delta, count, rest)
+    made = planned(max(1, round(released)), noise, inner)
+    return dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
 
 
 def _planned(
-    records: int,
     batch_size: float,
     epochs: float,
     max_norm: tuple[float, ...],
+    arithmetic: Arithmetic,
+    records: int,
     noise_multiplier: float | None,
     target: Target,
-    delta: float | None = None,
-    count: Gaussian | None = None,
-    rest: ApproximateDP | None = None,
 ) -> Plan:
     q = min(1.0, batch_size / records)
     turns = epochs * max(1.0, records / batch_size)
@@ -144,7 +150,7 @@ def _planned(
     noise = noise_for(
         lambda z: (Gaussian(z) if q == 1 else PoissonSampled(Gaussian(z), q)) * steps, noise_multiplier, target
     )
-    made = Plan(records, batch_size, steps, noise, max_norm, target.delta if delta is None else delta, count, rest)
+    made = Plan(records, batch_size, steps, noise, max_norm, target.delta, arithmetic, None, None)
     if not made.deviation <= clipping.largest_deviation("int64", made.grid):
         raise ValueError(f"epsilon must be larger, or batch_size smaller: a noise multiplier of {noise:g} is too much")
     return made

@@ -9,12 +9,11 @@ from typing import Any
 
 import torch
 
-from . import checks, examples, materialized
+from . import checks, examples
 
 
-def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> bool:
-    """Whether records can be vectorized. ValueError if a parameter takes no part in the loss, or if the model keeps
-    anything of what it saw."""
+def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+    """ValueError if a parameter takes no part in the loss, or if the model keeps anything of what it saw."""
     tensors, rebuild = examples.split(batch, records)
     buffers = dict(model.named_buffers())
     before = {name: buffer.clone() for name, buffer in buffers.items()}
@@ -31,8 +30,6 @@ def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, reco
         )
     found = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
     checks.check_used(name for name, gradient in zip(parameters, found, strict=True) if gradient is None)
-    with torch.random.fork_rng(devices=[]):
-        return materialized.vectorizes(model, loss_fn, parameters, batch, records)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -17,7 +17,7 @@ from . import checks, examples, saved
 from .account import Account
 from .exact import ExactSums
 from .loader import Batch, PoissonLoader
-from .materialized import Gradients
+from .onepass.clipping import OnePassSums
 from .plan import Plan
 from .probe import probe
 from .statement import Statement, statement
@@ -58,8 +58,8 @@ class PrivateRun:
         self.model, self.optimizer, self.loader = model, optimizer, loader
         self._account, self._source = account, source
         self._names: tuple[str, ...] = ()
-        self._sums: ExactSums | None = None
-        self._vectorized: bool | None = None
+        self._sums: ExactSums | OnePassSums | None = None
+        self._probed = False
         self._busy = threading.Lock()
         self._identity = saved.identity()
         self._parameters()
@@ -102,6 +102,11 @@ class PrivateRun:
         return self._account.epsilon(delta, **options)
 
     @property
+    def ways_(self) -> dict[str, str]:
+        """How each parameter's gradients, or their norms, were computed in the last step."""
+        return {} if self._sums is None else dict(self._sums.ways)
+
+    @property
     def statement_(self) -> Statement:
         """What the bound covers, and what it rests on."""
         return statement(self.plan, self._account, self._source)
@@ -124,14 +129,12 @@ class PrivateRun:
             if self._account.remaining == 0:
                 self._account.spend()  # raises, and says why
             parts = self._parts(batch)
-            if self._vectorized is None:
+            if not self._probed:
                 parts = self._probe(loss_fn, parameters, parts)
             self._account.spend()
             sums = self._begin(parameters)
-            gradients = Gradients(self.model, loss_fn, parameters, vectorized=bool(self._vectorized))
             for part, records in parts:
-                for some in gradients.of(part, records):
-                    sums.add(some)
+                sums.add(self.model, loss_fn, part, records)
             self._hand_over(parameters, sums.release(self._source))
             self.optimizer.step()
 
@@ -185,13 +188,15 @@ class PrivateRun:
     ) -> Iterator[tuple[Any, int]]:
         """Looks at the first records, and refuses what the account would not be true of; an empty batch shows none."""
         for part, records in parts:
-            self._vectorized = probe(self.model, loss_fn, parameters, part, records)
+            probe(self.model, loss_fn, parameters, part, records)
+            self._probed = True
             return chain([(part, records)], parts)
         return iter(())
 
-    def _begin(self, parameters: dict[str, Any]) -> ExactSums:
-        if self._sums is None or tuple(parameters) != self._names:
-            self._sums, self._names = ExactSums(self.plan, list(parameters.values())), tuple(parameters)
+    def _begin(self, parameters: dict[str, Any]) -> ExactSums | OnePassSums:
+        if self._sums is None or not self._sums.serves(parameters):
+            kind = ExactSums if self.plan.arithmetic == "exact" else OnePassSums
+            self._sums, self._names = kind(self.plan, parameters), tuple(parameters)
         self._sums.clear()
         return self._sums
 

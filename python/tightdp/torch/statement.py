@@ -31,6 +31,19 @@ class Statement:
         return "\n".join(f"{subject}: {text}" for subject, text in self.to_dict().items())
 
 
+_GRADIENTS = (
+    "the gradient of a record comes out of batched products of floats, whose last bits may depend on the other records "
+    "of its physical batch; the proof takes it for a function of the record"
+)
+_ARITHMETIC = {
+    "exact": "sums are of integers and noise is sampled exactly: both are what is charged, to the last bit. "
+    f"Idealised: {_GRADIENTS}",
+    "float": "noise is sampled exactly and rounded to a grid with the sum. Idealised: norms and sums are of floats, "
+    f"so one record may move a sum by more than the norm bound, in its last bits and in others'; and {_GRADIENTS}. "
+    "That the model treats records apart was checked on the first batch, up to rounding",
+}
+
+
 def statement(plan: Plan, account: Account, source: RandomSource) -> Statement:
     bound = plan.charged.epsilon(plan.delta)
     known = (
@@ -44,8 +57,6 @@ def statement(plan: Plan, account: Account, source: RandomSource) -> Statement:
         public=f"the number of records, {plan.records}, {known}; the model, the settings and the order of steps",
         mechanism=f"{plan.charged!r}. Each step releases a sum of gradients of norm at most {plan.sensitivity!r}, with "
         "one normal on each coordinate, whatever the batch holds",
-        arithmetic="sums are of integers and noise is sampled exactly: both are what is charged, to the last bit. "
-        "Idealised: the gradient of a record comes out of batched products of floats, whose last bits may depend on "
-        "the other records of its physical batch; the proof takes it for a function of the record",
+        arithmetic=_ARITHMETIC[plan.arithmetic],
         randomness=seeded if isinstance(source, Philox) else secure,
     )

@@ -1,0 +1,106 @@
+"""A step's clipped sums in one backward pass for each physical batch, and what is released of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...release import arrays, clipping
+from ...release.noise import RandomSource
+from .. import checks
+from ..plan import Plan
+from .apart import check_alone, check_apart
+from .calls import Unsupported
+from .factors import Factors, Outer, Rows, planned
+from .recorder import Recorder
+
+SLACK = 2.0**-17
+"""Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
+_LARGEST = 2.0**60
+"""Of sums, in steps of the grid; beyond, their noise would be lost in them anyway."""
+
+
+class OnePassSums:
+    """Float sums of clipped gradients, a tensor for each parameter, over all physical batches of a step."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
+        self._plan, self._parameters = plan, parameters
+        wide = [torch.promote_types(p.dtype, torch.float32) for p in parameters.values()]
+        self._totals = [torch.zeros_like(p, dtype=w) for p, w in zip(parameters.values(), wide, strict=True)]
+        self._verified: tuple[Any, ...] | None = None
+        self.ways: dict[str, str] = {}
+        """How the norms of each parameter were computed last."""
+
+    def serves(self, parameters: dict[str, Any]) -> bool:
+        """Whether these are the parameters it was made for."""
+        return list(map(id, parameters.values())) == list(map(id, self._parameters.values()))
+
+    def clear(self) -> None:
+        for total in self._totals:
+            total.zero_()
+
+    def add(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
+        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros."""
+        recorder = Recorder(self._parameters, records, self._verified)
+        with recorder:
+            losses = checks.check_losses(loss_fn(model, batch), records)
+        edges = [call.edge for call in recorder.calls]
+        if records > 1 and recorder.kinds != self._verified:
+            check_apart(losses, recorder, records)
+            check_alone(model, loss_fn, batch, records)
+            self._verified = recorder.kinds
+        found = torch.autograd.grad(losses.sum(), edges, allow_unused=True) if edges else ()
+        with torch.no_grad():
+            self._add(self._collected(recorder, found), records)
+
+    def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
+        """The factors of each parameter that the losses depend on, by its number."""
+        numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
+        uses: dict[int, list[Rows | Outer]] = {}
+        for call, g in zip(recorder.calls, found, strict=True):
+            if g is None:
+                continue
+            try:
+                parts = call.gradients(g)
+            except Unsupported as why:
+                name, names = call.kind[0], ", ".join(call.kind[1])
+                raise ValueError(
+                    f"model must be one that is clipped in one pass: {names} goes through {name}, and {why}. "
+                    f'arithmetic="exact" takes any module'
+                ) from None
+            for p, factors in parts:
+                uses.setdefault(numbers[id(p)], []).append(factors)
+        shapes = [p.shape for p in self._parameters.values()]
+        return {i: planned(uses[i], shapes[i]) for i in sorted(uses)}
+
+    def _add(self, factors: dict[int, Factors], records: int) -> None:
+        names = list(self._parameters)
+        bounds = self._plan.max_norm
+        squares = {i: each.squares() for i, each in factors.items()}
+        if len(bounds) == 1 and squares:
+            together = sum(squares.values())
+            squares = dict.fromkeys(squares, together)
+        for i, each in factors.items():
+            self.ways[names[i]] = each.way
+            norms = squares[i].sqrt()
+            weights = (bounds[i if len(bounds) > 1 else 0] * (1 - SLACK) / norms).clamp(max=1.0)
+            weights = torch.where(torch.isfinite(norms), weights, torch.zeros_like(weights))
+            each.add_weighted(weights, self._totals[i])
+
+    def values(self) -> list[Any]:
+        """The sums: as private as the records."""
+        return [total.to("cpu", torch.float64) for total in self._totals]
+
+    def release(self, source: RandomSource) -> list[Any]:
+        """The sums, rounded to the plan's grid, with noise, over the expected batch size."""
+        rows = [total.to("cpu")[None] for total in self._totals]
+        found = arrays.examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
+        outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
+        every = list(range(len(outs)))
+        bound = _LARGEST * self._plan.grid
+        run = clipping.Run(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
+        run.execute(self._plan.deviation, source, self._plan.grid)
+        return [torch.from_numpy(out).div_(self._plan.batch_size) for out in outs]

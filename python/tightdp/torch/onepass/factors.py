@@ -1,0 +1,168 @@
+"""The gradients of records by one parameter, as what they are made of: products of factors, or rows as they are.
+
+Every method is about a batch of records. Norms are those of real numbers up to the rounding of float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+
+class Factors(Protocol):
+    """Gradients of a batch of records by one parameter."""
+
+    way: str
+    """How the norms are computed, for people to read."""
+
+    def squares(self) -> Any:
+        """Squared norms, shape (records,), in float32 or float64."""
+
+    def add_weighted(self, weights: Any, total: Any) -> None:
+        """Adds the sum of records' gradients times their ``weights`` to ``total``, of the parameter's shape.
+
+        A record of weight 0 adds nothing, whatever its gradient.
+        """
+
+    def rows(self) -> Any:
+        """The gradients themselves, shape (records, *shape)."""
+
+
+@dataclass
+class Rows:
+    """Gradients as they are, shape (records, *shape)."""
+
+    values: Any
+    way: str = "materialised"
+
+    def squares(self) -> Any:
+        flat = self.values.reshape(len(self.values), -1)
+        return torch.linalg.vector_norm(flat, dim=1, dtype=_wide(flat.dtype)).square()
+
+    def add_weighted(self, weights: Any, total: Any) -> None:
+        flat = _cleared(self.values, weights).reshape(len(self.values), -1)
+        total.view(-1).add_(weights.to(flat.dtype) @ flat)
+
+    def rows(self) -> Any:
+        return self.values
+
+
+@dataclass
+class Outer:
+    """Sums over positions t of products l_t r_t^T, laid out as the parameter.
+
+    ``left`` has shape (records, positions, m), or (records, positions) of indices of ones in m places; ``right`` has
+    shape (records, positions, n). The parameter has m n entries.
+    """
+
+    left: Any
+    right: Any
+    m: int
+    way: str = "ghost norm"
+
+    @property
+    def sparse(self) -> bool:
+        return bool(self.left.ndim == 2)
+
+    def squares(self) -> Any:
+        """|sum_t l_t r_t^T|^2 = sum_st (l_s . l_t)(r_s . r_t) (docs/theory/clipping.md, section 5)."""
+        if self.right.shape[1] == 1:
+            right = _square(self.right)
+            return right if self.sparse else _square(self.left) * right
+        return inner(self, self)
+
+    def add_weighted(self, weights: Any, total: Any) -> None:
+        right = _cleared(self.right, weights)
+        total = total.view(self.m, right.shape[2])
+        scaled = right * weights.to(right.dtype)[:, None, None]
+        if self.sparse:
+            total.index_add_(0, self.left.reshape(-1), scaled.reshape(-1, right.shape[2]).to(total.dtype))
+            return
+        left = _cleared(self.left, weights)
+        if left.shape[2] < right.shape[2]:  # the smaller one is scaled
+            left, scaled = left * weights.to(left.dtype)[:, None, None], right
+        dtype = total.dtype
+        total.addmm_(left.reshape(-1, self.m).to(dtype).t(), scaled.reshape(-1, right.shape[2]).to(dtype))
+
+    def rows(self) -> Any:
+        if not self.sparse:
+            return self.left.transpose(1, 2) @ self.right
+        found = self.right.new_zeros(len(self.right), self.m, self.right.shape[2])
+        return found.scatter_add_(1, self.left[:, :, None].expand_as(self.right), self.right)
+
+
+def inner(one: Outer, other: Outer) -> Any:
+    """The inner products of records' gradients, shape (records,): sum_st (l_s . l'_t)(r_s . r'_t)."""
+    right = one.right @ other.right.transpose(1, 2)
+    if one.sparse and other.sparse:
+        left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
+    elif one.sparse:
+        index = one.left[:, :, None].expand(-1, -1, other.left.shape[1])
+        left = other.left.transpose(1, 2).gather(1, index)
+    elif other.sparse:
+        return inner(other, one)
+    else:
+        left = one.left @ other.left.transpose(1, 2)
+    return (left * right).sum((1, 2), dtype=_wide(right.dtype))
+
+
+@dataclass
+class Sum:
+    """Gradients of a parameter that is used several times, each ``Outer`` in the same layout."""
+
+    parts: list[Outer]
+    way: str = "ghost norm of several uses"
+
+    def squares(self) -> Any:
+        found = sum(part.squares() for part in self.parts)
+        for i, part in enumerate(self.parts):
+            for other in self.parts[:i]:
+                found = found + 2 * inner(part, other)
+        return found.clamp(min=0)
+
+    def add_weighted(self, weights: Any, total: Any) -> None:
+        for part in self.parts:
+            part.add_weighted(weights, total)
+
+    def rows(self) -> Any:
+        return sum(part.rows() for part in self.parts)
+
+
+HELD = 1 << 23
+"""Entries of rows that one parameter may take: 32 MB of float32. Beyond, norms come from factors."""
+
+
+def planned(parts: list[Rows | Outer], shape: Any) -> Factors:
+    """All uses of one parameter together, in the way that takes the fewer products.
+
+    From factors the norms take positions^2 (m + n) products a record and a pair of uses, rows positions m n.
+    """
+    outer = [part for part in parts if isinstance(part, Outer)]
+    records, entries = len(parts[0].rows() if not outer else outer[0].right), shape.numel()
+    positions = sum(part.right.shape[1] for part in outer)
+    if len(outer) == len(parts):
+        widths = sum(outer[0].right.shape[2:]) + (0 if outer[0].sparse else outer[0].m)
+        alone = len(outer) == 1 and positions == 1
+        if alone or positions * widths <= entries or records * entries > HELD:
+            return outer[0] if len(outer) == 1 else Sum(outer)
+    rows = parts[0].rows()
+    for part in parts[1:]:
+        rows = rows + part.rows()
+    return Rows(rows.reshape(records, *shape))
+
+
+def _square(x: Any) -> Any:
+    return torch.linalg.vector_norm(x, dim=(1, 2), dtype=_wide(x.dtype)).square()
+
+
+def _wide(dtype: Any) -> Any:
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _cleared(x: Any, weights: Any) -> Any:
+    """``x`` with zeros where the weight is 0: a product with NaN would be NaN."""
+    if bool((weights > 0).all()):
+        return x
+    return torch.where((weights > 0).view(-1, *(1,) * (x.ndim - 1)), x, torch.zeros((), dtype=x.dtype))

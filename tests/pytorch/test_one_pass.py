@@ -1,0 +1,339 @@
+"""Clipping in one pass: the sums are those of records taken alone, and what it cannot see through is refused."""
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from small import clipped_by_hand, cross_entropy, mlp, private, table
+from torch import nn
+from torch.nn import functional as F
+
+from tightdp.torch.onepass import factors
+from tightdp.torch.onepass.clipping import OnePassSums
+
+
+class Block(nn.Module):
+    """Attention built of linear layers, and what stands around it."""
+
+    def __init__(self, width, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.RMSNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.grow, self.shrink = nn.Linear(width, 2 * width), nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = self.qkv(self.before(x)).view(b, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(b, t, d))
+        return x + self.shrink(F.gelu(self.grow(self.after(x))))
+
+
+class Language(nn.Module):
+    """Words, learned positions shared by all records, blocks, and an output tied to the words."""
+
+    def __init__(self, words=13, width=8, length=6, tied=True, each=False):
+        super().__init__()
+        self.each = each  # whether every record brings positions of its own
+        self.words, self.places = nn.Embedding(words, width, padding_idx=0), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+        self.head = nn.Linear(width, words, bias=not tied)
+        if tied:
+            self.head.weight = self.words.weight
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        h = self.words(x) + self.places(places.expand_as(x) if self.each else places)
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h)
+
+
+class Bare(nn.Module):
+    """Parameters without a module: a token in front, positions, a scale, a matrix, GPT-2's product."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(1, 1, width))
+        self.places = nn.Parameter(torch.randn(1, 6, width))
+        self.scale, self.shift = nn.Parameter(torch.rand(width)), nn.Parameter(torch.randn(()))
+        self.matrix, self.bias = nn.Parameter(torch.randn(width, 3)), nn.Parameter(torch.randn(3))
+        self.square = nn.Parameter(torch.randn(width, width))
+
+    def forward(self, x):
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.places
+        x = torch.tanh(x * self.scale - self.shift) @ self.square
+        flat = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.matrix)
+        return flat.view(len(x), -1, 3).mean(1)
+
+
+class Shared(nn.Module):
+    """One layer used three times, on inputs of different lengths."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.Linear(5, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        h = torch.stack([self.layer(x), x], 1)
+        return self.out(self.layer(torch.tanh(self.layer(h))).mean(1))
+
+
+class LoRA(nn.Module):
+    def __init__(self, inner, rank=2):
+        super().__init__()
+        self.inner = inner.requires_grad_(False)
+        self.a = nn.Parameter(torch.randn(rank, inner.in_features))
+        self.b = nn.Parameter(torch.randn(inner.out_features, rank))
+
+    def forward(self, x):
+        return self.inner(x) + F.linear(F.linear(x, self.a), self.b)
+
+
+def convolutions():
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, stride=(2, 1), padding=(1, 2), dilation=(1, 2)), nn.GroupNorm(2, 4), nn.ReLU(inplace=True),
+        nn.Conv2d(4, 6, 2, groups=2), nn.ReLU(inplace=True), nn.Flatten(2), nn.Conv1d(6, 4, 3, stride=2, padding=1),
+        nn.Flatten(), nn.LazyLinear(3),
+    )  # fmt: skip
+
+
+def built(model, *example):
+    model(*example)
+    return model
+
+
+def sentences():
+    x = torch.randint(0, 13, (9, 6))
+    return [x, x.roll(1, 1)]
+
+
+def words(model, batch):
+    x, y = batch
+    return F.cross_entropy(model(x).transpose(1, 2), y, reduction="none").mean(1)
+
+
+def images():
+    return [torch.randn(9, 2, 7, 6), torch.randint(0, 3, (9,))]
+
+
+def rows():
+    return list(table(9).tensors)
+
+
+CASES = {
+    "mlp": (mlp, cross_entropy, rows),
+    "tied language": (Language, words, sentences),
+    "language": (lambda: Language(tied=False), words, sentences),
+    "positions of each record": (lambda: Language(tied=False, each=True), words, sentences),
+    "long sentences": (lambda: Language(words=3, width=2, length=40), words,
+                       lambda: [torch.randint(0, 3, (9, 40)), torch.randint(0, 3, (9, 40))]),
+    "bare parameters": (Bare, cross_entropy, lambda: [torch.randn(9, 5, 4), torch.randint(0, 3, (9,))]),
+    "shared": (Shared, cross_entropy, rows),
+    "lora": (lambda: nn.Sequential(LoRA(nn.Linear(5, 7)), nn.ReLU(), LoRA(nn.Linear(7, 3))), cross_entropy, rows),
+    "convolutions": (lambda: built(convolutions(), torch.randn(1, 2, 7, 6)), cross_entropy, images),
+}  # fmt: skip
+
+
+def one_pass(model, loss_fn, batch, max_norm, cuts=1):
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    sums = OnePassSums(private(model, max_norm=max_norm, arithmetic="float", noise_multiplier=1.0).plan, parameters)
+    size = -(-len(batch[0]) // cuts)
+    for start in range(0, len(batch[0]), size):
+        part = [tensor[start : start + size] for tensor in batch]
+        sums.add(model, loss_fn, part, len(part[0]))
+    return dict(zip(parameters, sums.values(), strict=True)), sums.ways
+
+
+def assert_close(found, expected, tolerance=2e-5):
+    assert found.keys() == expected.keys()
+    largest = max(float(each.abs().max()) for each in expected.values())
+    for name, each in found.items():
+        assert (each - expected[name]).abs().max() <= tolerance * largest, name
+
+
+@pytest.mark.parametrize("held", [0, 1 << 23])
+@pytest.mark.parametrize("max_norm", [0.05, 1e4])
+@pytest.mark.parametrize("case", CASES)
+def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch):
+    """With rows where they are cheaper, and with none where factors will do."""
+    monkeypatch.setattr(factors, "HELD", held)
+    build, loss_fn, data = CASES[case]
+    model, batch = build(), data()
+    expected = clipped_by_hand(model, loss_fn, batch, max_norm)
+    found, ways = one_pass(model, loss_fn, batch, max_norm)
+    assert_close(found, expected)
+    assert set(ways) == set(expected)
+    assert_close(one_pass(model, loss_fn, batch, max_norm, cuts=2)[0], expected)
+    assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("left", ["indices", "vectors"])
+@pytest.mark.parametrize("positions", [1, 4])
+def test_factors_and_rows_are_the_same_gradients(left, positions):
+    b, m, n = 5, 6, 3
+    l = torch.randint(0, m, (b, positions)) if left == "indices" else torch.randn(b, positions, m)
+    outer = factors.Outer(l, torch.randn(b, positions, n), m)
+    other = factors.Outer(torch.randn(b, 2, m), torch.randn(b, 2, n), m)
+    for each in (outer, factors.Sum([outer, other]), factors.Sum([other, outer, outer])):
+        rows = each.rows()
+        assert torch.allclose(each.squares(), rows.double().square().sum((1, 2)).float(), rtol=1e-4)
+        weights, total = torch.rand(b), torch.zeros(m, n)
+        weights[1] = 0.0
+        each.add_weighted(weights, total)
+        assert torch.allclose(total, torch.einsum("b,bmn->mn", weights, rows), atol=1e-5)
+        rest = torch.zeros(m, n)
+        factors.Rows(rows).add_weighted(weights, rest)
+        assert torch.allclose(total, rest, atol=1e-5)
+
+
+def test_a_record_that_is_not_finite_adds_nothing():
+    for build, loss_fn, data in (CASES["mlp"], CASES["convolutions"], CASES["bare parameters"]):
+        model, (x, y) = build(), data()
+        expected = clipped_by_hand(model, loss_fn, [x[1:], y[1:]], 0.1)
+        for bad in (float("nan"), float("inf")):
+            x[0] = bad
+            assert_close(one_pass(model, loss_fn, [x, y], 0.1)[0], expected)
+
+
+def test_a_bound_for_each_parameter():
+    model, batch = mlp(), rows()
+    bounds = [0.1, 0.02, 0.3, 0.04]
+    expected = dict.fromkeys((name for name, _ in model.named_parameters()), 0.0)
+    for i in range(9):
+        loss = cross_entropy(model, [tensor[i : i + 1] for tensor in batch]).sum()
+        for (name, p), bound in zip(model.named_parameters(), bounds, strict=True):
+            (g,) = torch.autograd.grad(loss, p, retain_graph=True)
+            expected[name] = expected[name] + g.double() * min(1.0, bound / float(g.norm()))
+    assert_close(one_pass(model, cross_entropy, batch, bounds)[0], expected)
+
+
+def refused(model, loss_fn, batch, match):
+    with pytest.raises(ValueError, match=match):
+        one_pass(model, loss_fn, batch, 1.0)
+
+
+def test_uses_without_known_gradients_are_named():
+    class Transposed(nn.Linear):
+        def forward(self, x):
+            return x @ self.weight.t() + self.bias
+
+    refused(Transposed(5, 3), cross_entropy, rows(), r"weight goes through .*[.]t, and.*arithmetic=.exact.")
+    model = nn.Sequential(nn.Linear(5, 4), nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)))
+    refused(model, cross_entropy, rows(), r"parametrizations")
+
+    def with_penalty(model, batch):
+        return cross_entropy(model, batch) + 0.1 * model[0].weight.norm()
+
+    refused(mlp(), with_penalty, rows(), r"0\.weight goes through .*norm")
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    refused(attention, lambda m, b: m(b[0], b[0], b[0])[0].sum((1, 2)), [torch.randn(9, 3, 4)], "multi_head_attention")
+
+
+def test_records_that_are_mixed():
+    def centred(model, batch):
+        scores = model(batch[0])
+        return F.cross_entropy(scores - scores.mean(0), batch[1], reduction="none")
+
+    refused(mlp(), centred, rows(), "treat each record apart")
+
+
+def test_losses_that_depend_on_the_batch_without_a_gradient():
+    def over_all(model, batch):
+        return cross_entropy(model, batch) * 3 / batch[0].abs().sum()
+
+    refused(mlp(), over_all, rows(), "another loss by itself")
+    model = nn.Sequential(nn.Linear(5, 20), nn.Dropout(0.5), nn.Linear(20, 3))
+    one_pass(model, cross_entropy, rows(), 1.0)
+    assert model.training and model[1].training
+    model[1].eval()
+    one_pass(model, cross_entropy, rows(), 1.0)
+    assert model.training and not model[1].training
+
+    def random(model, batch):
+        return cross_entropy(model, [batch[0] + 0.1 * torch.randn_like(batch[0]), batch[1]])
+
+    one_pass(mlp(), random, rows(), 1.0)
+
+
+@pytest.mark.parametrize("length", [3, 9])
+def test_records_along_the_second_axis(length):
+    """As many positions as records: the shape alone would not tell."""
+
+    class Sequence(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.layer(x.transpose(0, 1)).transpose(0, 1).mean(1)
+
+    refused(Sequence(), cross_entropy, [torch.randn(9, length, 4), torch.randint(0, 3, (9,))], "first axis")
+
+
+def test_inputs_that_change_in_place():
+    class Changes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.out = nn.Linear(5, 5), nn.Linear(5, 3)
+
+        def forward(self, x):
+            h = x.clone()
+            y = self.layer(h)
+            h.mul_(2.0)
+            return self.out(y + h)
+
+    refused(Changes(), cross_entropy, rows(), "changed in place")
+
+
+def test_tables_of_positions_stay_shared_when_shapes_coincide():
+    """The first batch shows that the table is shared; later ones with as many records as positions do not unsay it."""
+    model = Language(length=6)
+    x = torch.randint(0, 13, (6 + 9, 6))
+    batch = [x, x.roll(1, 1)]
+    parameters = dict(model.named_parameters())
+    sums = OnePassSums(private(model, arithmetic="float").plan, parameters)
+    for part in ([t[:9] for t in batch], [t[9:] for t in batch]):
+        sums.add(model, words, part, len(part[0]))
+    expected = clipped_by_hand(model, words, batch, 1.0)
+    assert_close(dict(zip(parameters, sums.values(), strict=True)), expected)
+    refused(Language(length=6), words, [t[9:] for t in batch], "treat each record apart")
+
+
+def test_mixed_precision():
+    def autocast(model, batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = model(batch[0])
+        return F.cross_entropy(scores.float(), batch[1], reduction="none")
+
+    model, batch = mlp(), rows()
+    assert_close(one_pass(model, autocast, batch, 0.1)[0], clipped_by_hand(model, autocast, batch, 0.1), 2e-2)
+    narrow = mlp().bfloat16()
+    batch[0] = batch[0].bfloat16()
+    assert_close(
+        one_pass(narrow, cross_entropy, batch, 0.1)[0], clipped_by_hand(narrow, cross_entropy, batch, 0.1), 2e-2
+    )
+
+
+def test_a_run_in_one_pass():
+    run = private(arithmetic="float", noise_multiplier=1.0, physical_batch_size=2, dataset=table(100), batch_size=10)
+    before = {name: p.detach().clone() for name, p in run.model.named_parameters()}
+    run.fit(cross_entropy)
+    assert run.steps_ == 10 and set(run.ways_.values()) == {"ghost norm", "materialised"}
+    assert all(not torch.equal(p, before[name]) for name, p in run.model.named_parameters())
+    assert "floats" in run.statement_.arithmetic and "integers" not in run.statement_.arithmetic
+    assert "integers" in private().statement_.arithmetic
+
+
+def test_noise_of_a_run_in_one_pass():
+    model = nn.Linear(300, 200, bias=False)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 300), torch.randint(0, 200, (40,)))
+    for size in (None, 3):
+        run = private(model, data, batch_size=20, max_norm=0.37, noise_multiplier=1.7, arithmetic="float",
+                      physical_batch_size=size)  # fmt: skip
+        run.step(lambda m, b: 0.0 * cross_entropy(m, b), next(iter(run.loader)))
+        noise = model.weight.grad.double() * 20 / (1.7 * 0.37)
+        n = noise.numel()
+        assert abs(noise.mean()) < 5 / n**0.5 and abs(noise.var() - 1) < 5 * (2 / n) ** 0.5
