@@ -145,8 +145,7 @@ def test_a_seeded_run_repeats_and_physical_batches_do_not_matter():
         assert torch.equal(ends[0][name], ends[1][name])
         assert torch.allclose(ends[0][name], ends[2][name], atol=1e-5)
         assert torch.allclose(ends[0][name], ends[3][name], atol=1e-5)
-    assert "NOT a private release" in str(run.statement_)
-    assert "ChaCha20" in str(private().statement_)
+    assert run.statement_.seeded and not private().statement_.seeded
 
 
 def test_the_model_and_the_optimizer_stay_what_they_are():
@@ -273,6 +272,28 @@ def test_a_private_number_of_records_is_released_first():
     q = run.plan.sampling_probability
     assert run.history_ == (count, step_of(run.plan.noise_multiplier, q)) and q == 30 / run.plan.records
     assert (step_of(run.plan.noise_multiplier, q) * run.plan.steps).epsilon(0.98e-5).upper <= 0.98 * 4.0
+
+
+def test_the_statement():
+    run = private(epsilon=2.0)
+    stated = run.statement_
+    assert (stated.privacy, stated.charged, stated.size) == (run.privacy_, run.charged_, 60)
+    assert stated.arithmetic == "idealised" and "gradients alone" in " ".join(stated.not_covered)
+    assert dp.Statement.from_json(stated.to_json()) == stated
+    counted = private(public_size=None, dataset=table(300), batch_size=30).statement_
+    assert "number of records with noise" in str(counted) and "given" not in counted.public["number of records"]
+
+
+@pytest.mark.parametrize("public_size", [60, None])
+def test_a_ledger_is_charged_for_the_plan_before_any_release(tmp_path, public_size):
+    place = tmp_path / "records.ledger"
+    ledger = dp.Ledger.create(place, epsilon=3.0, delta=1e-4, failure=5e-5, dataset="records")
+    run = private(epsilon=1.5, ledger=place, public_size=public_size)
+    assert ledger.account.composition == run.charged_ and run.steps_ == 0
+    assert "ledger" in str(run.statement_).lower()
+    with pytest.raises(dp.BudgetExceeded):
+        private(epsilon=2.9, ledger=ledger, public_size=public_size)
+    assert ledger.account.composition == run.charged_
 
 
 def test_the_number_of_records_is_not_read_elsewhere():

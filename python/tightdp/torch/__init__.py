@@ -8,6 +8,5 @@ from .loader import Batch, PoissonLoader
 from .make import make_private
 from .plan import Plan
 from .run import PrivateRun
-from .statement import Statement
 
-__all__ = ["Batch", "Plan", "PoissonLoader", "PrivateRun", "Statement", "make_private"]
+__all__ = ["Batch", "Plan", "PoissonLoader", "PrivateRun", "make_private"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
 from typing import Any
 
 from .. import _check
+from ..ledger import Ledger
 from ..release.clipping import Arithmetic
 from ..release.noise import Philox
-from ..train.driver import seeded
+from ..train.driver import opened, paid, seeded
 from . import checks, loader
 from .account import Account
 from .plan import bounds, plan
@@ -34,6 +37,7 @@ def make_private(
     physical_batch_size: int | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     random_state: int | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
     **options: Any,
 ) -> PrivateRun:
     """A run that trains ``model`` with differential privacy. The model and the optimizer stay what they are.
@@ -62,6 +66,8 @@ def make_private(
     collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
+    ledger : a ``Ledger`` of the data set, or its place. It is charged for the whole plan here, before any release;
+        leave it out where a saved run goes on, for it was charged already
     options : of ``torch.utils.data.DataLoader``, such as ``num_workers``
 
     Returns
@@ -71,7 +77,8 @@ def make_private(
     Guarantee: the parameters after every step, and all else that is computed from them, are (epsilon, delta)-DP
     together, up to what ``statement_`` says is idealised.
 
-    Raises ValueError or TypeError naming the argument and what is accepted, before any record is looked at.
+    Raises ValueError or TypeError naming the argument and what is accepted, ``BudgetExceeded`` where the ledger does
+    not cover the plan, and ``LedgerError``, before any record is looked at.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -95,6 +102,7 @@ def make_private(
     if random_state is not None:  # batches are drawn ahead, so noise has streams of its own
         source = Philox(random_state, 2**63)
     loader.checked(dataset)
+    book = opened(ledger)
     reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
     loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
     made = plan(
@@ -108,6 +116,7 @@ def make_private(
         noise_multiplier=noise_multiplier,
         public_size=public_size,
         arithmetic=arithmetic,
+        pay=partial(paid, book, note=f"{type(model).__name__}, {algorithm}"),
     )
     account = Account(made)
-    return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source)
+    return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source, book)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -108,8 +109,12 @@ def plan(
     noise_multiplier: float | None,
     public_size: int | None,
     arithmetic: Arithmetic,
+    pay: Callable[[Composition], None],
 ) -> Plan:
-    """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it."""
+    """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
+
+    ``pay`` is called with the charge before any release.
+    """
     target = Target.of(epsilon, delta)
     clipping.is_exact(arithmetic)
     size, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
@@ -117,7 +122,9 @@ def plan(
     check_noise(noise, target)
     planned = partial(_planned, size, turns, max_norm, arithmetic)
     if public_size is not None:
-        return planned(_check.count("public_size", public_size), noise, target)
+        made = planned(_check.count("public_size", public_size), noise, target)
+        pay(made.charged)
+        return made
     if target.epsilon is None:
         raise ValueError(
             "public_size must be given, a public number of records: with a noise multiplier of your own, what the run "
@@ -127,6 +134,7 @@ def plan(
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     planned(10**6, noise, inner)  # refuses settings before the number is released
+    pay(count + rest)
     query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
     released = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
     made = planned(max(1, round(released)), noise, inner)

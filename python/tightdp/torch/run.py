@@ -11,16 +11,17 @@ from typing import Any
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..bound import Bound
 from ..composition import Composition
+from ..ledger import Ledger
 from ..mechanisms import Mechanism
-from ..release.noise import RandomSource
-from . import checks, examples, saved
+from ..release.noise import Philox, RandomSource
+from ..statement import Statement
+from . import checks, examples, saved, stated
 from .account import Account
 from .exact import ExactSums
 from .loader import Batch, PoissonLoader
 from .onepass.clipping import OnePassSums
 from .plan import Plan
 from .probe import probe
-from .statement import Statement, statement
 
 LossFunction = Callable[[Any, Any], Any]
 """(model, collated batch) -> one loss for each record, shape (records,)."""
@@ -54,9 +55,17 @@ class PrivateRun:
     ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before.
     """
 
-    def __init__(self, model: Any, optimizer: Any, account: Account, loader: RunLoader, source: RandomSource) -> None:
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        account: Account,
+        loader: RunLoader,
+        source: RandomSource,
+        ledger: Ledger | None = None,
+    ) -> None:
         self.model, self.optimizer, self.loader = model, optimizer, loader
-        self._account, self._source = account, source
+        self._account, self._source, self._ledger = account, source, ledger
         self._names: tuple[str, ...] = ()
         self._sums: ExactSums | OnePassSums | None = None
         self._probed = False
@@ -108,8 +117,10 @@ class PrivateRun:
 
     @property
     def statement_(self) -> Statement:
-        """What the bound covers, and what it rests on."""
-        return statement(self.plan, self._account, self._source)
+        """What the bound covers, what it rests on and what lies outside."""
+        numbers = sum(p.numel() for p in self._parameters().values())
+        subject = f"{type(self.model).__name__} trained by DP-SGD in PyTorch"
+        return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger)
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
         """One private step on a fresh batch of ``loader``.

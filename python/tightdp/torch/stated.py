@@ -1,0 +1,43 @@
+"""The statement of a run: what its bound covers, rests on and leaves out."""
+
+from __future__ import annotations
+
+from ..ledger import Ledger
+from ..statement import Statement
+from ..train.stated import AGAIN, name_of
+from .plan import Plan
+
+_GRADIENTS = (
+    "The last bits of one record's gradient: PyTorch computes those of a physical batch in products of floats, which "
+    "may round with the other records, and the proof takes each for a function of its record."
+)
+_SUMS = {
+    "exact": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
+    "float": "Norms and sums of gradients are of floats, so one record may move a sum by more than the norm bound, in "
+    "its last bits. That the model treats records apart was looked at on the first batch, up to rounding.",
+}
+
+
+def run(subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None) -> Statement:
+    """The statement of a run that trains so many numbers."""
+    counted = plan.count is not None
+    released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
+    if counted:
+        released.append(f"the number of records with noise, {plan.records:,}")
+    return Statement(
+        subject,
+        plan.charged.epsilon(plan.delta),
+        plan.delta,
+        plan.charged,
+        released=tuple(released),
+        public={
+            "number of records": "none: a noisy count was released" if counted else f"given: {plan.records:,}",
+            "model": "its form, its initial parameters, its buffers and the loss",
+            "settings": f"batches of {plan.batch_size:g}, norms of at most {plan.sensitivity:g}, the optimizer",
+        },
+        size=plan.records,
+        arithmetic="idealised",
+        seeded=seeded,
+        outside=(_SUMS[plan.arithmetic], _GRADIENTS, AGAIN),
+        ledger=name_of(ledger),
+    )
