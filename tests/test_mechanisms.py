@@ -26,6 +26,9 @@ EVERY = [
     dp.MixtureOfGaussians(1.0, (0.0, 0.5, 2.0), (0.25, 0.5, 0.25)),
     dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.01, 20, 1000),
     dp.SampledWithReplacement(dp.Gaussian(1.0), 20, 1000),
+    dp.RepeatAndSelect(dp.Laplace(1.0), 5.0, 0.5),
+    dp.RepeatAndSelect(dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Laplace(1.0), 5, "poisson"),
+    dp.Group(dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100, 3),
 ]
 NAN, INF = float("nan"), float("inf")
 
@@ -48,6 +51,14 @@ def test_numbers_are_kept_as_plain_floats_and_integers():
 
 
 REFUSED = [
+    *((ValueError, "mean", lambda x=x: dp.RepeatAndSelect(dp.Gaussian(1.0), x)) for x in (0.5, 0, -1.0, NAN, INF)),
+    *((ValueError, "mean", lambda x=x: dp.RepeatAndSelect(dp.Gaussian(1.0), x, "poisson")) for x in (0, NAN)),
+    *((ValueError, "shape", lambda x=x: dp.RepeatAndSelect(dp.Gaussian(1.0), 2, x)) for x in (-1, NAN, -INF, "x")),
+    *((TypeError, "shape", lambda x=x: dp.RepeatAndSelect(dp.Gaussian(1.0), 2, x)) for x in (None, True, [1.0])),
+    *((TypeError, "mechanism", lambda x=x: dp.RepeatAndSelect(x, 2)) for x in (None, 1.0, "Gaussian(1.0)")),
+    *((TypeError, "mechanism", lambda x=x: dp.Group(x, 2)) for x in (None, 1.0)),
+    *((ValueError, "size", lambda x=x: dp.Group(dp.Gaussian(1.0), x)) for x in (0, -1, 10_001)),
+    (ValueError, "mechanism", lambda: dp.PoissonSampled(dp.Group(dp.PureDP(1.0), 2), 0.5)),
     *((ValueError, "noise_multiplier", lambda x=x: dp.Gaussian(x)) for x in (0, -1.0, NAN, INF, 10**400)),
     *((TypeError, "noise_multiplier", lambda x=x: dp.Gaussian(x)) for x in ("1", True, None, 1j, [1.0], np.ones(2))),
     *((ValueError, "noise_multiplier", lambda x=x: dp.Laplace(x)) for x in (0, -1.0, NAN, INF)),

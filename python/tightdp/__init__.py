@@ -8,6 +8,7 @@ from .accounting.batch import epsilon_batch
 from .accounting.calibrate import calibrate, noise_multiplier
 from .bound import Bound, ContradictionError, Curve
 from .composition import Composition
+from .derived import Group, RepeatAndSelect
 from .headers import get_cmake_dir, get_include, get_library
 from .ledger import Ledger, LedgerError
 from .losses import PrivacyLoss
@@ -54,6 +55,7 @@ __all__ = [
     "ExactRelease",
     "FixedSizeSampled",
     "Gaussian",
+    "Group",
     "Laplace",
     "Ledger",
     "LedgerError",
@@ -68,6 +70,7 @@ __all__ = [
     "RandomAllocation",
     "RandomSource",
     "RandomizedResponse",
+    "RepeatAndSelect",
     "SampledWithReplacement",
     "SecureRandom",
     "Statement",

@@ -33,6 +33,10 @@ class Composable:
     def _composition(self) -> Composition:
         raise NotImplementedError
 
+    def _key(self) -> tuple[Any, ...]:
+        """What the parts of a composition are sorted by."""
+        raise NotImplementedError
+
     def __add__(self, other: Composable) -> Composition:
         if not isinstance(other, Composable):
             return NotImplemented
@@ -78,6 +82,18 @@ class Composable:
         """
         return self._asked(options).tradeoff(alphas)
 
+    def group(self, size: int) -> Composition:
+        """The same as a group of ``size`` records sees it, which are added, removed or replaced together: a composition
+        that answers the same questions. See ``Group``; ``size`` is an integer in [1, 10000].
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
+        '1.83, 6.34'
+        """
+        from .accounting.questions import grouped
+
+        return grouped(self._composition(), size)
+
     @asks
     def advantage(self, **options: Unpack[Options]) -> Bound:
         """Bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
@@ -98,6 +114,8 @@ class Mechanism(Composable):
     __slots__ = ()
     symmetric: ClassVar[bool] = True
     """Whether (P, Q) and (Q, P) have one and the same privacy curve, so that "add" and "remove" agree."""
+    sampleable: ClassVar[bool] = True
+    """Whether it may run on a sample."""
 
     def _composition(self) -> Composition:
         return Composition(((self, 1),))
@@ -112,9 +130,8 @@ class Mechanism(Composable):
         return {name: getattr(self, name) for name in names}
 
     def _key(self) -> tuple[Any, ...]:
-        """What the parts of a composition are sorted by."""
         values = self._parameters().values()
-        return (type(self).__name__, *(v._key() if isinstance(v, Mechanism) else v for v in values))
+        return (type(self).__name__, *(v._key() if isinstance(v, Composable) else v for v in values))
 
 
 Parts: TypeAlias = tuple[tuple[Mechanism, int], ...]
@@ -156,6 +173,9 @@ class Composition(Composable):
 
     def _composition(self) -> Composition:
         return self
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self).__name__, *((mechanism._key(), count) for mechanism, count in self.parts)
 
     def _plus(self, other: Composition) -> Composition:
         return self._lazy(((self, 1), (other, 1)))

@@ -18,7 +18,7 @@ from .composition import Composition
 from .composition import Mechanism as Mechanism
 
 
-def _set(mechanism: Mechanism, **checked: object) -> None:
+def _set(mechanism: Mechanism, /, **checked: object) -> None:
     """RuntimeError where arithmetic is not what the parameters were checked and computed by: a subnormal one would have
     become zero for good."""
     _core.check_arithmetic()
@@ -382,6 +382,8 @@ def _sampleable(mechanism: Any, of_any_size: bool = False) -> None:
             f"mechanism must not be sampled already (multiply the probabilities of nested Poisson samples), "
             f"got {mechanism!r}"
         )
+    if not mechanism.sampleable:
+        raise ValueError(f"mechanism must be one that runs on a sample, got {mechanism!r}")
     if of_any_size and isinstance(mechanism, MixtureOfGaussians):
         raise ValueError(f"mechanism must not be a mixture but in a Poisson sample, got {mechanism!r}")
     if isinstance(mechanism, TreeAggregation):

@@ -95,6 +95,11 @@ def test_their_expected_values_on_a_grid(event, expected, below):
         (Response((4 - math.e) / 3, 4), SPECIAL, 1.0),
         (Response(math.exp(-1), 2), SPECIAL, 1.0),
         (Times(Response(0.5, 2), 5), ONE, 5 * math.log(3)),
+        # Corollary 3 of Papernot and Steinke: shape + 2 times the loss of one run.
+        (dp_event.RepeatAndSelectDpEvent(L(1.0), 1000, 0), ADD, 2.0),
+        (dp_event.RepeatAndSelectDpEvent(L(1.0), 1000, 1), ADD, 3.0),
+        (dp_event.RepeatAndSelectDpEvent(L(1.0), 1000, 0.5), ADD, 2.5),
+        (dp_event.RepeatAndSelectDpEvent(L(1.0), 1000, 5), ADD, 7.0),
         (dp_event.SampledWithoutReplacementDpEvent(100, 10, L(2.0)), ONE, math.log1p(0.1 * math.expm1(1.0))),
     ],
 )

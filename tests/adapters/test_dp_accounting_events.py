@@ -31,7 +31,8 @@ truncated = st.builds(
     st.integers(200, 10**6),
 )
 classes = st.builds(dp.ZCDP, st.floats(1e-6, 10.0), st.floats(0.0, 1.0))
-replaceable = simple | sampled | fixed | with_replacement | truncated | responses | classes
+repeated = st.builds(dp.RepeatAndSelect, simple, st.floats(1.5, 1e6), st.floats(0.0, 9.0) | st.just("poisson"))
+replaceable = repeated | simple | sampled | fixed | with_replacement | truncated | responses | classes
 
 
 @given(st.lists(st.tuples(replaceable, st.integers(1, 10**6)), max_size=6))
@@ -114,6 +115,20 @@ def test_mixtures():
     for bad in (mixture(1.0, [1.0], [0.5]), mixture(1.0, [-1.0, 1.0], [0.5, 0.5]), mixture(1.0, [1.0, 2.0], [1.0])):
         with pytest.raises(dpa.UnsupportedEventError, match=r"sensitivities|probabilities"):
             from_event(bad)
+
+
+def test_repeated_runs():
+    g = dp_event.GaussianDpEvent(2.0)
+    search = dp_event.RepeatAndSelectDpEvent(dp_event.SelfComposedDpEvent(g, 3), 10.0, math.inf)
+    assert from_event(search) == dp.RepeatAndSelect(dp.Gaussian(2.0) * 3, 10.0, "poisson") * 1
+    assert to_event(from_event(search)) == search
+    assert from_event(dp_event.RepeatAndSelectDpEvent(g, 1, 1)) == dp.Gaussian(2.0) * 1
+    assert from_event(dp_event.RepeatAndSelectDpEvent(dp_event.NoOpDpEvent(), 5, 1)) == dp.Composition()
+    reveals = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(0.0), 5, 1)
+    assert from_event(reveals) == dp.ApproximateDP(0.0, 1.0) * 1
+    for mean, shape, name in ((0.5, 1, "mean"), (math.nan, 1, "mean"), (2, -0.5, "shape"), (2, math.nan, "shape")):
+        with pytest.raises(dpa.UnsupportedEventError, match=name):
+            from_event(dp_event.RepeatAndSelectDpEvent(g, mean, shape))
 
 
 def test_truncated_samples():

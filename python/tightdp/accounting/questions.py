@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from .. import _check, _core
 from ..bound import Bound, Curve
 from ..composition import Composition, Parts
+from ..derived import grouped as grouped
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
 from .engines import auto
 from .engines.base import DEFAULT, Engine, Request

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
 
 
-def to_plain(mechanism: Mechanism) -> dict[str, Any]:
+def to_plain(run: Composable) -> dict[str, Any]:
     """The type and the arguments that build it again."""
-    plain: dict[str, Any] = {"type": type(mechanism).__name__}
-    for name, value in mechanism._parameters().items():
-        plain[name] = to_plain(value) if isinstance(value, Mechanism) else value
+    plain: dict[str, Any] = {"type": type(run).__name__}
+    if isinstance(run, Composition):
+        return {**plain, "parts": [[to_plain(mechanism), count] for mechanism, count in run.parts]}
+    assert isinstance(run, Mechanism)
+    for name, value in run._parameters().items():
+        plain[name] = to_plain(value) if isinstance(value, Composable) else value
     return plain
 
 
@@ -20,11 +24,11 @@ def from_plain(plain: Any) -> Mechanism:
     """The mechanism, checked as its constructor checks; ValueError or TypeError for what is none."""
     if not isinstance(plain, Mapping) or "type" not in plain:
         raise TypeError(f"mechanism must be an object with a type, got {plain!r}")
-    types = {cls.__name__: cls for cls in Mechanism.__subclasses__()}
+    types = _types(Mechanism)
     if not isinstance(plain["type"], str) or plain["type"] not in types:
         raise ValueError(f"type must be one of {', '.join(sorted(types))}, got {plain['type']!r}")
     arguments = {
-        name: from_plain(value) if isinstance(value, Mapping) else value
+        name: _argument(value) if isinstance(value, Mapping) else value
         for name, value in plain.items()
         if name != "type"
     }
@@ -32,3 +36,18 @@ def from_plain(plain: Any) -> Mechanism:
         return types[plain["type"]](**arguments)
     except TypeError as error:
         raise TypeError(f"mechanism must have the parameters of its type, got {plain!r}: {error}") from None
+
+
+def _argument(plain: Mapping[str, Any]) -> Composable:
+    if plain.get("type") != "Composition":
+        return from_plain(plain)
+    parts = plain.get("parts")
+    if not isinstance(parts, list) or not all(isinstance(part, list) and len(part) == 2 for part in parts):
+        raise TypeError(f"parts must be pairs of a mechanism and a count, got {parts!r}")
+    return Composition((from_plain(mechanism), count) for mechanism, count in parts)
+
+
+def _types(base: type[Mechanism]) -> dict[str, type[Mechanism]]:
+    """Those that have parameters, by name."""
+    found = {cls.__name__: cls for cls in base.__subclasses__() if hasattr(cls, "__match_args__")}
+    return found | {name: cls for one in base.__subclasses__() for name, cls in _types(one).items()}

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from ...bound import Bound, ContradictionError
 from ...composition import FEW, Parts, canonical
+from ...derived import Derived
 from ...options import Direction
 from ..numerics.outward import INF, expm1
 from ..pairs.dominating import dominating
-from ..pairs.members import members
-from . import allocation, closed_form, contour, fallback, gdp, grid, participations, prv, renyi
+from ..pairs.members import members, reveals_nothing
+from . import allocation, closed_form, contour, derived, fallback, gdp, grid, participations, prv, renyi
 from .base import Engine, Request
 
 ENGINES: dict[str, Engine] = {
@@ -52,7 +55,11 @@ def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: flo
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
     trivial = Bound(0.0, INF, "trivial", {})
-    return _answer(engine, _Question(parts, direction, f"epsilon({delta!r})", trivial, request.width), ask)
+    question = _Question(parts, direction, f"epsilon({delta!r})", trivial, request.width)
+    found = _answer(engine, question, ask)
+    if engine == "auto" and (alone := derived.single(parts)):
+        found = _both(found, derived.epsilon(alone, _run(alone, direction, request), delta), question)
+    return found
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
@@ -62,7 +69,37 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
         return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
     trivial = Bound(max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
-    return _answer(engine, _Question(parts, direction, f"delta({epsilon!r})", trivial, request.width), ask)
+    question = _Question(parts, direction, f"delta({epsilon!r})", trivial, request.width)
+    found = _answer(engine, question, ask)
+    if engine == "auto" and (alone := derived.single(parts)):
+        found = _both(found, derived.delta(alone, _run(alone, direction, request), epsilon), question)
+    return found
+
+
+def _run(mechanism: Derived, direction: Direction, request: Request) -> derived.Run:
+    """What the run is known to be that a mechanism repeats, or that a group takes part in."""
+    parts = tuple(part for part in mechanism.parts if not reveals_nothing(part[0]))
+    rough = replace(request, width=max(request.width, _ROUGH))
+    back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
+    return derived.Run(
+        cache(lambda at: delta("auto", parts, direction, at, rough)),
+        cache(lambda at: delta("auto", parts, back, at, rough)),
+        lambda at: epsilon("auto", parts, direction, at, request),
+    )
+
+
+_BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add", "replace": "replace"}
+_ROUGH = 1e-4
+"""Relative width of deltas from which another bound is made, in which more digits could not be seen."""
+
+
+def _both(one: Bound, other: Bound, question: _Question) -> Bound:
+    """What two sound bounds know together."""
+    tighter = other if other.upper < one.upper else one
+    lower = max(one.lower, other.lower)
+    if not lower <= tighter.upper:
+        raise ContradictionError(f"{_named(question)}: {one.engine} and {other.engine} have {one!r} and {other!r}")
+    return Bound(lower, tighter.upper, tighter.engine, tighter.error_budget)
 
 
 def _ordered(engine: Engine, parts: Parts) -> Parts:

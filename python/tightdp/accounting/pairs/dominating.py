@@ -6,7 +6,9 @@ import math
 
 from ... import mechanisms as m
 from ...composition import Parts, canonical
+from ...derived import Group
 from ..numerics.outward import Range, exp, sqrt, up
+from .groups import mixture
 from .neighbors import replaced
 from .replaced import Replaced
 
@@ -29,9 +31,13 @@ def dominating(parts: Parts) -> tuple[Parts, ...]:
     return (canonical(tuple(found.items())),) if gained else ()
 
 
-def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, m.Mechanism] | None:
-    """A Gaussian, and with a tiny probability everything, for a discrete Gaussian (discrete.md section 2)."""
+def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
+    """A Gaussian, and with a tiny probability everything, for a discrete Gaussian (discrete.md section 2); a mixture
+    for a group (derived.md section 2)."""
     match mechanism:
+        case Group(m.Mechanism() as inner, size):
+            mixed = mixture(inner, size, up=True)
+            return None if mixed is None else (mixed,)
         case m.DiscreteGaussian(sigma, sensitivity) if sigma > _MOST_SIGMA:
             return _gaussian(sigma, sensitivity, 1)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ... import mechanisms as m
 from ...composition import Composition
+from ...derived import POISSON, Derived, Group, RepeatAndSelect
 from ...options import Neighbors
 from ..numerics.outward import INF, Range, expm1, log1p
 from .members import reveals_nothing
@@ -40,6 +42,8 @@ def _largest(mechanism: m.Mechanism) -> Range:
             return log1p((1 - Range(p)) * buckets / p)
         case m.PoissonSampled(inner, q):
             return _amplified(_largest(inner), Range(q))
+        case Derived():
+            return _derived(mechanism, _largest)
         case m.FixedSizeSampled():  # of a record that contributes nothing, a case of "replace"
             return _replaced(mechanism)
     return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
@@ -52,7 +56,22 @@ def _replaced(mechanism: m.Mechanism) -> Range:
             return _amplified(_replaced(inner), Range(size) / total)
         case m.RandomizedResponse():
             return _largest(mechanism)
+        case Derived():
+            return _derived(mechanism, _replaced)
     return 2 * _largest(mechanism)
+
+
+def _derived(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
+    """Steps of a group add up; selecting adds its gain (docs/theory/derived.md)."""
+    loss = Range(0.0)
+    for one, count in mechanism.parts:
+        loss += count * of(one)
+    if isinstance(mechanism, Group):
+        return loss * float(mechanism.size)
+    assert isinstance(mechanism, RepeatAndSelect)
+    if mechanism.shape == POISSON:  # the total variation of e-DP is at most tanh(e/2) <= e/2
+        return loss + mechanism.mean * Range(0.0, min((loss * 0.5).hi, 1.0))
+    return loss * (Range(float(mechanism.shape)) + 2)
 
 
 def _amplified(loss: Range, q: Range) -> Range:

@@ -15,8 +15,10 @@ from fractions import Fraction
 from ... import mechanisms as m
 from ..._check import MAX_COUNT
 from ...composition import Parts
+from ...derived import Derived, Group, RepeatAndSelect
 from ...options import Direction
 from ..numerics.outward import Range, expm1, log, sqrt
+from .groups import of_group
 from .neighbors import replaced
 from .replaced import Replaced, Zeroed
 
@@ -47,8 +49,12 @@ def members(parts: Parts, direction: Direction) -> tuple[Parts, ...]:
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
             return tuple(((m.RandomAllocation(BinaryRange(eta, share), *rest), 1),) for share in _SHARES)
+    return _of_run(parts)
+
+
+def _of_run(parts: Parts) -> tuple[Parts, ...]:
     found = [(_members(mechanism), count) for mechanism, count in parts]
-    choices = range(max(len(options) for options, _ in found))
+    choices = range(max((len(options) for options, _ in found), default=1))
     return tuple(
         tuple((one, times * count) for options, count in found for one, times in options[i % len(options)])
         for i in choices
@@ -66,12 +72,12 @@ def _once(mechanism: m.Mechanism, direction: Direction) -> bool:
         return True
     if holds(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
-    if isinstance(mechanism, (m.RandomAllocation, m.TruncatedPoissonSampled, Replaced, Zeroed)):
+    if isinstance(mechanism, (Derived, m.RandomAllocation, m.TruncatedPoissonSampled, Replaced, Zeroed)):
         return False
     return not (direction == "replace" and isinstance(mechanism, m.PoissonSampled))
 
 
-_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector
+_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
 
 
 def _loose(mechanism: m.Mechanism) -> bool:
@@ -100,11 +106,18 @@ def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
         case m.BoundedRange(eta):  # losses -eta/2 and eta/2
             half = eta / 2
             return (((m.PureDP(half if 2 * half <= eta else math.nextafter(half, 0.0)), 1),),)
+        case RepeatAndSelect(shape="poisson"):  # which may not run at all
+            return ((),)
+        case Group(_, size):  # one record of the group, where that is all that is known
+            found = _of_run(mechanism.parts)
+            return tuple(tuple((of_group(one, size), count) for one, count in member) for member in found)
+        case RepeatAndSelect():  # one run
+            return _of_run(mechanism.parts)
         case Replaced(m.PoissonSampled() as sampled):  # by one that contributes nothing
             return _members(sampled)
         case Replaced(inner):
-            found = (tuple((replaced(one), count) for one, count in member) for member in _members(inner))
-            return tuple(tuple((one, count) for one, count in member if one is not None) for member in found)
+            exchanged = (tuple((replaced(one), count) for one, count in member) for member in _members(inner))
+            return tuple(tuple((one, count) for one, count in member if one is not None) for member in exchanged)
         case Zeroed(inner):
             return tuple(tuple((Zeroed(one), count) for one, count in member) for member in _members(inner))
         case (
@@ -141,6 +154,8 @@ def reveals_nothing(mechanism: m.Mechanism) -> bool:
             return p == 1
         case Replaced(inner) | Zeroed(inner):
             return reveals_nothing(inner)
+        case Derived():
+            return all(reveals_nothing(one) for one, _ in mechanism.parts)
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
             return reveals_nothing(inner)
         case m.TruncatedPoissonSampled(inner):

@@ -9,10 +9,12 @@ knows of "replace".
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ... import _check
 from ... import mechanisms as m
-from ...composition import Parts
+from ...composition import Composition, Parts
+from ...derived import Derived
 from ...losses import PrivacyLoss
 from ...options import Neighbors
 from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
@@ -21,6 +23,11 @@ from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
     """Why these mechanisms have no sound pair under the relation, or None."""
     for mechanism, _ in parts:
+        if isinstance(mechanism, Derived):
+            reason = refuse(mechanism.parts, neighbors)
+            if reason:
+                return reason
+            continue
         fixed = isinstance(mechanism, (m.FixedSizeSampled, m.SampledWithReplacement))
         if fixed and neighbors not in ("replace", "replace_special"):
             return (
@@ -77,14 +84,28 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
             return m.DiscreteLaplace(scale, 2 * sensitivity)
         case m.RandomizedResponse():
             return mechanism
+        case Derived():
+            inside = translate(mechanism.parts)
+            return None if inside is None else of_run(mechanism, inside)
     return mechanism if hasattr(mechanism, "relation") else None
 
 
 def zeroed(parts: Parts) -> Parts:
     """What is asked of adding and of removing under "replace_special": a record that contributes nothing is as good as
     none, but where a sample counts it (docs/theory/mixtures.md section 4)."""
+    return tuple((_zeroed(mechanism), count) for mechanism, count in parts)
+
+
+def _zeroed(mechanism: m.Mechanism) -> m.Mechanism:
+    if isinstance(mechanism, Derived):
+        return of_run(mechanism, zeroed(mechanism.parts))
     kinds = m.FixedSizeSampled, m.TruncatedPoissonSampled, m.SampledWithReplacement
-    return tuple((Zeroed(one) if isinstance(one, kinds) else one, count) for one, count in parts)
+    return Zeroed(mechanism) if isinstance(mechanism, kinds) else mechanism
+
+
+def of_run(mechanism: Derived, parts: Parts) -> Derived:
+    """The same function of another run."""
+    return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
 
 def translate(parts: Parts) -> Parts | None:

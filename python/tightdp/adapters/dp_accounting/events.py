@@ -13,6 +13,7 @@ from ... import _check
 from ... import mechanisms as m
 from ...accounting.numerics.outward import Range, log, sqrt
 from ...composition import Composable, Composition
+from ...derived import RepeatAndSelect
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -257,6 +258,22 @@ def _on_one_sample(event: Any, relation: Any) -> m.Mechanism | None:
     return m.Gaussian((1 / sqrt(total)).lo)
 
 
+def _repeated(event: Any, relation: Any) -> m.Mechanism | None:
+    shape, mean = event.shape, _check.at_least_one("mean", event.mean)
+    if not isinstance(shape, (int, float)) or not shape >= 0:
+        raise ValueError(f"shape must be a number in [0, inf], got {shape!r}")
+    found = list(parts(event.event, relation))
+    if any(part.mechanism == REVEALS for part in found):
+        return REVEALS
+    if relation == REPLACE and any(part.stated for part in found):
+        raise ValueError(
+            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for repeated runs of what is "
+            f"stated for neighbours of the same size. Found {relation}."
+        )
+    run = Composition((part.mechanism, part.times) for part in found)
+    return RepeatAndSelect(run, mean, shape) if run else None
+
+
 _EVENTS: dict[type, Callable[[Any, Any], m.Mechanism | None]] = {
     dp_event.NoOpDpEvent: lambda event, relation: None,
     dp_event.NonPrivateDpEvent: lambda event, relation: REVEALS,
@@ -271,6 +288,7 @@ _EVENTS: dict[type, Callable[[Any, Any], m.Mechanism | None]] = {
     dp_event.SampledWithReplacementDpEvent: _of_fixed_size(m.SampledWithReplacement),
     dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
     dp_event.MixtureOfGaussiansDpEvent: _mixture,
+    dp_event.RepeatAndSelectDpEvent: _repeated,
 }
 _LATER: dict[str, Callable[[Any, Any], m.Mechanism | None]] = {
     "DiscreteGaussianDpEvent": _discrete_gaussian,
@@ -295,6 +313,10 @@ def to_event(run: Composable) -> Any:
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
+    return _composed(run)
+
+
+def _composed(run: Composable) -> Any:
     found = []
     for mechanism, count in run._composition().parts:
         event = _event(mechanism)
@@ -324,6 +346,8 @@ def _event(mechanism: m.Mechanism) -> Any:
             return dp_event.SampledWithReplacementDpEvent(total, size, _event(inner))
         case m.TruncatedPoissonSampled(m.Gaussian(sigma), q, batch, total):
             return dp_event.TruncatedSubsampledGaussianDpEvent(total, q, batch, sigma)
+        case RepeatAndSelect(run, mean, shape) if isinstance(shape, str) or shape >= 0:
+            return dp_event.RepeatAndSelectDpEvent(_composed(run), mean, math.inf if isinstance(shape, str) else shape)
         case m.MixtureOfGaussians(sigma, norms, shares):
             return dp_event.MixtureOfGaussiansDpEvent(sigma, norms, shares)
         case m.ApproximateDP() if mechanism == REVEALS:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .... import _core
 from .... import mechanisms as m
+from ....derived import Derived
 from ....losses import TOLERANCE, PrivacyLoss, completed, q_mass
 from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 from ...pairs.members import BinaryRange
@@ -50,7 +51,7 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
             return _refuse_whole(inner)
         case m.TruncatedPoissonSampled() | m.MixtureOfGaussians():
             return _refuse_whole(mechanism)
-        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed():
+        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * FAR * sigma > MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"

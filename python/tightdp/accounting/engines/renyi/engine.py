@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .... import mechanisms as m
+from ....derived import Derived
 from ...numerics.outward import INF, Range, down, expm1, log1p
 from ...pairs import members
 from ...pairs.replaced import ReplacedClass, losses
@@ -23,7 +24,7 @@ class Renyi:
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
             # What was not translated has moments of a removal, but for samples of fixed size.
-            if direction == "replace" and not isinstance(mechanism, m.FixedSizeSampled):
+            if direction == "replace" and not _of_fixed_size(mechanism):
                 return f"no bound of the Renyi divergence for replacing a record of {mechanism!r} is known here"
             if log_moment(without_failure(mechanism)[0], 0.01) == INF:
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
@@ -53,6 +54,12 @@ class Renyi:
 
 
 ENGINE = Renyi()
+
+
+def _of_fixed_size(mechanism: m.Mechanism) -> bool:
+    if isinstance(mechanism, Derived):
+        return all(_of_fixed_size(one) for one, _ in mechanism.parts)
+    return isinstance(mechanism, m.FixedSizeSampled)
 
 
 def _alone(parts: Parts) -> m.ZCDP | None:

@@ -11,12 +11,13 @@ from functools import lru_cache
 import numpy as np
 
 from .... import mechanisms as m
+from ....derived import Derived
 from ...numerics.outward import INF, ULP, Range, exp, expm1, log, log1p
 from ...pairs.members import holds
 from ...pairs.neighbors import replaced
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..closed_form.truncation import truncation
-from . import quadrature
+from . import derived, quadrature
 from .sampled import sampled, sampled_gaussian
 
 _EXP_LIMIT = 700.0
@@ -90,6 +91,8 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return _three_atoms(loss, exp(log_mass - loss), c)
         case m.FixedSizeSampled(inner, size, total):
             return _fixed_size(inner, size, total, c)
+        case Derived():
+            return derived.log_moment(mechanism, c, log_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
             return (selected * Range(log_moment(inner, c))).hi
     return INF

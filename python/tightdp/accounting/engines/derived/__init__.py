@@ -1,0 +1,6 @@
+"""Repeated runs and groups, alone: from the curve of what is run (docs/theory/derived.md)."""
+
+from .base import Run as Run
+from .engine import delta as delta
+from .engine import epsilon as epsilon
+from .engine import single as single

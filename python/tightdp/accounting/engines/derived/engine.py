@@ -1,0 +1,38 @@
+"""One ``RepeatAndSelect`` or one ``Group``: bounds from those of the run that it is made of."""
+
+from __future__ import annotations
+
+from ....composition import Parts
+from ....derived import Derived, Group, RepeatAndSelect
+from ...numerics.outward import INF, expm1
+from ..base import Bound
+from . import groups, repeated
+from .base import Run
+
+_NAME = "derived"
+
+
+def single(parts: Parts) -> Derived | None:
+    """The mechanism of a composition of one that is served here."""
+    mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
+    return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
+
+
+def delta(mechanism: Derived, run: Run, epsilon: float) -> Bound:
+    """Bounds on delta(epsilon), any finite epsilon."""
+    least = max((-expm1(epsilon)).lo, 0.0)
+    if isinstance(mechanism, RepeatAndSelect):
+        lower, upper = repeated.delta(mechanism, run, epsilon)
+    else:
+        lower, upper = 0.0, groups.delta(mechanism.size, run, epsilon)  # type: ignore[attr-defined]
+    lower = max(lower, least)
+    return Bound(lower, min(max(upper, lower), 1.0), _NAME)
+
+
+def epsilon(mechanism: Derived, run: Run, delta: float) -> Bound:
+    """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+    if isinstance(mechanism, RepeatAndSelect):
+        lower, upper = repeated.epsilon(mechanism, run, delta)
+    else:
+        lower, upper = 0.0, groups.epsilon(mechanism.size, run, delta)  # type: ignore[attr-defined]
+    return Bound(min(lower, upper), max(upper, 0.0), _NAME) if upper < INF else Bound(lower, INF, _NAME)

@@ -1,0 +1,186 @@
+"""A run as a group of records sees it, from the curve of one record (docs/theory/derived.md section 2).
+
+Each of the records changes a probability p into at most e^e p + delta(e), whatever e is. A chain of ``size`` such lines
+is a line X p + D again, and bounds delta of the group at log X by D. The search looks for a good chain, but the bound
+holds for any.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Run
+
+_Array = NDArray[np.float64]
+_FIRST = 9
+_ROUNDS = 8
+_MOST_NODES = 400
+_TRIED = 96
+"""Type I errors at which chains are followed together."""
+_NARROWINGS = 5
+_MARGIN = 1e-11
+"""More than a chain of 10,000 products and sums of positive numbers errs by, relative to its result."""
+_MOST = 700.0
+_FAINT = 1e-4
+
+
+class _Lines(NamedTuple):
+    """Upper bounds exp(log_x) p + d of the probability of an event under the next of the neighbours."""
+
+    log_x: _Array
+    x: _Array
+    d: _Array
+
+
+class Chain(NamedTuple):
+    log_slope: float
+    slope: float
+    height: float
+    used: frozenset[int]
+
+
+def delta(size: int, run: Run, epsilon: float) -> float:
+    """An upper bound of delta(epsilon) for ``size`` records."""
+    at = min(epsilon, _MOST)  # delta never increases
+    reach = abs(at) + 1.0
+    table = _Table(run, [at / size, *np.linspace(-reach, reach, _FIRST)])
+    best = 1.0
+    for _ in range(_ROUNDS):
+        lines = table.lines()
+        ends = _best(lines, size, at)
+        best = min(best, _between(ends, at))
+        if not table.refine(lines, ends):
+            break
+    return best
+
+
+def epsilon(size: int, run: Run, delta: float) -> float:
+    """An upper bound of epsilon(delta) for ``size`` records; infinite where none is known."""
+    least = delta * _FAINT / size
+    reach = run.epsilon(least).upper if least > 0 else math.inf
+    if not reach < _MOST:
+        return math.inf
+    table = _Table(run, [*np.linspace(-reach, reach, _FIRST), *np.linspace(0.0, reach, _FIRST)])
+    best = math.inf
+    for _ in range(_ROUNDS):
+        lines = table.lines()
+        low, high = 0.0, min(best, size * float(lines.log_x[0]) * 1.01 + 1e-9, _MOST)
+        if _between(_best(lines, size, high), high) > delta:
+            if best < math.inf or not table.extend(lines):
+                return best
+            continue
+        if _between(_best(lines, size, 0.0), 0.0) <= delta:
+            return 0.0
+        while high - low > 1e-7 * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if _between(_best(lines, size, middle), middle) <= delta else (middle, high)
+        best = min(best, high)
+        if not table.refine(lines, _best(lines, size, high)):
+            break
+    return best
+
+
+class _Table:
+    """Epsilons and upper bounds of delta there."""
+
+    def __init__(self, run: Run, nodes: list[float]) -> None:
+        self._run = run
+        self._nodes: list[tuple[float, float]] = []
+        self._add(nodes)
+
+    def _add(self, nodes: list[float]) -> bool:
+        known = {e for e, _ in self._nodes}
+        new = [float(e) for e in nodes if float(e) not in known]
+        for e in new[: max(_MOST_NODES - len(known), 0)]:
+            insort(self._nodes, (e, self._run.delta(e).upper))
+        return bool(new) and len(known) < _MOST_NODES
+
+    def lines(self) -> _Lines:
+        """Ordered by slope, steepest first; those that are nowhere the lowest left out."""
+        kept: list[tuple[float, float, float]] = []
+        for e, d in reversed([(-math.inf, 1.0), *self._nodes]):
+            line = e, math.exp(min(e, _MOST)) * (1 + 1e-15), d
+            if kept and not line[1] < kept[-1][1] * (1 - 1e-12):
+                continue  # no other slope
+            while kept and kept[-1][2] >= d:
+                kept.pop()
+            while len(kept) > 1 and _crossing(kept[-1], line) <= _crossing(kept[-2], kept[-1]):
+                kept.pop()
+            kept.append(line)
+        return _Lines(*(np.array(column) for column in zip(*kept, strict=True)))
+
+    def refine(self, lines: _Lines, chains: tuple[Chain, Chain]) -> bool:
+        """More nodes beside those that the best chains use."""
+        used = {i for chain in chains for i in chain.used}
+        wanted = set()
+        if 0 in used:
+            self.extend(lines)
+        for i in used:
+            for j in (i - 1, i + 1):
+                if 0 <= j < len(lines.x) and np.isfinite(lines.log_x[j]) and np.isfinite(lines.log_x[i]):
+                    middle = 0.5 * (lines.log_x[i] + lines.log_x[j])
+                    if abs(lines.log_x[i] - lines.log_x[j]) > 1e-6 * (1 + abs(middle)):
+                        wanted.add(float(middle))
+        return self._add(sorted(wanted))
+
+    def extend(self, lines: _Lines) -> bool:
+        """A node beyond the largest."""
+        return self._add([min(1.5 * float(lines.log_x[0]) + 1e-3, _MOST)])
+
+
+def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+    return (flat[2] - steep[2]) / (steep[1] - flat[1])
+
+
+def _best(lines: _Lines, size: int, epsilon: float) -> tuple[Chain, Chain]:
+    """The chains on either side of the type I error at which the slope of the group's curve passes e^epsilon."""
+    turns = (lines.d[1:] - lines.d[:-1]) / (lines.x[:-1] - lines.x[1:])
+    low, high = -745.0, 0.0
+    chains = _chain(lines, [0] * size), _chain(lines, [len(lines.x) - 1] * size)
+    for _ in range(_NARROWINGS):
+        log_p = np.linspace(low, high, _TRIED)
+        p, slope = np.exp(log_p), np.zeros(_TRIED)
+        path = np.empty((size, _TRIED), dtype=np.intp)
+        for k in range(size):
+            path[k] = np.searchsorted(turns, p, side="right")
+            slope += lines.log_x[path[k]]
+            p = np.minimum(lines.x[path[k]] * p + lines.d[path[k]], 1.0)
+        enough = slope <= epsilon - 4 * _MARGIN
+        flat = int(np.argmax(enough)) if enough.any() else -1
+        if flat < 0:
+            return _chain(lines, list(path[:, -1])), chains[1]
+        second = _chain(lines, list(path[:, flat]))
+        if flat == 0:
+            return chains[0], second
+        chains = _chain(lines, list(path[:, flat - 1])), second
+        low, high = float(log_p[flat - 1]), float(log_p[flat])
+    return chains
+
+
+def _chain(lines: _Lines, path: list[int]) -> Chain:
+    log_slope, slope, height = 0.0, 1.0, 0.0
+    for i in path:
+        log_slope += float(lines.log_x[i])
+        slope *= float(lines.x[i])
+        height = float(lines.x[i]) * height + float(lines.d[i])
+    return Chain(log_slope, slope, height, frozenset(path))
+
+
+def _between(chains: tuple[Chain, Chain], epsilon: float) -> float:
+    """The height of the mean of two chains whose slope is e^epsilon; if one of them alone is flat enough, of that."""
+    steep, flat = chains
+    target = math.exp(epsilon) * (1 - _MARGIN)
+    if not flat.slope <= target:
+        return 1.0
+    best = flat.height
+    if target < steep.slope < math.inf:
+        share = (target - flat.slope) / (steep.slope - flat.slope)
+        best = min(best, share * steep.height + (1 - share) * flat.height)
+    elif steep.slope <= target:
+        best = min(best, steep.height)
+    return min(best * (1 + _MARGIN), 1.0)

@@ -1,0 +1,98 @@
+"""The best of a random number of runs (docs/theory/derived.md section 1)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+from ....derived import RepeatAndSelect
+from ...numerics.outward import INF, Range, exp, expm1
+from ...pairs.repetitions import Repetitions, repetitions
+from ..base import Bound
+from .base import Run
+
+_CELLS = 16
+"""Of the type I error of a test, in each of which the least gain of selecting is bounded by a line."""
+_LARGEST = 1e300
+_BISECTIONS = 10
+_STARTS = 0.98, 0.9, 0.7
+_SHARES = 0.0, 0.25, 0.6
+_FARTHEST = 1.0
+"""The set that loses most has a threshold above epsilon, by up to a part of the gain."""
+_BESIDE = 0.0, 0.5, 0.9, 0.98
+"""Parts of epsilon at which a curve's upper bounds say how large the set of its test can be."""
+
+
+def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float) -> tuple[float, float]:
+    """Ends of delta; the trivial lower one is left to the caller."""
+    if epsilon < 0:  # 1 - e^eps + e^eps delta'(-eps)
+        back = Run(run.back, run.delta, run.epsilon)
+        lower, upper = delta(mechanism, back, -epsilon)
+        return (exp(epsilon) * lower - expm1(epsilon)).lo, (exp(epsilon) * upper - expm1(epsilon)).hi
+    runs = repetitions(mechanism)
+    gain = runs.gain(lambda eps: run.back(eps).upper)
+    lower = max(_least(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES)
+    return lower, _most(runs, run, gain, epsilon)
+
+
+def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float) -> tuple[float, float]:
+    runs = repetitions(mechanism)
+    gain = runs.gain(lambda eps: run.back(eps).upper)
+    share = (delta / runs.mean).lo
+    once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
+    upper = (Range(once.upper) + gain).hi if share < 1 else 0.0
+    if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
+        upper = _last(lambda eps: _most(runs, run, gain, eps) > delta, 0.0, upper)[1]
+    # Selecting loses at least as much as the test of one run that it prefers, at mean times its probabilities.
+    high = min(upper, once.lower)
+    for start in _STARTS if high > 0 else ():
+        low, _ = _last(lambda eps: _least(runs, run, eps, eps) > delta, start * high, high)
+        if low > start * high:
+            return low, upper
+    return 0.0, upper
+
+
+def _last(above: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Neighbouring numbers, ``above`` at the first, if that is not ``low``, and not at the second, if not ``high``."""
+    if not above(low):
+        return low, low
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high
+
+
+def _most(runs: Repetitions, run: Run, gain: float, epsilon: float) -> float:
+    """mean * delta(eps - gain)."""
+    if not gain < _LARGEST:
+        return 1.0
+    return (runs.mean * run.delta((Range(epsilon) - gain).lo).upper).hi
+
+
+def _least(runs: Repetitions, run: Run, epsilon: float, threshold: float) -> float:
+    """What a test attains whose set of outputs is preferred to all others.
+
+    Some set has r - e^t s >= d under P and Q, t the ``threshold``, and s at most ``most``. The selected output is in it
+    with the probabilities h(r) and h(s), h = ``reached``: h(d + e^t s) - e^eps h(s) is bounded from below over all s.
+    h is concave: a chord of the first term, a tangent of the second.
+    """
+    d = run.delta(threshold).lower
+    x, y = exp(threshold), exp(epsilon)
+    if not (0 < d < 1 and runs.known and x.hi < INF):
+        return 0.0
+    most = ((1 - Range(d)) / x).hi
+    for part in _BESIDE if threshold > 0 else ():  # r - e^e s <= delta(e)
+        below = Range(part * threshold)
+        room = exp(below) * expm1(threshold - below)
+        if room.lo > 0:
+            most = min(most, ((Range(run.delta(below.lo).upper) - d) / room).hi)
+    most = min(max(most, 0.0), 1.0)
+    edges = [0.0] + [most * 2.0 ** (k - _CELLS) for k in range(_CELLS + 1)]
+    ahead = [runs.reached(min((d + x * s).lo, 1.0)).lo for s in edges]
+    least = math.inf
+    for i, (a, b) in enumerate(itertools.pairwise(edges)):
+        behind = runs.reached(a)
+        later = behind + runs.slope(a) * (Range(b) - a)
+        least = min(least, (ahead[i] - y * behind).lo, (ahead[i + 1] - y * later).lo)
+    return min(max(least, 0.0), 1.0)

@@ -1,0 +1,80 @@
+"""Moments of runs that are repeated, and of runs as groups see them (docs/theory/derived.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from .... import mechanisms as m
+from ....derived import Derived, Group, RepeatAndSelect, scaled
+from ...numerics.outward import INF, Range, exp, log
+from ...pairs.groups import mixture
+from ...pairs.repetitions import repetitions
+from ...pairs.replaced import Replaced, ReplacedClass, losses
+from . import conversion
+
+Moment = Callable[[m.Mechanism, float], float]
+"""Upper bounds of K(c)."""
+_RATIO = 1.25
+"""Of the epsilons at which a curve is looked at for Poisson many repetitions."""
+
+
+def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
+    """Upper bound of K(c), where ``of`` bounds those of what is run."""
+    if isinstance(mechanism, Group):
+        return _sum(tuple((_of_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of)
+    assert isinstance(mechanism, RepeatAndSelect)
+    once = _sum(mechanism.parts, c, of)
+    if not once < INF:
+        return INF
+    runs = repetitions(mechanism)
+    if not runs.poisson:
+        return (log(runs.mean) + Range(c) * _gain(mechanism, of) + once).hi
+    # The moment with runs, and e^-mean, the probability of none.
+    at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
+    lead = Range(c) * runs.mean * _curve(mechanism, _RATIO**at, of) + once
+    if lead.hi > _EXP_LIMIT:
+        return (lead + log(runs.mean + 1)).hi
+    return log(exp(-runs.mean) + runs.mean * exp(lead)).hi
+
+
+_EXP_LIMIT = 700.0
+
+
+def _sum(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
+    found = Range(0.0)
+    for mechanism, count in parts:
+        found += INF if mechanism is None else count * Range(of(mechanism, c))
+    return found.hi
+
+
+@lru_cache(maxsize=1024)
+def _curve(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
+    """delta of one run, by its moments alone."""
+    return conversion.delta(lambda c: _sum(mechanism.parts, c, of), epsilon)
+
+
+@lru_cache(maxsize=256)
+def _gain(mechanism: RepeatAndSelect, of: Moment) -> float:
+    return repetitions(mechanism).gain(lambda epsilon: _curve(mechanism, epsilon, of))
+
+
+def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
+    """What has at least the moments of ``size`` records of ``mechanism``."""
+    k = Range(float(size))
+    match mechanism:
+        case m.PureDP():
+            return m.PureDP((k * mechanism.nominal_epsilon).hi)
+        case ReplacedClass() if mechanism.nominal_delta == 0:
+            largest = max((loss.hi for loss, _ in losses(mechanism)[1].positive), default=0.0)
+            return m.PureDP((k * largest).hi)
+        case m.BoundedRange(eta):
+            return m.BoundedRange((k * eta).hi)
+        case m.ZCDP(rho, 0.0):
+            return m.ZCDP((k * k * rho).hi)
+        case Replaced(m.ZCDP(rho, 0.0)):
+            return m.ZCDP((4 * (k * k) * rho).hi)
+        case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
+            return m.DiscreteGaussianVector(sigma, (k * sensitivity).hi, dimensions)
+    return mixture(mechanism, size, up=True) or scaled(mechanism, size)

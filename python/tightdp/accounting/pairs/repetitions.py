@@ -1,0 +1,116 @@
+"""How often a run is repeated before its best output is selected (docs/theory/derived.md section 1).
+
+With f the probability generating function of the number of runs, an output has f'(F) times the density of one run, F
+being the probability that one run is no better than it. The ``gain`` bounds log f'(F)/f'(F') over neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...derived import POISSON, RepeatAndSelect
+from ..numerics.outward import INF, Range, exp, expm1, log, log1p, up
+from ..numerics.root import boundary
+
+_MARGIN = 1e-13
+"""More than the roundings of logarithms of up to 1e3."""
+_MOST_ODDS = 600.0
+_BISECTIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    mean: Range
+    poisson: bool
+    eta: float
+    odds: Range
+    """log(1/gamma) of a truncated negative binomial number."""
+
+    def gain(self, delta: Callable[[float], float]) -> float:
+        """An upper bound of the gain, where ``delta`` bounds the curve of one run from above, with the neighbours in
+        the other order."""
+        if self.poisson:
+            return (self.mean * delta(0.0)).hi
+        if self.odds.hi == 0:
+            return 0.0
+        height = _log_expm1(self.odds.hi)
+
+        def gap(epsilon: float) -> float:
+            found = delta(epsilon)
+            return (math.log(found) if found > 0 else -INF) + height - _log_expm1(epsilon) + _MARGIN * (1 + abs(height))
+
+        # The ratio is at most 1/gamma whatever the curve is.
+        found = boundary(gap, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
+        return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
+
+    def reached(self, share: float) -> Range:
+        """The probability that the best output is among the best of one run, of probability ``share``."""
+        if self.poisson:
+            return -expm1(-(self.mean * share))
+        return self._weight(log1p(expm1(self.odds) * share)) / self._weight(self.odds)
+
+    def slope(self, share: float) -> Range:
+        """The derivative of ``reached``, which falls."""
+        if self.poisson:
+            return self.mean * exp(-(self.mean * share))
+        return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
+
+    def _weight(self, v: Range) -> Range:
+        return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
+
+    @property
+    def known(self) -> bool:
+        """Whether ``reached`` is of use: all its terms are doubles, and known well."""
+        return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
+
+
+@lru_cache(maxsize=1024)
+def repetitions(mechanism: RepeatAndSelect) -> Repetitions:
+    mean = Range(mechanism.mean)
+    if mechanism.shape == POISSON:
+        return Repetitions(mean, True, 0.0, Range(0.0))
+    eta = float(mechanism.shape)
+    return Repetitions(mean, False, eta, _odds(eta, mechanism.mean))
+
+
+def _odds(eta: float, mean: float) -> Range:
+    """l = log(1/gamma), at which the mean eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``; it grows with l."""
+    if mean == 1:
+        return Range(0.0)
+    if eta == 1:
+        return log(mean)
+    target = math.log(mean)
+    low, high = 0.0, 1.0
+    while _log_mean(eta, high).lo < target + _MARGIN and high < 1e300:
+        low, high = high, 2 * high
+    inside = (low, high)
+    for aim in (0, 1):  # the last l whose mean is surely below, then the first whose is surely above
+        least, most = inside
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (least + most)
+            if not least < middle < most:
+                break
+            found = _log_mean(eta, middle)
+            below = found.hi < target - _MARGIN if aim == 0 else found.lo < target + _MARGIN
+            least, most = (middle, most) if below else (least, middle)
+        if aim == 0:
+            low = least
+        else:
+            high = most
+    return Range(low, up(high))
+
+
+def _log_mean(eta: float, l: float) -> Range:
+    grown = Range(l) + log(-expm1(-Range(l)))  # log(e^l - 1)
+    if eta == 0:
+        return grown - log(l)
+    v = Range(l) * abs(eta)
+    weight = log(-expm1(-v)) + (v if eta < 0 else 0.0)  # log |1 - e^{-eta l}|
+    return log(abs(eta)) + grown - weight
+
+
+def _log_expm1(x: float) -> float:
+    return x + math.log(-math.expm1(-x)) if x > 0 else -INF

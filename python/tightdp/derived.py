@@ -1,0 +1,164 @@
+"""Mechanisms that are made of whole runs: the best of several, and a run as a group of records sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from . import _check
+from . import mechanisms as m
+from .composition import Composable, Composition, Mechanism, Parts
+from .mechanisms import _set
+
+POISSON = "poisson"
+MOST_RECORDS = 10_000
+"""In a group: the chain of data sets from one end to the other is walked."""
+
+
+class Derived(Mechanism):
+    """A function of ``mechanism``, which is one mechanism or a composition."""
+
+    __slots__ = ()
+    sampleable = False
+    mechanism: Composable
+
+    @property
+    def parts(self) -> Parts:
+        """What ``mechanism`` composes."""
+        return self.mechanism._composition().parts
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return all(mechanism.symmetric for mechanism, _ in self.parts)
+
+
+def _simplest(run: Any) -> Composable:
+    if not isinstance(run, Composable):
+        raise TypeError(f"mechanism must be a Mechanism or a Composition, got {run!r}")
+    parts = run._composition().parts
+    return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else Composition(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatAndSelect(Derived):
+    """Runs ``mechanism`` a random number of times and releases the best output alone, as a search for hyperparameters
+    does; neither the number of runs nor the other outputs are released.
+
+    Which output is the best is decided by the outputs, by an order that does not depend on the data: a score must be
+    part of what ``mechanism``, one mechanism or a composition, releases. The number of runs has the expectation
+    ``mean``. It is truncated negative binomial of ``shape`` > -1, 1 being geometric and 0 logarithmic, or, with
+    ``shape="poisson"``, Poisson, and without a run nothing is released. Upper ends are those of all mechanisms with the
+    curve of ``mechanism``, lower ends those of some of them (docs/theory/derived.md section 1). Source: Papernot and
+    Steinke (2022), Theorems 2 and 6.
+
+    >>> runs = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+    >>> search = dp.RepeatAndSelect(runs, mean=20)
+    >>> round(search.epsilon(1e-5).upper / runs.epsilon(1e-5).upper, 1)
+    1.7
+    """
+
+    mechanism: Composable
+    mean: float
+    shape: float | str = 1.0
+
+    def __post_init__(self) -> None:
+        accepted = "a number in (-1, inf) or 'poisson'"
+        shape = self.shape
+        if isinstance(shape, str):
+            if shape != POISSON:
+                raise ValueError(f"shape must be {accepted}, got {shape!r}")
+        elif shape == math.inf:
+            shape = POISSON
+        else:
+            shape = _check.real("shape", shape, accepted)
+            if not shape > -1:
+                raise ValueError(f"shape must be {accepted}, got {shape!r}")
+        mean = _check.positive("mean", self.mean)
+        if shape != POISSON and mean < 1:
+            raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
+        _set(self, mechanism=_simplest(self.mechanism), mean=mean, shape=shape)
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
+            return self.mechanism._canonical()
+        return self, 1
+
+    def _key(self) -> tuple[Any, ...]:
+        shape = math.inf if isinstance(self.shape, str) else self.shape
+        return type(self).__name__, self.mechanism._key(), self.mean, shape
+
+    def _parameters(self) -> Mapping[str, Any]:
+        return {"mechanism": self.mechanism, "mean": self.mean, "shape": self.shape}
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Derived):
+    """``mechanism``, one mechanism or a composition, as a group of ``size`` records sees it: where a neighbouring
+    relation speaks of one record it means all of the group, added or removed together, or each of them replaced.
+
+    A smaller group is no worse. Gaussians, Laplace noise and their discrete forms are themselves at a sensitivity
+    ``size`` times as large, Poisson samples of Gaussians are mixtures, and both are exact. Other upper ends are those
+    of all mechanisms with the curve of ``mechanism``, for which they are exact; other lower ends are those of one
+    record (docs/theory/derived.md section 2). ``size`` is at most 10,000. ``Composition.group`` takes each mechanism of
+    a composition for itself where that is exact.
+    """
+
+    mechanism: Composable
+    size: int
+
+    def __post_init__(self) -> None:
+        size = _check.count("size", self.size, most=MOST_RECORDS)
+        _set(self, mechanism=_simplest(self.mechanism), size=size)
+
+    def _canonical(self) -> tuple[Mechanism, int]:
+        if not isinstance(self.mechanism, Mechanism):
+            return self, 1
+        if self.size == 1:
+            return self.mechanism._canonical()
+        return scaled(self.mechanism, self.size) or self, 1
+
+
+def grouped(run: Composition, size: int) -> Composition:
+    """``run`` as a group sees it; what is exact for itself is taken for itself."""
+    size = _check.count("size", size, most=MOST_RECORDS)
+    if size == 1:
+        return run
+    own = [part for part in run.parts if scaled(part[0], size) or _known(part[0])]
+    rest = Composition(part for part in run.parts if part not in own)
+    made = Composition((Group(mechanism, size), count) for mechanism, count in own)
+    return made + Composition(((Group(rest, size), 1),)) if rest else made
+
+
+def _known(mechanism: Mechanism) -> bool:
+    """Whether groups have a bound of their own that composes."""
+    match mechanism:
+        case m.PoissonSampled(m.Gaussian()):
+            return True
+        case m.ZCDP(_, xi):
+            return xi == 0
+    return False
+
+
+def scaled(mechanism: Mechanism, size: int) -> Mechanism | None:
+    """The same noise at a sensitivity ``size`` times as large."""
+    match mechanism:
+        case m.Gaussian(sigma):
+            return m.Gaussian(_shared(sigma, size))
+        case m.Laplace(scale):
+            return m.Laplace(_shared(scale, size))
+        case m.DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
+            return m.DiscreteGaussian(sigma, sensitivity * size)
+        case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
+            return m.DiscreteLaplace(scale, sensitivity * size)
+    return None
+
+
+def _shared(noise: float, size: int) -> float:
+    """noise / size, rounded down: less noise."""
+    found = noise / size
+    if Fraction(found) * size > Fraction(noise):
+        found = math.nextafter(found, 0.0)
+    return max(found, math.ulp(0.0))

@@ -1,0 +1,227 @@
+"""Repeated runs and groups against exact enumeration in mpmath (docs/theory/derived.md)."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.accounting.engines.renyi.moments import log_moment
+from tightdp.accounting.pairs.largest import largest_loss
+from tightdp.accounting.pairs.repetitions import repetitions
+
+SHAPES = [1.0, 0.0, -0.5, 3.0, "poisson"]
+
+
+def generating(mean, shape):
+    """The probability generating function of the number of runs, its gamma found by bisection."""
+    mean = mp.mpf(mean)
+    if shape == "poisson":
+        return lambda x: mp.exp(mean * (x - 1))
+    eta = mp.mpf(shape)
+
+    def expectation(gamma):
+        if eta == 0:
+            return (1 / gamma - 1) / mp.log(1 / gamma)
+        return eta * (1 - gamma) / (gamma * (1 - gamma**eta))
+
+    low, high = mp.mpf(10) ** -12, 1 - mp.mpf(10) ** -12
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expectation(middle) > mean else (low, middle)
+    gamma = (low + high) / 2
+    if eta == 0:
+        return lambda x: mp.log(1 - (1 - gamma) * x) / mp.log(gamma)
+    return lambda x: ((1 - (1 - gamma) * x) ** -eta - 1) / (gamma**-eta - 1)
+
+
+def selected(masses, f):
+    """Of the outputs in the order of preference, worst first, and of none."""
+    below, found = mp.mpf(0), [f(mp.mpf(0))]
+    for mass in masses:
+        found.append(f(below + mass) - f(below))
+        below += mass
+    return found
+
+
+def hockey_stick(p, q, epsilon):
+    return mp.fsum(max(a - mp.exp(epsilon) * b, 0) for a, b in zip(p, q, strict=True))
+
+
+def split(p, q, pieces):
+    """Each outcome cut into equal pieces, which an order may tell apart."""
+    return [[mass / pieces for mass in side for _ in range(pieces)] for side in (p, q)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mean", [1.5, 6.0, 40.0])
+def test_the_best_of_any_order_is_within_the_upper_bound(shape, mean):
+    """Every order of the outcomes of small pairs; an outcome may be cut, so that ties are broken in many ways."""
+    rng = np.random.default_rng(7)
+    f = generating(mean, shape)
+    with mp.workdps(40):
+        for size, pieces in ((2, 2), (3, 1), (4, 1)):
+            p, q = (rng.dirichlet(np.ones(size)) for _ in range(2))
+            loss = dp.PrivacyLoss.from_distributions(p, q)
+            cut_p, cut_q = split([mp.mpf(x) for x in p], [mp.mpf(x) for x in q], pieces)
+            run = dp.RepeatAndSelect(loss, mean, shape)
+            for neighbors, (first, second) in (("remove", (cut_p, cut_q)), ("add", (cut_q, cut_p))):
+                for eps in (-0.5, 0.0, 0.7, 2.0):
+                    # All outcomes ranked alike: any of the runs, if there is one.
+                    worst = hockey_stick(first, second, eps) if shape != "poisson" else mp.mpf(0)
+                    for order in itertools.permutations(range(len(cut_p))):
+                        a = selected([first[i] for i in order], f)
+                        b = selected([second[i] for i in order], f)
+                        worst = max(worst, hockey_stick(a, b, eps))
+                    bound = run.delta(eps, neighbors=neighbors)
+                    assert worst <= bound.upper + 1e-9 and bound.lower <= worst + 1e-9, (size, neighbors, eps)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_preferred_set_attains_the_lower_bound(shape):
+    """The best threshold of a Gaussian; the lower end is below that, and not far below where delta is small."""
+    mean, sigma = 12.0, 2.0
+    f, run = generating(mean, shape), dp.RepeatAndSelect(dp.Gaussian(sigma), mean, shape)
+    for eps, share in ((1.0, 0.05), (2.0, 0.3), (3.0, 0.8)):
+        with mp.workdps(40):
+
+            def gain(z, eps=eps):
+                r, s = mp.ncdf(-(z - mp.mpf(1) / sigma)), mp.ncdf(-z)
+                return (1 - f(1 - r)) - mp.exp(eps) * (1 - f(1 - s))
+
+            best = max(range(-80, 240), key=lambda z: gain(mp.mpf(z) / 20))
+            attained = max(gain(mp.mpf(best) / 20 + mp.mpf(z) / 2000) for z in range(-100, 101))
+        bound = run.delta(eps)
+        assert share * attained <= bound.lower <= attained * (1 + 1e-5) and attained <= bound.upper
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gamma_is_that_of_the_mean(shape):
+    for mean in (1.0, 1.000001, 2.0, 1e3, 1e12):
+        runs = repetitions(dp.RepeatAndSelect(dp.Gaussian(1.0) + dp.Laplace(1.0), mean, shape))
+        if shape == "poisson":
+            continue
+        with mp.workdps(60):
+            for end, sign in ((runs.odds.lo, 1), (runs.odds.hi, -1)):
+                if end > 0:
+                    grown, eta = mp.expm1(mp.mpf(end)), mp.mpf(shape)
+                    found = eta * grown / -mp.expm1(-eta * end) if eta else grown / end
+                    assert sign * (mean - found) >= 0, (mean, end)
+        assert runs.odds.hi - runs.odds.lo <= 1e-11 * (1 + runs.odds.hi)
+
+
+def test_papernot_and_steinke_corollary_3():
+    """The best of e-DP runs is (2 + eta) e-DP, and no curve of it exceeds that."""
+    for eps, mean, eta in ((1.0, 1000.0, 0.0), (1.0, 1000.0, 1.0), (1.0, 1000.0, 0.5), (1.0, 100.0, 2.0)):
+        run = dp.RepeatAndSelect(dp.Laplace(1 / eps), mean, eta)
+        assert largest_loss(run._composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
+        assert eps < run.epsilon(1e-10).upper <= (2 + eta) * eps * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("rho", "gamma", "eta"), [(0.01, 0.01, 0), (1, 0.1, 0.5), (0.5, 0.3, 1), (0.3, 0.1, 5)])
+def test_papernot_and_steinke_corollary_4(rho, gamma, eta):
+    """Our moments are below theirs for Gaussians at every order that they have a formula for."""
+    rho = min(rho, -math.log(gamma))
+    mean = eta * (1 - gamma) / (gamma * (1 - gamma**eta)) if eta else (1 / gamma - 1) / -math.log(gamma)
+    run = dp.RepeatAndSelect(dp.Gaussian(math.sqrt(0.5 / rho)), mean, eta)
+    for order in (1 + math.sqrt(math.log(mean) / rho), 10.0, 100.0, 1000.0):
+        constant = 2 * (1 + eta) * math.sqrt(-rho * math.log(gamma)) - eta * rho
+        published = rho * (order - 1) + math.log(mean) / (order - 1) + constant
+        assert log_moment(run, order - 1) <= (order - 1) * published * (1 + 1e-9)
+
+
+def test_one_run_is_the_run():
+    for run in (dp.Gaussian(2.0) * 1, dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100):
+        again = dp.RepeatAndSelect(run, 1.0).epsilon(1e-5)
+        assert again.upper == pytest.approx(run.epsilon(1e-5).upper, rel=1e-4)
+        assert again.lower == pytest.approx(run.epsilon(1e-5).lower, rel=1e-4)
+
+
+def test_repeated_runs_compose_and_compare():
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100
+    search = dp.RepeatAndSelect(run, 10.0)
+    both = (search + dp.Gaussian(3.0)).epsilon(1e-5)
+    assert search.epsilon(1e-5).lower <= both.upper and (run + dp.Gaussian(3.0)).epsilon(1e-5).lower <= both.lower
+    assert search.epsilon(1e-5).upper <= search.epsilon(1e-5, engine="renyi").upper
+    assert search.epsilon(1e-5).upper <= dp.RepeatAndSelect(run, 20.0).epsilon(1e-5).upper
+    nested = dp.RepeatAndSelect(search, 2.0)
+    assert search.delta(3.0).lower <= nested.delta(3.0).lower
+    with pytest.raises(ValueError, match="mechanism"):
+        dp.PoissonSampled(search, 0.5)
+    with pytest.raises(ValueError, match="neighbors"):
+        dp.RepeatAndSelect(dp.FixedSizeSampled(dp.Gaussian(1.0), 1, 10), 2.0).epsilon(1e-5)
+
+
+# Groups
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_a_group_under_gaussian_noise_is_exact(size):
+    run = dp.Gaussian(10.0) * 20
+    assert run.group(size) == dp.Gaussian(math.nextafter(10.0 / size, 0.0)) * 20 or run.group(size) == (
+        dp.Gaussian(10.0 / size) * 20
+    )
+    # The curve alone knows as much: its chains attain the same.
+    chain = dp.Group(dp.Gaussian(10.0) + dp.Gaussian(10.0 / math.sqrt(19)), size).epsilon(1e-6)
+    exact = dp.Gaussian(10.0 / size / math.sqrt(20)).epsilon(1e-6)
+    assert exact.lower <= chain.upper <= exact.upper * 1.01
+
+
+@pytest.mark.parametrize("neighbors", ["remove", "add", "replace"])
+def test_a_group_in_a_poisson_sample_is_that_of_mixtures(neighbors):
+    sigma, q, size = 1.3, 0.2, 3
+    run = dp.PoissonSampled(dp.Gaussian(sigma), q).group(size)
+    with mp.workdps(30):
+        weights = [mp.binomial(size, j) * mp.mpf(q) ** j * (1 - mp.mpf(q)) ** (size - j) for j in range(size + 1)]
+
+        def ends(z, of):
+            """Of the group's mixture, and of what it is compared with: densities, or masses above z."""
+            ahead = mp.fsum(w * of(z - j) for j, w in enumerate(weights))
+            other = mp.fsum(w * of(z + j) for j, w in enumerate(weights)) if neighbors == "replace" else of(z)
+            return ahead, other
+
+        for eps in (0.3, 0.6):
+            log_ratio = -eps if neighbors == "add" else eps
+            below, above = mp.mpf(-40), mp.mpf(40)  # the ratio grows with z
+            for _ in range(120):
+                z = (below + above) / 2
+                p, other = ends(z, lambda x: mp.npdf(x, 0, sigma))
+                below, above = (z, above) if p < mp.exp(log_ratio) * other else (below, z)
+            p, other = ends(z, lambda x: mp.ncdf(-x / mp.mpf(sigma)))
+            truth = (1 - other) - mp.exp(eps) * (1 - p) if neighbors == "add" else p - mp.exp(eps) * other
+            bound = run.delta(eps, neighbors=neighbors)
+            assert bound.lower <= truth <= bound.upper and bound.upper - bound.lower < 1e-5 * truth
+
+
+def test_a_group_of_a_class_is_that_of_the_chain():
+    """e-DP: the chain of data sets that randomised response makes, on a grid."""
+    eps, size = 0.4, 3
+    g = lambda p: min(math.exp(eps) * p, 1 - math.exp(-eps) * (1 - p))  # noqa: E731
+
+    def chained(p):
+        for _ in range(size):
+            p = g(p)
+        return p
+
+    for at in (0.0, 0.3, 0.9):
+        truth = max(chained(i / 20000) - math.exp(at) * i / 20000 for i in range(20001))
+        bound = dp.Group(dp.PureDP(eps), size).delta(at)
+        assert truth <= bound.upper <= truth + 2e-3
+    assert dp.Group(dp.PureDP(eps), size).epsilon(1e-9).upper <= size * eps * (1 + 1e-6)
+    assert dp.ZCDP(0.1).group(3).epsilon(1e-5).upper == pytest.approx(dp.ZCDP(0.9).epsilon(1e-5).upper, rel=1e-9)
+
+
+def test_larger_groups_lose_more_and_one_record_is_no_group():
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.05) * 20 + dp.Laplace(20.0) + dp.PureDP(0.1)
+    assert run.group(1) == run
+    ends = [run.group(size).epsilon(1e-5) for size in (1, 2, 4)]
+    for less, more in itertools.pairwise(ends):
+        assert less.lower <= more.lower * (1 + 1e-6) and less.upper < more.upper
+    with pytest.raises(ValueError, match="size"):
+        run.group(0)
+    with pytest.raises(TypeError, match="size"):
+        run.group(2.0)
+    with pytest.raises(ValueError, match="size"):
+        dp.Group(run, 10_001)
