@@ -19,6 +19,7 @@ FUNCTIONS = {
     "clipped_sum": f"(grads, max_norm, *, {CLIPPING}, out=None, accumulate=False, arithmetic='float')",
     "discrete_gaussian": "(sigma, size, *, rng=None)",
     "discrete_laplace": "(scale, size, *, rng=None)",
+    "load": "(path)",
     "epsilon_batch": "(noise_multiplier, sampling_probability, steps, delta, *, width=0.0001, threads=None, "
     "device='cpu')",
     "exact_grid": "(max_norm)",
@@ -65,7 +66,7 @@ OTHERS = {
     f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r})",
 }
 UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
-UNCALLED |= {"LedgerError", "RandomSource", "__version__"}
+UNCALLED |= {"LedgerError", "RandomSource", "TableModel", "__version__"}
 
 QUESTIONS = {
     "advantage": f"(self, *, {OPTIONS})",
@@ -92,6 +93,9 @@ METHODS = {
     "PrivacyFilter.can_spend": "(self, mechanism, count=1)",
     "PrivacyFilter.cost": "(self, mechanism)",
     "PrivacyFilter.spend": "(self, mechanism, count=1)",
+    "TableModel.predict": "(self, table)",
+    "TableModel.predict_proba": "(self, table)",
+    "TableModel.to_sklearn": "(self)",
     "Statement.from_json": "(text)",
     "Statement.save": "(self, path)",
     "Statement.to_html": "(self)",
@@ -113,8 +117,12 @@ COMMANDS = {
     "delta": ["--noise-multiplier", "--sampling-probability", "--steps", "--epsilon", "--json"],
     "epsilon": ["--noise-multiplier", "--sampling-probability", "--steps", "--delta", "--json"],
     "info": ["--json"],
+    "ledger": ["create", "spend", "show", "report"],
+    "predict": ["--probabilities", "--out", "--delimiter", "--encoding"],
+    "schema": ["--label", "--out"],
+    "statement": ["--out", "--json"],
     "plot": ["--noise-multiplier", "--sampling-probability", "--steps", "--out"],
-    "train": ["--label", "--model", "--algorithm", "--epsilon", "--delta"],
+    "train": ["--label", "--schema", "--drop", "--model", "--algorithm", "--epsilon", "--delta", "--ledger"],
 }
 
 

@@ -38,6 +38,7 @@ from .release.ghost import ghost_clipped_sum, ghost_norms
 from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
 from .release.noise import Philox, RandomSource, SecureRandom
 from .statement import Statement
+from .tables import TableModel, load
 
 __all__ = [
     "ZCDP",
@@ -74,6 +75,7 @@ __all__ = [
     "SampledWithReplacement",
     "SecureRandom",
     "Statement",
+    "TableModel",
     "TreeAggregation",
     "TruncatedPoissonSampled",
     "__version__",
@@ -92,6 +94,7 @@ __all__ = [
     "get_library",
     "ghost_clipped_sum",
     "ghost_norms",
+    "load",
     "noise_multiplier",
     "rounded_gaussian",
 ]

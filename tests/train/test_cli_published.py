@@ -8,8 +8,9 @@ import json
 import numpy as np
 import pytest
 
+import tightdp as dp
 from tightdp.cli import main
-from tightdp.cli.csv_table import Category
+from tightdp.tables.columns import Category
 
 CANARY = "Clinic of Jane Doe"
 COMMON = ["--label", "income", "--delta", "1e-6", "--epsilon", "1", "--seed", "1", "--set", "steps=5"]
@@ -95,27 +96,33 @@ def test_public_values_lists_what_occurs_and_says_so(write, capsys):
     model = json.loads(file.with_suffix(".model.json").read_text())
     assert model["features"] == ["age", f"clinic={CANARY}", "clinic=north", "clinic=south"]
     assert model["classes"] == ["high", "low"]
-    assert model["privacy"]["public_by_assumption"]["labels"] == "those that occur"
-    assert model["privacy"]["public_by_assumption"]["categories"] == {"clinic": "those that occur"}
-    printed = capsys.readouterr().out
-    for sentence in model["privacy"]["sentences"]:
-        assert sentence in printed
-    assert "labels (those that occur), categories (clinic: those that occur)" in printed
+    stated, printed = model["statement"], capsys.readouterr().out
+    assert stated["public"]["labels"] == "those that occur: high, low"
+    assert stated["public"]["categories of clinic"] == f"those that occur: {CANARY}, north, south"
+    assert stated["taken"] == ["labels", "categories of clinic"]
+    assert "Warning: What was taken to be public was read off the data: categories of clinic." in printed
 
 
 def test_the_model_file_says_what_was_printed(write, capsys):
     file = write()
     assert train(file, *DECLARED, "--test", str(file)) == 0
     printed = capsys.readouterr().out.splitlines()
-    model = json.loads(file.with_suffix(".model.json").read_text())
-    assert printed[: len(model["privacy"]["sentences"])] == model["privacy"]["sentences"]
-    assert [line.split(":")[0] for line in printed[len(model["privacy"]["sentences"]) :]] == [
+    stated = dp.load(file.with_suffix(".model.json")).statement
+    lines = str(stated).splitlines()
+    assert printed[: len(lines)] == lines
+    assert [line.split(":")[0] for line in printed[len(lines) :]] == [
         "Accuracy on the test file (not private)",
         "Model",
     ]
-    assert "labels (declared), categories (clinic: declared)" in printed[2]
-    assert "Do not release this model" in printed[3]
-    assert "accuracy" not in file.with_suffix(".model.json").read_text()
+    assert stated.public == {
+        "number of records": "none: a noisy count was released",
+        "labels": "declared: high, low",
+        "columns": "their names",
+        "bounds of age": "declared: 0 to 1",
+        "categories of clinic": "declared: north, south",
+    }
+    assert stated.taken == () and "Do not release this model" in stated.warnings[0]
+    assert "ccuracy" not in file.with_suffix(".model.json").read_text()
 
 
 @pytest.mark.parametrize(("column", "option"), [("income", "--classes VALUE"), ("clinic", "--categories clinic=VALUE")])

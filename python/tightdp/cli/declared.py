@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from .csv_table import Rows
+import numpy as np
 
-MOST = 1000
-"""The most labels, or categories of a column: a column with more values holds measurements, names or keys."""
+from ..tables.rows import Rows
+from ..tables.schema import MOST, Schema
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,16 @@ class Declared:
     classes: tuple[str, ...] | None
     categories: Mapping[str, tuple[str, ...] | None]
     """Of each text column. None, here and above, stands for the values that occur: declared public."""
+    label: str
+    bounds: Mapping[str, tuple[float, float]]
+    dropped: frozenset[str] = frozenset()
+    complete: bool = False
+    """Whether a column that is not declared is an error; else it is a number in [0, 1]."""
 
-    def labels_of(self, rows: Rows, label: str) -> tuple[str, ...]:
-        labels = _occurring(rows, label, "--classes ") if self.classes is None else self.classes
+    def labels_of(self, rows: Rows) -> tuple[str, ...]:
+        labels = _occurring(rows, self.label, "--classes ") if self.classes is None else self.classes
         if len(labels) < 2:
-            raise ValueError(f"{rows.file}: column {label!r} has one label only")
+            raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
         return labels
 
     def categories_of(self, rows: Rows) -> dict[str, tuple[str, ...]]:
@@ -33,15 +40,44 @@ class Declared:
         }
 
 
-def declared(classes: str | None, categories: Sequence[str], categorical: str, public_values: bool) -> Declared:
-    """What the options of ``train`` declare. ValueError where something is left undeclared."""
+OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values")
+"""Of the command line, which a schema takes the place of."""
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """The options that declare something."""
+    p.add_argument("--schema", type=Path, metavar="JSON", help="a file with all that follows (tightdp schema)")
+    p.add_argument("--label", metavar="COLUMN", help="the column to predict")
+    p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
+    p.add_argument(
+        "--categories", action="append", default=[], metavar="COLUMN=VALUE,...", help="a text column and its values"
+    )
+    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
+    p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
+    p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
+    p.add_argument("--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out")
+
+
+def declared(arguments: argparse.Namespace) -> Declared:
+    """What the options declare, or the schema. ValueError where something is left undeclared."""
+    if arguments.schema is not None:
+        beside = [name for name in OPTIONS if getattr(arguments, name)]
+        if beside:
+            raise ValueError(
+                f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all"
+            )
+        s = Schema.read(arguments.schema)
+        return Declared(s.classes, s.categories, s.label, s.bounds, s.dropped, True)
+    if arguments.label is None:
+        raise ValueError("--label must be given, the column to predict, or --schema")
+    classes, public_values = arguments.classes, arguments.public_values
     given: dict[str, tuple[str, ...] | None] = {}
-    for option in categories:
+    for option in arguments.categories:
         column, equals, text = option.partition("=")
         if not (column and equals) or column in given:
             raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
         given[column] = _values(f"--categories {option}", text)
-    for column in filter(None, categorical.split(",")):
+    for column in filter(None, arguments.categorical.split(",")):
         if column not in given and not public_values:
             raise ValueError(
                 f"--categorical {column}: its categories must be declared, --categories {column}=VALUE,VALUE,..., "
@@ -56,7 +92,25 @@ def declared(classes: str | None, categories: Sequence[str], categorical: str, p
     labels = None if classes is None else _values(f"--classes {classes}", classes)
     if labels is not None and len(labels) < 2:
         raise ValueError(f"--classes {classes}: must be at least two classes")
-    return Declared(labels, given)
+    dropped = frozenset(filter(None, ",".join(arguments.drop).split(",")))
+    return Declared(labels, given, arguments.label, _bounds(arguments.bounds), dropped)
+
+
+def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
+    bounds = {}
+    for part in ",".join(given).split(","):
+        if not part:
+            continue
+        name, _, span = part.rpartition("=")
+        low, _, high = span.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (0.0, 0.0)
+        if not (name and np.isfinite(pair).all() and pair[0] < pair[1]):
+            raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite")
+        bounds[name] = pair
+    return bounds
 
 
 def _values(option: str, text: str) -> tuple[str, ...]:
@@ -72,8 +126,9 @@ def _values(option: str, text: str) -> tuple[str, ...]:
 def _occurring(rows: Rows, column: str, option: str) -> tuple[str, ...]:
     found = set(rows.column(column)) - {""}
     if len(found) > MOST:
+        without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
         raise ValueError(
             f"{rows.file}: column {column!r} has {len(found):,} different values, and at most {MOST:,} can be listed "
-            f"as public: declare those to keep, {option}VALUE,VALUE,..., or leave the column out of the file"
+            f"as public: declare those to keep, {option}VALUE,VALUE,...{without}"
         )
     return tuple(sorted(found))

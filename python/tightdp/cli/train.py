@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..statement import Statement
+from ..tables.columns import Category, Column, Number, encode, plan_columns
+from ..tables.model import TableModel
+from ..tables.rows import Rows
+from ..tables.schema import MOST
 from ..train.catalog import ALGORITHMS, MODELS
+from ..train.stated import AGAIN, listed
+from . import declared, files
 from .composition import check_writable
-from .csv_table import Category, Column, Rows, encode, plan_columns
-from .declared import MOST, Declared, declared
 from .progress import Progress
 
 EPILOG = f"""\
@@ -25,7 +30,8 @@ privacy statement. It lists labels and categories, so a value that one record al
 They are therefore declared, --classes and --categories, at most {MOST:,} of each, chosen without looking at the data;
 what occurs and was not declared appears nowhere: a category is then a row of zeros, as one that is missing, and a
 record with such a label contributes nothing. --public-values declares instead that all those which occur are public
-knowledge, as the sexes in a census are: a promise about the data that nobody can check for you.
+knowledge, as the sexes in a census are: a promise about the data that nobody can check for you. --schema declares all
+of it in a file, which tightdp schema drafts for review.
 
 Taken as public, and to be checked by you: the names of the columns, labels, categories and bounds, and --public-size
 where it is given (a noisy count of the records is released otherwise). Accuracy on the training data is not printed,
@@ -33,20 +39,13 @@ for it is not private. What is printed on standard error is for whoever holds th
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("data", type=Path, help="CSV file with a header")
-    p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
+    p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
+    declared.add_arguments(p)
     p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument("--epsilon", type=float, help="target; left out, the algorithm's own noise_multiplier is reported")
     p.add_argument("--delta", type=float, required=True)
-    p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
-    p.add_argument(
-        "--categories", action="append", default=[], metavar="COLUMN=VALUE,...", help="a text column and its values"
-    )
-    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
-    p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
-    p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
     p.add_argument("--public-size", type=int, help="a public number of records (default: a noisy count is released)")
     p.add_argument("--regularization", type=float, default=0.0)
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
@@ -54,30 +53,31 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=int, help="reproducible noise, NOT for releases (default: the secure generator)")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
+    files.add_arguments(p)
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
     p.add_argument("--json", action="store_true", help="print the statement as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
-    out = arguments.out or arguments.data.with_suffix(".model.json")
-    for given in (arguments.data, arguments.test):
-        if given is not None and given.exists() and out.exists() and out.samefile(given):
-            raise ValueError(f"--out {out}: must not be the file that records are read from")
+    out = arguments.out or files.beside(arguments.data, ".model.json")
+    for given in (arguments.data, arguments.test, arguments.schema):
+        files.keep_apart("--out", out, given)
     check_writable("--out", out)
-    values = declared(arguments.classes, arguments.categories, arguments.categorical, arguments.public_values)
-    bounds = _bounds(arguments.bounds)
-    rows = Rows.read(arguments.data)
-    labels = values.labels_of(rows, arguments.label)
-    columns = plan_columns(rows, arguments.label, values.categories_of(rows), bounds)
+    values, written = declared.declared(arguments), files.written(arguments)
+    rows = Rows.read(arguments.data, written)
+    labels = values.labels_of(rows)
+    columns = plan_columns(
+        rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete
+    )
     X = encode(rows, columns, allow_missing=arguments.allow_missing)
-    y = _labels(rows, arguments.label, labels, X)
+    y = _labels(rows, values.label, labels, X)
     _note_undeclared(rows, columns)
     if arguments.test is not None:
-        test = Rows.read(arguments.test)
-        test_X, test_y = encode(test, columns, allow_missing=False), test.column(arguments.label)
+        test = Rows.read(arguments.test, written)
+        test_X, test_y = encode(test, columns, allow_missing=False), test.column(values.label)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
-    classifier = MODELS[arguments.model](
+    classifier: Any = MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
         delta=arguments.delta,
@@ -92,12 +92,14 @@ def run(arguments: argparse.Namespace) -> int:
         classifier.fit(X, y)
     finally:
         progress.close()
-    report = _statement(arguments, values, classifier)
-    out.write_text(json.dumps(_model(arguments, columns, classifier, report), indent=1) + "\n")
+    statement = _statement(values, columns, classifier)
+    classes = tuple(classifier.classes_.tolist())
+    weights = classifier.coef_, classifier.intercept_
+    TableModel(arguments.model, values.label, classes, columns, *weights, statement).save(out)
+    private: dict[str, Any] = {"model_file": str(out)}
     if arguments.test is not None:
-        report["test_accuracy_not_private"] = round(float(classifier.score(test_X, test_y)), 6)
-    report["model_file"] = str(out)
-    print(json.dumps(report) if arguments.json else "\n".join([*_sentences(report), *_private(report)]))
+        private["test_accuracy_not_private"] = round(float(classifier.score(test_X, test_y)), 6)
+    print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _printed(statement, private))
     return 0
 
 
@@ -140,81 +142,28 @@ def _algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
-    bounds = {}
-    for part in ",".join(given).split(","):
-        if not part:
-            continue
-        name, _, span = part.rpartition("=")
-        low, _, high = span.partition(":")
-        try:
-            pair = float(low), float(high)
-        except ValueError:
-            pair = (0.0, 0.0)
-        if not (name and np.isfinite(pair).all() and pair[0] < pair[1]):
-            raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite")
-        bounds[name] = pair
-    return bounds
+def _statement(values: declared.Declared, columns: tuple[Column, ...], classifier: Any) -> Statement:
+    """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
+    made: Statement = classifier.statement_
+    taken = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
+    public = {name: how for name, how in made.public.items() if name in ("number of records", "labels")}
+    public["columns"] = "their names"
+    for column in columns:
+        if isinstance(column, Number):
+            public[f"bounds of {column.name}"] = f"declared: {column.low:g} to {column.high:g}"
+        else:
+            public[f"categories of {column.name}"] = f"declared: {listed(column.categories)}"
+    for name, given in taken.items():
+        if given is None:
+            public[name] = public[name].replace("declared", "those that occur", 1)
+    return dataclasses.replace(
+        made, public=public, taken=tuple(name for name, given in taken.items() if given is None), outside=(AGAIN,)
+    )
 
 
-def _statement(arguments: argparse.Namespace, values: Declared, classifier: Any) -> dict[str, Any]:
-    """What was released and what it cost: all of it may be published."""
-    bound = classifier.privacy_
-    return {
-        "epsilon": bound.upper,
-        "epsilon_lower": bound.lower,
-        "delta": arguments.delta,
-        "neighbors": "add or remove one record",
-        "charged": repr(classifier.charged_),
-        "engine": bound.engine,
-        "algorithm": repr(classifier.algorithm),
-        "public_by_assumption": {
-            "records": "given" if arguments.public_size is not None else "none: a noisy count was released",
-            "columns": "their names and bounds",
-            "labels": _origin(values.classes),
-            "categories": {column: _origin(given) for column, given in values.categories.items()},
-        },
-        "reproducible_noise_not_for_release": arguments.seed is not None,
-    }
-
-
-def _origin(given: tuple[str, ...] | None) -> str:
-    return "those that occur" if given is None else "declared"
-
-
-def _model(
-    arguments: argparse.Namespace, columns: tuple[Column, ...], classifier: Any, report: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "model": arguments.model,
-        "label": arguments.label,
-        "classes": classifier.classes_.tolist(),
-        "columns": [{"kind": type(c).__name__.lower(), **dataclasses.asdict(c)} for c in columns],
-        "features": [name for c in columns for name in c.features],
-        "coef": classifier.coef_.tolist(),
-        "intercept": classifier.intercept_.tolist(),
-        "privacy": {**report, "sentences": _sentences(report)},
-    }
-
-
-def _sentences(report: dict[str, Any]) -> list[str]:
-    public = report["public_by_assumption"]
-    categories = ", ".join(f"{column}: {origin}" for column, origin in public["categories"].items()) or "none"
-    lines = [
-        f"({report['epsilon']:.6g}, {report['delta']:g})-differentially private, {report['neighbors']}; "
-        f"the bound is certified from {report['epsilon_lower']:.6g} to {report['epsilon']:.6g} ({report['engine']}).",
-        f"Charged: {report['charged']}",
-        f"Public by assumption: records ({public['records']}), columns ({public['columns']}), "
-        f"labels ({public['labels']}), categories ({categories}).",
-    ]
-    if report["reproducible_noise_not_for_release"]:
-        lines.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
-    return lines
-
-
-def _private(report: dict[str, Any]) -> list[str]:
-    """What is printed and not written to a file."""
-    lines = [f"Model: {report['model_file']}"]
-    if "test_accuracy_not_private" in report:
-        lines.insert(0, f"Accuracy on the test file (not private): {report['test_accuracy_not_private']:.4f}")
-    return lines
+def _printed(statement: Statement, private: dict[str, Any]) -> str:
+    """The statement, and below it what is written to no file."""
+    lines = [str(statement)]
+    if "test_accuracy_not_private" in private:
+        lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
+    return "\n".join([*lines, f"Model: {private['model_file']}"])

@@ -33,7 +33,7 @@ def classifier(
 ) -> Statement:
     """The statement of a fitted ``PrivateClassifier``."""
     counted = model.public_size is None
-    labels = _listed([str(label) for label in model.classes_])
+    labels = listed([str(label) for label in model.classes_])
     public = {
         "number of records": "none: a noisy count was released" if counted else f"given: {model.public_size:,}",
         "columns": f"their number, {model.n_features_in_}, and their order",
@@ -62,7 +62,8 @@ def name_of(ledger: Ledger | None) -> str | None:
     return None if ledger is None else f"that of {ledger.dataset!r}, ({ledger.epsilon:g}, {ledger.delta:g}) in all"
 
 
-def _listed(values: Sequence[str]) -> str:
+def listed(values: Sequence[str]) -> str:
+    """The first of them."""
     more = f", and {len(values) - MOST:,} more" if len(values) > MOST else ""
     return ", ".join(values[:MOST]) + more
 
@@ -70,4 +71,4 @@ def _listed(values: Sequence[str]) -> str:
 def _bounds(given: Any) -> str:
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
-    return _listed([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])
+    return listed([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])

@@ -1,0 +1,30 @@
+"""What the commands share that read tables and write files beside them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..tables.rows import Format
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """How CSV files are written."""
+    p.add_argument("--delimiter", default=",", help="between cells, such as ; or tab (default: a comma)")
+    p.add_argument("--encoding", default="utf-8-sig", help="of CSV files, such as latin-1 (default: UTF-8)")
+
+
+def written(arguments: argparse.Namespace) -> Format:
+    return Format("\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter, arguments.encoding)
+
+
+def beside(data: Path, suffix: str) -> Path:
+    """people.csv.gz gives people.model.json."""
+    plain = data.with_suffix("") if data.suffix == ".gz" else data
+    return plain.with_suffix(suffix)
+
+
+def keep_apart(option: str, out: Path, given: Path | None) -> None:
+    """ValueError if ``out`` would replace what is read."""
+    if given is not None and given.exists() and out.exists() and out.samefile(given):
+        raise ValueError(f"{option} {out}: must not be the file that records are read from")

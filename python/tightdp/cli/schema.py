@@ -1,0 +1,38 @@
+"""tightdp schema: a draft of what is to be declared of a table, for review. THE DRAFT IS NOT PRIVATE.
+
+It is read off the records: bounds are the smallest and the largest value there are, and categories those that occur.
+Columns of many texts are dropped. Replace all of it by what is known without the records, delete the entry "draft", and
+give the file to tightdp train --schema.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ..tables.rows import Rows
+from ..tables.schema import DRAFT, draft
+from . import files
+from .composition import check_writable
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
+    p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
+    p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
+    files.add_arguments(p)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the draft, and says what it is."""
+    out = arguments.out or files.beside(arguments.data, ".schema.json")
+    files.keep_apart("--out", out, arguments.data)
+    if out.exists():
+        raise ValueError(f"--out {out}: is there already, and may have been reviewed")
+    check_writable("--out", out)
+    rows = Rows.read(arguments.data, files.written(arguments))
+    out.write_text(json.dumps(draft(rows, arguments.label), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"tightdp: {out}: {DRAFT}", file=sys.stderr)
+    return 0

@@ -1,0 +1,28 @@
+"""tightdp statement: what the privacy of a model covers, rests on and leaves out, as text or as a page to sign."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..tables.model import load
+from . import files
+from .composition import check_writable
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("model", type=Path, help="model file that tightdp train wrote")
+    p.add_argument("--out", type=Path, metavar="HTML", help="write the page there")
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the statement, and writes its page."""
+    if arguments.out is not None:
+        files.keep_apart("--out", arguments.out, arguments.model)
+        check_writable("--out", arguments.out)
+    statement = load(arguments.model).statement
+    if arguments.out is not None:
+        statement.save(arguments.out)
+    print(statement.to_json() if arguments.json else statement)
+    return 0

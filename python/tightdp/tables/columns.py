@@ -1,0 +1,126 @@
+"""How columns become features: numbers clipped to public bounds and mapped to [0, 1], categories one-hot.
+
+Nothing is fitted: bounds, labels and categories come from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .rows import Rows
+
+SHOWN = 20
+"""How many problems of a table one error lists."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A numeric column with its public bounds."""
+
+    name: str
+    low: float
+    high: float
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name]
+
+    def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        unit: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
+        return unit[:, None]
+
+
+@dataclass(frozen=True)
+class Category:
+    """A text column with its public categories; a text that is none of them is a row of zeros."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}={c}" for c in self.categories]
+
+    def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
+        place = {category: i for i, category in enumerate(self.categories)}
+        found = np.array([place.get(value, -1) for value in values], dtype=np.intp)
+        out = np.zeros((len(found), len(place)))
+        (known,) = np.nonzero(found >= 0)
+        out[known, found[known]] = 1.0
+        return out
+
+
+Column = Number | Category
+
+
+def together(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What each attempt returns. One ValueError with what is wrong with any of them, so that all of it can be mended
+    at once."""
+    found, problems = [], []
+    for attempt in attempts:
+        try:
+            found.append(attempt())
+        except ValueError as error:  # noqa: PERF203
+            problems.append(str(error))
+    if problems:
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise ValueError("; ".join(problems[:SHOWN]) + more)
+    return found
+
+
+def plan_columns(
+    rows: Rows,
+    label: str,
+    categories: Mapping[str, tuple[str, ...]],
+    bounds: Mapping[str, tuple[float, float]],
+    dropped: Collection[str] = (),
+    every: bool = False,
+) -> tuple[Column, ...]:
+    """How each column but the label and those ``dropped`` is encoded. ValueError for unknown names and for missing
+    bounds, which [0, 1] stands for where all values lie inside, unless ``every`` column must be declared."""
+    together([partial(rows.column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped))])
+    if label in {*categories, *bounds, *dropped}:
+        raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
+
+    def plan(name: str) -> Column:
+        ways = [name in categories, name in bounds, name in dropped]
+        if sum(ways) > 1:
+            kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
+            raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
+        if name in categories:
+            return Category(name, categories[name])
+        if name in bounds:
+            return Number(name, *bounds[name])
+        if every:
+            raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
+        values = rows.numbers(name, allow_missing=True)
+        if ((values < 0) | (values > 1)).any():
+            raise ValueError(
+                f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
+                f"--bounds {name}=LOW:HIGH, chosen without looking at the data"
+            )
+        return Number(name, 0.0, 1.0)
+
+    both = {name for name in dropped if name in categories or name in bounds}
+    names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]
+    columns = together([partial(plan, name) for name in names])
+    if not columns:
+        raise ValueError(f"{rows.file}: no column but the label {label!r}")
+    return tuple(columns)
+
+
+def encode(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
+    """Features (n, d) in [0, 1]; a record with something missing is a row with NaN."""
+
+    def block(column: Column) -> NDArray[np.float64]:
+        if isinstance(column, Number):
+            return column.encode(rows.numbers(column.name, allow_missing=allow_missing))
+        return column.encode(rows.column(column.name))
+
+    return np.column_stack(together([partial(block, column) for column in columns]))

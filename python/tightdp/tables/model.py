@@ -1,0 +1,192 @@
+"""Linear models of columns of a table, as files that anybody may read (docs/reference/model-format.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..statement import Statement
+from .columns import Category, Column, Number, encode
+from .rows import Rows
+
+FORMAT = 1
+MODELS = ("logistic", "svm")
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A linear model whose features are made of a table's columns; ``tightdp.load`` reads one from a file.
+
+    Tables are mappings from names of columns to sequences of cells, text or numbers: dicts, data frames of pandas and
+    the like. Columns that the model does not use are left alone. Numbers are clipped to the model's bounds, and text
+    that is none of a column's categories counts as none of them.
+    """
+
+    model: str
+    """"logistic" or "svm"."""
+    label: str
+    """The name of the column that it predicts."""
+    classes: tuple[str, ...]
+    """The labels, in the order of the probabilities."""
+    columns: tuple[Column, ...]
+    coef: NDArray[np.float64]
+    """(1 or classes, features), of features that ``encode`` makes."""
+    intercept: NDArray[np.float64]
+    statement: Statement
+    """What its privacy covers."""
+
+    def __post_init__(self) -> None:
+        _check.choice("model", self.model, MODELS)
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes must be two or more different labels")
+        outputs = 1 if len(self.classes) == 2 else len(self.classes)
+        shape = outputs, len(self.features)
+        if self.coef.shape != shape or self.intercept.shape != (outputs,):
+            raise ValueError(f"coef must have shape {shape} and intercept ({outputs},), got {self.coef.shape} and "
+                             f"{self.intercept.shape}")  # fmt: skip
+        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
+            raise ValueError("coef and intercept must be finite")
+
+    @property
+    def features(self) -> list[str]:
+        """The names of the features: a number's own name, and column=category."""
+        return [name for column in self.columns for name in column.features]
+
+    def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
+        """Features (n, d) in [0, 1]. ValueError for missing columns and text where a number is expected; a missing
+        number is one too, or NaN."""
+        return encode(self._rows(table), self.columns, allow_missing=allow_missing)
+
+    def decision_function(self, table: Any) -> NDArray[np.float64]:
+        """Scores: (n,), positive for the second class, or (n, classes)."""
+        return self._scores(self.encode(table))
+
+    def predict(self, table: Any) -> NDArray[np.str_]:
+        """The likeliest label of each record, as text."""
+        return self._chosen(self.decision_function(table))
+
+    def predict_proba(self, table: Any) -> NDArray[np.float64]:
+        """Probabilities, (n, classes). ValueError for a support vector machine, which has none."""
+        return self._probabilities(self.decision_function(table))
+
+    def rows(self, table: Any, *, allow_missing: bool = False, probabilities: bool = False) -> list[list[str]]:
+        """For each record the label, and with ``probabilities`` theirs; empty texts where a number is missing."""
+        features = self.encode(table, allow_missing=allow_missing)
+        whole = np.asarray(np.isfinite(features).all(axis=1))
+        scores = self._scores(np.where(whole[:, None], features, 0.0))
+        labels = self._chosen(scores).tolist()
+        shares = self._probabilities(scores).tolist() if probabilities else [[]] * len(labels)
+        cells = ([label, *map(repr, share)] for label, share in zip(labels, shares, strict=True))
+        return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
+
+    def _rows(self, table: Any) -> Rows:
+        return Rows.of(table.columns if isinstance(table, Rows) else table, [column.name for column in self.columns])
+
+    def _scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        z: NDArray[np.float64] = features @ self.coef.T + self.intercept
+        return z[:, 0] if len(self.classes) == 2 else z
+
+    def _chosen(self, scores: NDArray[np.float64]) -> NDArray[np.str_]:
+        places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(np.array(self.classes)[places])
+
+    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.model != "logistic":
+            raise ValueError(f"model must be 'logistic' to have probabilities, got {self.model!r}")
+        z = np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def to_sklearn(self) -> Any:
+        """scikit-learn's ``LogisticRegression`` or ``LinearSVC`` with these weights, for features from ``encode``."""
+        from sklearn import linear_model, svm
+
+        made = linear_model.LogisticRegression() if self.model == "logistic" else svm.LinearSVC()
+        made.classes_, made.coef_, made.intercept_ = np.array(self.classes), self.coef.copy(), self.intercept.copy()
+        made.n_features_in_ = len(self.features)
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "tightdp_model": FORMAT,
+            "model": self.model,
+            "label": self.label,
+            "classes": list(self.classes),
+            "columns": [_plain(column) for column in self.columns],
+            "features": self.features,
+            "coef": self.coef.tolist(),
+            "intercept": self.intercept.tolist(),
+            "statement": self.statement.to_dict(),
+        }
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the model, and the statement with it."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> TableModel:
+        """What ``to_dict`` wrote. ValueError or TypeError for anything else."""
+        if not isinstance(plain, Mapping) or "tightdp_model" not in plain:
+            raise ValueError("must be a model that tightdp wrote")
+        if plain["tightdp_model"] != FORMAT:
+            raise ValueError(f"is a model of format {plain['tightdp_model']!r}, and this version reads {FORMAT}")
+        try:
+            made = cls(
+                plain["model"],
+                str(plain["label"]),
+                tuple(map(str, plain["classes"])),
+                tuple(map(_column, plain["columns"])),
+                _check.reals("coef", plain["coef"]),
+                _check.reals("intercept", plain["intercept"]),
+                Statement.from_dict(plain["statement"]),
+            )
+        except KeyError as error:
+            raise ValueError(f"must be a model that tightdp wrote: it has no {error}") from None
+        if plain.get("features") != made.features:
+            raise ValueError("features must be those that the columns make")
+        return made
+
+
+def _plain(column: Column) -> dict[str, Any]:
+    if isinstance(column, Category):
+        return {"kind": "category", "name": column.name, "categories": list(column.categories)}
+    return {"kind": "number", **asdict(column)}
+
+
+def _column(plain: Any) -> Column:
+    match plain:
+        case {"kind": "number", "name": str(name), "low": low, "high": high}:
+            low, high = _check.real(f"low of column {name!r}", low), _check.real(f"high of column {name!r}", high)
+            if low < high:
+                return Number(name, low, high)
+        case {"kind": "category", "name": str(name), "categories": [*categories]} if categories:
+            return Category(name, tuple(map(str, categories)))
+    raise ValueError("columns must be numbers with low < high, and texts with categories")
+
+
+def load(path: str | PathLike[str]) -> TableModel:
+    """The model that ``tightdp train`` or ``TableModel.save`` wrote. OSError, ValueError or TypeError, naming the file,
+    for what is none.
+
+    >>> import tightdp as dp
+    >>> model = dp.load("people.model.json")  # doctest: +SKIP
+    >>> model.predict({"age": [30, 70], "clinic": ["north", "south"]})  # doctest: +SKIP
+    array(['low', 'high'], dtype='<U4')
+    """
+    try:
+        return TableModel.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise (
+            type(error)(f"{path}: {error}")
+            if type(error) in (ValueError, TypeError)
+            else ValueError(f"{path}: is no JSON text: {error}")
+        ) from None

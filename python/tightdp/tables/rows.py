@@ -1,0 +1,138 @@
+"""A table as text, column by column: a CSV file, plain or compressed, or a mapping of columns.
+
+Errors name file, record and column, never what a cell holds: they may end up in a log.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a CSV file is written. ValueError for a delimiter or an encoding that there is none of."""
+
+    delimiter: str = ","
+    encoding: str = "utf-8-sig"
+
+    def __post_init__(self) -> None:
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
+            raise ValueError(f"--delimiter {self.delimiter!r}: must be one character, such as ; or a tab")
+        try:
+            if not codecs.lookup(self.encoding)._is_text_encoding:
+                raise LookupError
+        except (LookupError, ValueError):
+            raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1") from None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The cells of a table as text, without blanks around them."""
+
+    file: str
+    columns: Mapping[str, list[str]]
+
+    @classmethod
+    def read(cls, file: Path, written: Format | None = None) -> Rows:
+        """The whole file, which gzip may have compressed. ValueError, with file and line, for what is no table."""
+        written = written or Format()
+        try:
+            with file.open("rb") as raw:
+                compressed = raw.read(2) == b"\x1f\x8b"
+                raw.seek(0)
+                data = gzip.GzipFile(fileobj=raw) if compressed else raw
+                with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
+                    return cls._parsed(file, text, written.delimiter)
+        except UnicodeError as error:
+            where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+            name = "UTF-8" if written == Format() else written.encoding
+            raise ValueError(f"{file}: must be a text file in {name}, and is not{where} (--encoding)") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{file}: is compressed and damaged: {error}") from None
+        except csv.Error as error:
+            raise ValueError(f"{file}: {error}") from None
+
+    @classmethod
+    def _parsed(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
+        reader = csv.reader(text, skipinitialspace=True, delimiter=delimiter)
+        header = [name.strip() for name in next(reader, [])]
+        if not header:
+            raise ValueError(f"{file}: the file is empty; a header line is expected")
+        twice = {name for name in header if header.count(name) > 1}
+        if twice:
+            raise ValueError(f"{file}: columns named twice: {', '.join(sorted(twice))}")
+        cells: list[list[str]] = [[] for _ in header]
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ValueError(f"{file}, line {reader.line_num}: {len(row)} cells where the header has {len(header)}")
+            for column, cell in zip(cells, row, strict=True):
+                column.append(cell.strip())
+        if not cells[0]:
+            raise ValueError(f"{file}: no records below the header")
+        return cls(str(file), dict(zip(header, cells, strict=True)))
+
+    @classmethod
+    def of(cls, table: Any, names: Sequence[str]) -> Rows:
+        """Some columns of a mapping or a data frame; None is missing. ValueError for columns it lacks."""
+        lacking = [name for name in names if name not in table]
+        if lacking:
+            raise ValueError(f"table must have the columns {', '.join(names)}: it lacks {', '.join(lacking)}")
+        columns = {name: ["" if cell is None else str(cell).strip() for cell in table[name]] for name in names}
+        if len({len(cells) for cells in columns.values()}) > 1:
+            raise ValueError("table must have columns of one length")
+        return cls("table", columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> list[str]:
+        if name not in self.columns:
+            raise ValueError(f"{self.file}: no column {name!r}; there are {', '.join(self.columns)}")
+        return self.columns[name]
+
+    def undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
+        """Which records have a text in a column that is not among ``values``; an empty cell counts as such."""
+        known = frozenset(values)
+        return np.array([cell not in known for cell in self.column(name)])
+
+    def numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
+        """A column as finite numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
+        out = np.empty(len(self.column(name)))
+        for record, cell in enumerate(self.column(name), start=1):
+            missing = cell.lower() in MISSING
+            if missing and not allow_missing:
+                raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing")
+            number = None if missing else number_of(cell)
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")
+            if number is None and not missing:
+                raise ValueError(
+                    f"{self.file}: record {record}, column {name}: not a number "
+                    f"(text columns are named with --categories or --categorical)"
+                )
+            out[record - 1] = np.nan if number is None else number
+        return out
+
+
+def number_of(cell: str) -> float | None:
+    """None for text, and for 1_0, which only Python reads as a number."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None

@@ -1,0 +1,113 @@
+"""A schema: what is declared of a table's columns before anybody looks at the records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .columns import together
+from .rows import MISSING, Rows, number_of
+
+FORMAT = 1
+MOST = 1000
+"""The most labels, or categories of a column: a column with more values holds measurements, names or keys."""
+DRAFT = (
+    "NOT PRIVATE: read off the records. Replace each bound and list by what is known without them, drop what names "
+    "people, and then delete this entry. Keep the draft as you keep the records."
+)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The label with its classes, and what each other column is: bounds, categories, or dropped."""
+
+    label: str
+    classes: tuple[str, ...]
+    bounds: Mapping[str, tuple[float, float]]
+    categories: Mapping[str, tuple[str, ...]]
+    dropped: frozenset[str]
+
+    @classmethod
+    def read(cls, file: Path) -> Schema:
+        """ValueError, naming the file, with everything that is wrong with it."""
+        try:
+            return cls._of(json.loads(file.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
+
+    @classmethod
+    def _of(cls, plain: Any) -> Schema:
+        if not isinstance(plain, Mapping) or plain.get("tightdp_schema") != FORMAT:
+            raise ValueError(f"must be a JSON object with tightdp_schema {FORMAT}, as `tightdp schema` drafts one")
+        unknown = set(plain) - {"tightdp_schema", "label", "classes", "columns", "draft"}
+        if "draft" in plain:
+            raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
+        if unknown:
+            raise ValueError(f"has entries of no meaning: {', '.join(sorted(unknown))}")
+        label, columns = plain.get("label"), plain.get("columns")
+        if not isinstance(label, str) or not isinstance(columns, Mapping):
+            raise ValueError("must have a label and columns")
+        parts: list[Any] = [partial(_values, "classes", plain.get("classes"), 2)]
+        parts += [partial(_column, name, declared) for name, declared in columns.items()]
+        classes, *found = together(parts)
+        named = dict(zip(columns, found, strict=True))
+        return cls(
+            label,
+            classes,
+            {name: kind[1] for name, kind in named.items() if kind[0] == "bounds"},
+            {name: kind[1] for name, kind in named.items() if kind[0] == "categories"},
+            frozenset(name for name, kind in named.items() if kind[0] == "drop"),
+        )
+
+
+def _column(name: str, declared: Any) -> tuple[str, Any]:
+    match declared:
+        case {"bounds": [int() | float() as low, int() | float() as high], **rest} if not rest:
+            if not (np.isfinite([low, high]).all() and low < high):
+                raise ValueError(f"bounds of {name!r} must be [LOW, HIGH] with LOW < HIGH, both finite")
+            return "bounds", (float(low), float(high))
+        case {"categories": values, **rest} if not rest:
+            return "categories", _values(f"categories of {name!r}", values, 1)
+        case {"drop": True, **rest} if not rest:
+            return "drop", None
+    raise ValueError(f'column {name!r} must be {{"bounds": [LOW, HIGH]}}, {{"categories": [...]}} or {{"drop": true}}')
+
+
+def _values(name: str, values: Any, least: int) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() == value for value in values):
+        raise ValueError(f"{name} must be a list of texts without blanks around them")
+    if not least <= len(values) <= MOST or len(set(values)) < len(values) or "" in values:
+        raise ValueError(f"{name} must be {least} to {MOST:,} different texts, none of them empty")
+    return tuple(values)
+
+
+def draft(rows: Rows, label: str) -> dict[str, Any]:
+    """A schema that the records themselves suggest, marked as a draft, which is not private."""
+    labels = sorted(set(rows.column(label)) - {""})
+    return {
+        "tightdp_schema": FORMAT,
+        "draft": DRAFT,
+        "label": label,
+        "classes": labels if len(labels) <= MOST else [],
+        "columns": {name: _suggested(cells) for name, cells in rows.columns.items() if name != label},
+    }
+
+
+def _suggested(cells: list[str]) -> dict[str, Any]:
+    """Bounds for numbers, categories for a few texts that come back, and otherwise nothing is to be kept."""
+    known = [cell for cell in cells if cell.lower() not in MISSING]
+    numbers = [number_of(cell) for cell in known]
+    finite = [number for number in numbers if number is not None and np.isfinite(number)]
+    if finite and len(finite) == len(known):
+        low, high = min(finite), max(finite)
+        return {"bounds": [low, high if low < high else low + 1.0]}
+    values = sorted(set(cells) - {""})
+    if values and len(values) <= min(MOST, max(2, len(cells) // 10)):
+        return {"categories": values}
+    return {"drop": True}

@@ -1,0 +1,105 @@
+"""CSV files as they come: compressed, with other delimiters, in other encodings."""
+
+import csv
+import gzip
+import io
+
+import numpy as np
+import pytest
+
+from tightdp.cli import main
+from tightdp.tables.rows import Format, Rows
+
+CELLS = [["name", "größe"], ["Ana", "1"], ["Zoë, junior", "2"], ['"quoted"', " 3 "]]
+
+
+def text(delimiter):
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(CELLS)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "cp1252"])
+def test_however_it_is_written(tmp_path, encoding, delimiter, compress):
+    file = tmp_path / "data.any"
+    file.write_bytes(compress(text(delimiter).encode(encoding)))
+    read = Rows.read(file, Format(delimiter, encoding))
+    assert read.columns == {"name": ["Ana", "Zoë, junior", '"quoted"'], "größe": ["1", "2", "3"]} and len(read) == 3
+    assert read.numbers("größe", allow_missing=False).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n", " ", "é"])
+def test_delimiters(delimiter):
+    if delimiter == "é":
+        Format(delimiter)
+    else:
+        with pytest.raises(ValueError, match=r"^--delimiter .* must be one character"):
+            Format(delimiter)
+
+
+@pytest.mark.parametrize("encoding", ["", "klingon", "base64", "hex", "a\0b", "é"])
+def test_encodings(encoding):
+    with pytest.raises(ValueError, match=r"^--encoding .*: must name an encoding"):
+        Format(encoding=encoding)
+
+
+@pytest.mark.parametrize("keep", [3, 12, 40, -1, -6])
+def test_a_compressed_file_that_is_cut_short(tmp_path, keep):
+    file = tmp_path / "data.csv.gz"
+    file.write_bytes(gzip.compress(text(",").encode() * 20)[:keep])
+    with pytest.raises(ValueError, match=r"is compressed and damaged|the file is empty") as seen:
+        Rows.read(file)
+    assert str(file) in str(seen.value)
+
+
+def test_a_compressed_file_with_a_wrong_byte(tmp_path):
+    whole = bytearray(gzip.compress(text(",").encode() * 20))
+    whole[30] ^= 0x55
+    file = tmp_path / "data.csv.gz"
+    file.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"data\.csv\.gz"):
+        Rows.read(file)
+
+
+def test_another_encoding_is_said(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_bytes(text(",").encode("latin-1"))
+    with pytest.raises(ValueError, match=r"must be a text file in UTF-8, and is not at byte \d+ \(--encoding\)"):
+        Rows.read(file)
+
+
+def test_a_mapping_is_a_table():
+    read = Rows.of({"x": [1, 2.5, None], "y": np.array(["a", " b ", ""]), "z": [0]}, ["x", "y"])
+    assert read.columns == {"x": ["1", "2.5", ""], "y": ["a", "b", ""]}
+    with pytest.raises(ValueError, match=r"^table must have the columns x, y: it lacks y"):
+        Rows.of({"x": [1]}, ["x", "y"])
+    with pytest.raises(ValueError, match="columns of one length"):
+        Rows.of({"x": [1], "y": [1, 2]}, ["x", "y"])
+
+
+def test_all_problems_of_a_table_at_once(tmp_path, capsys):
+    file = tmp_path / "data.csv"
+    file.write_text("a,b,c,d,y\n1,x,9,2,p\n?,0.5,0.5,z,q\n")
+    train = ["train", str(file), "--label", "y", "--classes", "p,q", "--delta", "1e-5", "--epsilon", "1"]
+    assert main(train) == 2
+    err = capsys.readouterr().err
+    assert "record 1, column b: not a number" in err and "record 2, column d: not a number" in err
+    assert "column 'c' goes beyond [0, 1]" in err and len(err.splitlines()) == 1
+    assert main([*train, "--drop", "b,d", "--drop", "c"]) == 2
+    assert "record 2 has no a; see --allow-missing" in capsys.readouterr().err
+    assert main([*train, "--drop", "k,l", "--categories", "m=u", "--bounds", "b=0:1", "--drop", "b"]) == 2
+    err = capsys.readouterr().err
+    assert all(f"no column '{name}'" in err for name in "klm")
+    assert main([*train, "--drop", "b,c,d", "--bounds", "b=0:1"]) == 2
+    assert "column 'b' is both bounded and dropped" in capsys.readouterr().err
+
+
+def test_an_error_lists_twenty_problems_and_counts_the_others(tmp_path, capsys):
+    file = tmp_path / "data.csv"
+    names = [f"c{k}" for k in range(60)]
+    file.write_text(",".join([*names, "y"]) + "\n" + ",".join(["7"] * 60 + ["p"]) + "\n")
+    assert main(["train", str(file), "--label", "y", "--classes", "p,q", "--delta", "1e-5", "--epsilon", "1"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("goes beyond") == 20 and "and 40 more" in err

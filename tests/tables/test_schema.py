@@ -1,0 +1,154 @@
+"""tightdp schema drafts what is to be declared, and train takes it once it was reviewed."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.cli import main
+
+LINES = ["age,clinic,name,income"]
+LINES += [f"{20 + k % 60},{'north' if k % 3 else 'south'},p{k},{'ab'[k % 2]}" for k in range(90)]
+REVIEWED = {
+    "tightdp_schema": 1,
+    "label": "income",
+    "classes": ["a", "b"],
+    "columns": {
+        "age": {"bounds": [0, 120]},
+        "clinic": {"categories": ["north", "south", "east"]},
+        "name": {"drop": True},
+    },
+}
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "people.csv"
+    file.write_text("\n".join(LINES) + "\n")
+    return file
+
+
+def train(data, schema, *options):
+    path = data.with_name("reviewed.json")
+    path.write_text(schema if isinstance(schema, str) else json.dumps(schema))
+    return main(["train", str(data), "--schema", str(path), "--epsilon", "1", "--delta", "1e-5", *options])
+
+
+def test_a_draft_is_refused_until_it_is_reviewed(data, capsys):
+    assert main(["schema", str(data), "--label", "income"]) == 0
+    assert "NOT PRIVATE" in capsys.readouterr().err
+    draft = json.loads(data.with_name("people.schema.json").read_text())
+    assert draft.pop("draft").startswith("NOT PRIVATE")
+    assert draft == {
+        "tightdp_schema": 1,
+        "label": "income",
+        "classes": ["a", "b"],
+        "columns": {
+            "age": {"bounds": [20, 79]},
+            "clinic": {"categories": ["north", "south"]},
+            "name": {"drop": True},
+        },
+    }
+    assert train(data, data.with_name("people.schema.json").read_text()) == 2
+    assert "is a draft that nobody has reviewed" in capsys.readouterr().err
+    assert not data.with_suffix(".model.json").exists()
+    assert train(data, draft) == 0
+    assert main(["schema", str(data), "--label", "income"]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_a_schema_declares_everything(data, capsys):
+    assert train(data, REVIEWED, "--seed", "1", "--public-size", "90") == 0
+    with_schema = dp.load(data.with_suffix(".model.json"))
+    options = [
+        "--label",
+        "income",
+        "--classes",
+        "a,b",
+        "--categories",
+        "clinic=north,south,east",
+        "--bounds",
+        "age=0:120",
+    ]
+    options += ["--drop", "name", "--epsilon", "1", "--delta", "1e-5", "--seed", "1", "--public-size", "90"]
+    assert main(["train", str(data), *options]) == 0
+    assert dp.load(data.with_suffix(".model.json")).to_dict() == with_schema.to_dict()
+    assert with_schema.features == ["age", "clinic=north", "clinic=south", "clinic=east"]
+    capsys.readouterr()
+
+
+def changed(**entries):
+    return {key: value for key, value in {**REVIEWED, **entries}.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("schema", "lines"),
+    [
+        ("", ["reviewed.json: "]),
+        ("[]", ["must be a JSON object with tightdp_schema 1"]),
+        (changed(tightdp_schema=2), ["must be a JSON object with tightdp_schema 1"]),
+        (changed(label=None), ["must have a label and columns"]),
+        (changed(columns=[]), ["must have a label and columns"]),
+        (changed(clases=["a"]), ["has entries of no meaning: clases"]),
+        (changed(classes=["a"]), ["classes must be 2 to 1,000 different texts"]),
+        (changed(classes=["a", "a"]), ["classes must be 2 to 1,000 different texts"]),
+        (changed(classes="ab"), ["classes must be a list of texts"]),
+        (changed(classes=[str(k) for k in range(1001)]), ["classes must be 2 to 1,000 different texts"]),
+        (
+            changed(
+                columns={
+                    "age": {"bounds": [3, 3]},
+                    "clinic": {"categories": []},
+                    "name": {"drop": False},
+                    "x": {"bounds": [1, 2], "drop": True},
+                    "y": {"bounds": [0, float("nan")]},
+                    "z": {"bounds": [True, "2"]},
+                }
+            ),
+            [
+                "bounds of 'age' must be [LOW, HIGH]",
+                "categories of 'clinic' must be 1 to 1,000",
+                "column 'name' must be",
+                "column 'x' must be",
+                "bounds of 'y' must be",
+                "column 'z' must be",
+            ],
+        ),
+        (changed(columns={"age": {"bounds": [0, 9]}}), ["'clinic' is not declared", "'name' is not declared"]),
+        (changed(columns={**REVIEWED["columns"], "size": {"drop": True}}), ["no column 'size'"]),
+        (changed(label="wage"), ["no column 'wage'"]),
+    ],
+)
+def test_what_is_wrong_with_a_schema_is_said_all_at_once(data, schema, lines, capsys):
+    assert train(data, schema) == 2
+    err = capsys.readouterr().err
+    assert all(line in err for line in lines) and len(err.splitlines()) == 1
+    assert not data.with_suffix(".model.json").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [["--label", "x"], ["--classes", "a,b"], ["--bounds", "age=0:1"], ["--drop", "age"], ["--public-values"]]
+)
+def test_nothing_is_declared_twice(data, options, capsys):
+    assert train(data, REVIEWED, *options) == 2
+    assert f"{options[0]}: must be left out beside --schema" in capsys.readouterr().err
+
+
+def test_the_draft_replaces_nothing(data, capsys):
+    assert main(["schema", str(data), "--label", "income", "--out", str(data)]) == 2
+    assert main(["schema", str(data), "--label", "wage"]) == 2
+    assert len(list(data.parent.iterdir())) == 1 and data.read_text().splitlines() == LINES
+    capsys.readouterr()
+
+
+def test_numbers_and_names_are_told_apart(tmp_path, capsys):
+    g = np.random.default_rng(0)
+    lines = ["x,constant,code,mostly missing,free text,y"]
+    lines += [f"{g.normal()},3,{g.integers(5)},{'?' if k else '7'},word {k},{'ab'[k % 2]}" for k in range(50)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    assert main(["schema", str(tmp_path / "t.csv"), "--label", "y"]) == 0
+    columns = json.loads((tmp_path / "t.schema.json").read_text())["columns"]
+    assert columns["constant"] == {"bounds": [3, 4]} and columns["mostly missing"] == {"bounds": [7, 8]}
+    assert columns["free text"] == {"drop": True} and columns["code"] == {"bounds": [0, 4]}
+    capsys.readouterr()
