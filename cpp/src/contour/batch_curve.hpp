@@ -37,6 +37,7 @@ class BatchCurve {
         return part_.largest_loss() * length > kMostPhase ? Status::slow_decay : Status::certified;
     }
     TIGHTDP_HD CertifiedLogMgf certified(double c) const noexcept { return part_.log_mgf(c); }
+    TIGHTDP_HD double bounded(double c) const noexcept { return certified(c).upper(); }
 
     TIGHTDP_HD_STAGE void transform(const Plan& plan) noexcept {
         const double rule = part_.products(plan.c, plan.step, plan.count);

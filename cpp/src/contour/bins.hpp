@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "engine.hpp"
 #include "decay.hpp"
+#include "engine.hpp"
 
 namespace tightdp::contour {
 
@@ -14,11 +14,12 @@ namespace tightdp::contour {
 struct Bin {
     double q, low, high;  // the least and the largest noise multiplier
     double count, members;
-    double middle;  // of about the bin's mean cumulant
+    double middle;  // that of the mean of 1 / sigma^2, which ln M follows
 };
 
-// By sampling probability and noise multiplier.
-std::vector<Bin> bins(std::span<const Sampled> parts);
+// Of levels in the order of sampling probability and noise multiplier; a bin's largest is its least times `widest` at
+// most.
+std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
 
 // Decay of each step of a bin ("remove" or "add").
 class BinTail {

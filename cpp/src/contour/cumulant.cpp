@@ -13,6 +13,15 @@ constexpr double kMaxAbscissae = 1 << 17;
 constexpr double kMaxProducts = 2e8;
 // Fewer are looked at one by one.
 constexpr std::size_t kManyParts = 40;
+// Nodes of interpolation that a bin may take, about.
+constexpr double kNodesABin = 4;
+// -ln of the error of a bin's ln M where that is a bound.
+constexpr double kLogInverseOfBins = 20;
+// What interpolation may add to an error of e^{-log_inverse} a step, in nats.
+constexpr double kCoarser = 4.5;
+// A bin this wide loses a thirtieth of the decay (section 10); one this narrow, whose ends stand for all, a
+// part of a nat of ln M of the whole.
+constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 // Of work: an abscissa's sine, cosine and their like.
 constexpr std::int64_t kAbscissaUnits = 20;
 
@@ -34,24 +43,50 @@ double least_length(double first, double need, double reach, const DecayFrom& de
     return high;
 }
 
+// ln of the mean of M over a bin, at most: M is convex in 1 / sigma^2 (section 10), between the ends' ln M given.
+double log_chord(const Bin& bin, double least, double most) {
+    const auto at = [](double sigma) { return 1 / (sigma * sigma); };
+    const double width = at(bin.low) - at(bin.high);
+    const double part = width > 0 ? std::clamp((at(bin.middle) - at(bin.high)) / width, 0.0, 1.0) : 1.0;
+    return least + std::log1p(part * std::expm1(most - least));
+}
+
 }  // namespace
 
-Cumulant::Cumulant(const Composition& composition) : pair_(composition.pair), mu2_(composition.gaussian_mu2) {
-    for (const Sampled& s : composition.sampled) {
-        parts_.emplace_back(s.sigma, s.q, s.count, composition.pair);
-        total_count_ += s.count;
+Cumulant::Cumulant(const Composition& composition, bool interpolates)
+    : interpolates_(interpolates), pair_(composition.pair), mu2_(composition.gaussian_mu2) {
+    for (const Sampled& s : composition.sampled) total_count_ += s.count;
+    if (pair_.kind != Pair::replace && composition.sampled.size() >= kManyParts) {
+        levels_.assign(composition.sampled.begin(), composition.sampled.end());
+        std::sort(levels_.begin(), levels_.end(),
+                  [](const Sampled& a, const Sampled& b) { return a.q < b.q || (a.q == b.q && a.sigma < b.sigma); });
+        bins_ = bins(levels_, kWidestBin);
+        if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
-    if (pair_.kind == Pair::replace || parts_.size() < kManyParts) return;
-    bins_ = bins(composition.sampled);
-    if (2 * bins_.size() > parts_.size()) bins_.clear();
     // The least noise: aliases are then no nearer than the guides say.
     for (const Bin& bin : bins_) guides_.emplace_back(bin.low, bin.q, bin.count, pair_);
+    if (bins_.empty())
+        for (const Sampled& s : composition.sampled) parts_.emplace_back(s.sigma, s.q, s.count, pair_);
 }
 
 long Cumulant::nodes() const {
     long all = 0;
     for (const Part& part : parts_) all += part.nodes();
+    for (const Interpolation& some : interpolations_)
+        for (const Part& node : some.nodes()) all += node.nodes();
     return all;
+}
+
+// What the levels are at the abscissae c + is: interpolations and parts.
+void Cumulant::arrange(double c, double log_inverse) {
+    interpolations_.clear();
+    parts_.clear();
+    std::vector<Sampled> rest;
+    if (interpolates_)
+        interpolate(levels_, pair_, c, log_inverse, interpolations_, rest);
+    else
+        rest = levels_;
+    for (const Sampled& s : rest) parts_.emplace_back(s.sigma, s.q, s.count, pair_);
 }
 
 bool Cumulant::place(std::vector<Part>& parts, double c_most, double s_most, double log_inverse, long most_nodes) {
@@ -78,13 +113,33 @@ bool Cumulant::at(double c, Cumulants& out) {
 CertifiedLogMgf Cumulant::certified(double c) {
     CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0, 0};
     sum.rounding = 10 * kUnitRoundoff * sum.value;
-    for (Part& part : parts_) {
-        const CertifiedLogMgf k = part.log_mgf(c);
+    const auto add = [&](const CertifiedLogMgf& k) {
         sum.value += k.value;
         sum.rule += k.rule;
         sum.rounding += k.rounding + 2 * kUnitRoundoff * std::abs(sum.value);
-    }
+    };
+    for (Part& part : parts_) add(part.log_mgf(c));
+    for (Interpolation& some : interpolations_) add(some.log_mgf());
     return sum;
+}
+
+double Cumulant::bounded(double c) {
+    if (interpolations_.empty()) return certified(c).upper();
+    double plain = 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14), sum = plain;
+    for (Part& part : parts_) sum += part.log_mgf(c).upper();
+    for (Interpolation& some : interpolations_) sum += some.bounded(c);
+    if (sum < HUGE_VAL) return sum * (1 + 1e-12);
+    sum = plain;
+    for (const Bin& bin : bins(levels_, kNarrowBin)) {
+        double least, most;
+        for (const auto& [sigma, k] : {std::pair{bin.high, &least}, std::pair{bin.low, &most}}) {
+            Part end(sigma, bin.q, 1, pair_);
+            if (!end.place(c, 0, kLogInverseOfBins, kMaxGuideNodes)) return HUGE_VAL;
+            *k = end.log_mgf(c).upper();
+        }
+        sum += bin.count * (pair_.kind == Pair::add ? most : log_chord(bin, least, most));
+    }
+    return sum * (1 + 1e-12);
 }
 
 // The most that abscissae may stretch: to the caps.
@@ -95,7 +150,9 @@ double Cumulant::reach(const Plan& plan, double log_inverse) const {
         for (std::size_t j = 0; j < (bins_.empty() ? parts_ : guides_).size(); ++j)
             nodes +=
                 (bins_.empty() ? parts_[j] : guides_[j]).nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
-                (bins_.empty() ? 1 : bins_[j].members);
+                (bins_.empty()   ? 1
+                 : interpolates_ ? std::min(bins_[j].members, kNodesABin)
+                                 : bins_[j].members);
         if (nodes * (s / plan.step) <= kMaxProducts) break;
     }
     return s;
@@ -159,14 +216,21 @@ double Cumulant::length_by_cells(const Plan& plan, double first, double need, do
 }
 
 Status Cumulant::place_for(const Plan& plan, double log_inverse) {
-    if (!place(parts_, std::max(plan.right.c, plan.c), plan.count * plan.step, log_inverse, kMaxNodes))
-        return Status::too_many_nodes;
+    if (!bins_.empty()) arrange(plan.c, log_inverse - kCoarser);
+    const double most = std::max(plan.right.c, plan.c), length = plan.count * plan.step;
     double products = 0;
-    for (const Part& part : parts_) {
-        products += static_cast<double>(part.nodes()) * plan.count;
-        if (part.largest_loss() * plan.step * plan.count > kMostPhase) return Status::slow_decay;
-    }
-    return products > kMaxProducts ? Status::slow_decay : Status::certified;
+    const auto serves = [&](std::vector<Part>& parts) {
+        if (!place(parts, most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
+        for (const Part& part : parts) {
+            products += static_cast<double>(part.nodes()) * plan.count;
+            if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
+        }
+        return products > kMaxProducts ? Status::slow_decay : Status::certified;
+    };
+    Status status = serves(parts_);
+    for (Interpolation& some : interpolations_)
+        if (status == Status::certified) status = serves(some.nodes());
+    return status;
 }
 
 void Cumulant::transform(const Plan& plan) {
@@ -179,6 +243,7 @@ void Cumulant::transform(const Plan& plan) {
         for (std::size_t m = 1; m <= n; ++m)
             ratios[m].add(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
     }
+    for (Interpolation& some : interpolations_) some.add_to(ratios, plan.step);
     memory_.resize(4 * (n + 1));
     double* at = memory_.data();
     ordinates_ = {at, at + (n + 1), at + 2 * (n + 1), at + 3 * (n + 1)};

@@ -6,6 +6,7 @@
 
 #include "bins.hpp"
 #include "engine.hpp"
+#include "interpolation.hpp"
 #include "part.hpp"
 #include "trapezoid_sum.hpp"
 
@@ -16,7 +17,8 @@ class Cumulant {
   public:
     static constexpr double kEnough = 0;
 
-    explicit Cumulant(const Composition& composition);
+    // Many noise levels may be interpolated.
+    Cumulant(const Composition& composition, bool interpolates);
 
     double total_count() const { return total_count_; }
     long nodes() const;
@@ -26,13 +28,17 @@ class Cumulant {
     bool at(double c, Cumulants& out);
     Status choose_length(Plan& plan, double sd, double need, double log_inverse);
     Status place_for(const Plan& plan, double log_inverse);
-    // ln M(c) of the composition with its error, on the nodes placed last.
+    // ln M(c) at the plan's abscissa with its error, on the nodes placed last.
     CertifiedLogMgf certified(double c);
+    // No less than ln M(c).
+    double bounded(double c);
+    bool interpolated() const { return !interpolations_.empty(); }
 
     void transform(const Plan& plan);
     CurveValue value(const Plan& plan, double epsilon) const;
 
   private:
+    void arrange(double c, double log_inverse);
     static bool place(std::vector<Part>& parts, double c_most, double s_most, double log_inverse, long most_nodes);
     std::vector<Part>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
@@ -41,10 +47,14 @@ class Cumulant {
     double length_by_tails(const Plan& plan, double first, double need, double reach) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    std::vector<Part> parts_;
-    // Of many parts, instead of them where nothing rests on it.
+    // Many levels, by q and sigma, in bins whose guides stand for them where nothing rests on it. For the transform
+    // they are interpolated, and parts_ are those that are not.
+    std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<Part> guides_;
+    std::vector<Interpolation> interpolations_;
+    bool interpolates_;
+    std::vector<Part> parts_;
     Pair pair_;
     double mu2_, total_count_ = 0, reach_ = -1;
     std::vector<double> memory_;

@@ -5,9 +5,9 @@
 #include <new>
 
 #include "cumulant.hpp"
+#include "direct_bounds.hpp"
 #include "invert.hpp"
 #include "runtime/work.hpp"
-#include "direct_bounds.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -18,8 +18,11 @@ constexpr std::int64_t kUnits = 1'000'000'000;
 Result within_budget(const Composition& composition, double tolerance, bool by_delta, double at) {
     const work::Budget budget(kUnits);
     try {
-        Cumulant cumulant(composition);
-        return invert(cumulant, tolerance, by_delta, at);
+        Cumulant cumulant(composition, true);
+        const Result r = invert(cumulant, tolerance, by_delta, at);
+        if (r.status != Status::inaccurate || !cumulant.interpolated()) return r;
+        Cumulant each(composition, false);  // where |M(c + is)| is too small for its logarithm to be interpolated
+        return invert(each, tolerance, by_delta, at);
     } catch (const OutOfWork&) {  // the caller turns to another engine
         Result r;
         r.status = Status::out_of_work;

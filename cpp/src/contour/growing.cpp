@@ -4,10 +4,10 @@
 #include <cmath>
 #include <new>
 
+#include "direct_bounds.hpp"
 #include "invert.hpp"
 #include "runtime/work.hpp"
 #include "team.hpp"
-#include "direct_bounds.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -109,7 +109,7 @@ void Growing::extend(Line& line, const Sampled& part) const {
 bool Growing::plan(double delta, double tolerance) {
     line_.reset();
     const Composition all{parts_, mu2_ + mu2_lost_, pair_};
-    Cumulant cumulant(all);
+    Cumulant cumulant(all, false);
     cumulant.restart();
     Line line;
     if (Planner<Cumulant>(cumulant, tolerance, line.plan).make(true, std::log(delta), 1) != Status::certified)
@@ -136,8 +136,7 @@ Result Growing::solve(double delta) {
     const double mu2 = mu2_ + mu2_lost_, end = plan.step * static_cast<double>(n);
     std::vector<LogRatio> ratios = line.ratios;
     plan.k = line.at;
-    plan.left.k = line.left;
-    plan.right.k = line.right;
+    CertifiedLogMgf left = line.left, right = line.right;
     double decay = line.decay;
     const auto plain = [&](CertifiedLogMgf& k, double c) {
         const double value = 0.5 * mu2 * c * (c + 1);
@@ -147,13 +146,15 @@ Result Growing::solve(double delta) {
         work::spend(60 * n);
         for (long m = 0; m < n; ++m) ratios[m + 1].add(one.re[m], one.im[m], one.rule, one.rounding[m], one.count);
         add_times(plan.k, one.at, one.count);
-        add_times(plan.left.k, one.left, one.count);
-        add_times(plan.right.k, one.right, one.count);
+        add_times(left, one.left, one.count);
+        add_times(right, one.right, one.count);
         decay += one.count * one.decay;
     }
     plain(plan.k, plan.c);
-    plain(plan.left.k, plan.left.c);
-    plain(plan.right.k, plan.right.c);
+    plain(left, plan.left.c);
+    plain(right, plan.right.c);
+    plan.left.k = left.upper();
+    plan.right.k = right.upper();
     plan.log_decay = -(decay + 0.5 * mu2 * end * end) * (1 - 1e-9);
     plan.epsilon = line.epsilon;
     memory_.resize(4 * (n + 1));

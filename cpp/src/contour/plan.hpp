@@ -8,7 +8,8 @@
 //                                         sets plan.count, so that |M(c + is)/M(c)| <= e^-need from its end
 //                                         on
 //     Status place_for(plan, log_inverse) nodes that serve the plan
-//     CertifiedLogMgf certified(c)        on those nodes
+//     CertifiedLogMgf certified(c)        ln M at the plan's abscissa, on those nodes
+//     double bounded(c)                   no less than ln M at one of its auxiliary abscissae
 #pragma once
 
 #include <cmath>
@@ -22,7 +23,7 @@ namespace tightdp::contour {
 // One side of the excess by aliasing: the auxiliary abscissa, the period it asks for, K there.
 struct AliasSide {
     double c = 0, period = HUGE_VAL;
-    CertifiedLogMgf k{};
+    double k = 0;  // at most
 };
 
 struct Plan {
@@ -213,9 +214,9 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     status = curve_.place_for(plan_, log_inverse);
     if (status != Status::certified) return status;
     plan_.k = curve_.certified(plan_.c);
-    if (plan_.left.c > 0) plan_.left.k = curve_.certified(plan_.left.c);
-    plan_.right.k = curve_.certified(plan_.right.c);
-    const double uppers = plan_.k.upper() + plan_.left.k.upper() + plan_.right.k.upper();
+    if (plan_.left.c > 0) plan_.left.k = curve_.bounded(plan_.left.c);
+    plan_.right.k = curve_.bounded(plan_.right.c);
+    const double uppers = plan_.k.upper() + plan_.left.k + plan_.right.k;
     return std::fabs(uppers) < HUGE_VAL ? Status::certified : Status::inaccurate;
 }
 

@@ -6,6 +6,15 @@
 
 namespace tightdp::contour {
 
+// ln(1 + x + iy), and 1/|1 + x + iy|. Relative to |xi| where that is small, relative to |1 + xi| where that is.
+struct LogFactor {
+    double re, im, inverse;
+    TIGHTDP_HD LogFactor(double x, double y) noexcept
+        : re(x > -0.5 ? 0.5 * std::log1p(x * (2 + x) + y * y) : std::log(larger(std::hypot(1 + x, y), 1e-300))),
+          im(std::atan2(y, 1 + x)),
+          inverse(1 / std::exp(re)) {}
+};
+
 // ln of M(z)/M(c) at one abscissa, and bounds on what the rule and rounding add to it. An error x of a
 // factor's logarithm bounds the factor's relative error by e^x - 1.
 struct LogRatio {
@@ -13,16 +22,23 @@ struct LogRatio {
 
     // Of `count` factors 1 + x + iy, with errors `rule_error` and `given` of x + iy.
     TIGHTDP_HD void add(double x, double y, double rule_error, double given, double count) noexcept {
-        // Relative to |xi| where that is small, relative to |1 + xi| where that is.
-        const double log_modulus =
-            x > -0.5 ? 0.5 * std::log1p(x * (2 + x) + y * y) : std::log(larger(std::hypot(1 + x, y), 1e-300));
-        const double angle = std::atan2(y, 1 + x), inverse = 1 / std::exp(log_modulus);
-        re += count * log_modulus;
-        im += count * angle;
-        rule += count * std::log1p(rule_error * inverse);
-        round += count * std::log1p(given * inverse) +
-                 kUnitRoundoff *
-                     (6 * count * (std::fabs(log_modulus) + std::fabs(angle)) + 2 * (std::fabs(re) + std::fabs(im)));
+        const LogFactor one(x, y);
+        re += count * one.re;
+        im += count * one.im;
+        rule += count * std::log1p(rule_error * one.inverse);
+        round +=
+            count * std::log1p(given * one.inverse) +
+            kUnitRoundoff * (6 * count * (std::fabs(one.re) + std::fabs(one.im)) + 2 * (std::fabs(re) + std::fabs(im)));
+    }
+
+    // `count` times another one, any real number of times that is known within `count_error`.
+    TIGHTDP_HD void add(const LogRatio& one, double count, double count_error) noexcept {
+        const double size = std::fabs(count);
+        re += count * one.re;
+        im += count * one.im;
+        rule += size * one.rule;
+        round += size * one.round + (count_error + kUnitRoundoff * size) * (std::fabs(one.re) + std::fabs(one.im)) +
+                 2 * kUnitRoundoff * (std::fabs(re) + std::fabs(im));
     }
 };
 
@@ -95,10 +111,9 @@ TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const
     v.quadrature = (front * rule + std::fabs(v.delta) * std::expm1(plan.k.rule)) * inflate;
     v.rounding = (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;
     const double period = 2 * kPi / plan.step;
-    v.aliasing = alias_excess(plan.left.k.upper() + log_kappa(plan.left.c) - plan.left.c * epsilon,
-                              plan.c - plan.left.c, period) +
-                 alias_excess(plan.right.k.upper() + log_kappa(plan.right.c) - plan.right.c * epsilon,
-                              plan.right.c - plan.c, period);
+    v.aliasing =
+        alias_excess(plan.left.k + log_kappa(plan.left.c) - plan.left.c * epsilon, plan.c - plan.left.c, period) +
+        alias_excess(plan.right.k + log_kappa(plan.right.c) - plan.right.c * epsilon, plan.right.c - plan.c, period);
     return v;
 }
 

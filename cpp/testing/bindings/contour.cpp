@@ -3,6 +3,7 @@
 #include "../batch_emulation.hpp"
 #include "contour/bins.hpp"
 #include "contour/decay.hpp"
+#include "contour/interpolation.hpp"
 
 void bind_contour(py::module_& m) {
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
@@ -16,9 +17,53 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_bin_decay",
         [](double low, double high, double q, bool add, double c, double s) {
-            return tightdp::contour::BinTail({q, low, high, 1, 2}, add, c, s, 20).log_decay(s);
+            return tightdp::contour::BinTail({q, low, high, 1, 2, low}, add, c, s, 20).log_decay(s);
         },
         "low"_a, "high"_a, "q"_a, "add"_a, "c"_a, "s"_a);
+    m.def("contour_interpolation_error", &tightdp::contour::interpolation_error, "rho"_a, "nodes"_a);
+    m.def(
+        "contour_cell",
+        [](double middle, double half, double rho, double left, double right, double sigma) {
+            const double height = tightdp::contour::height_between(middle, half, rho, left, right);
+            const auto box = tightdp::contour::box_of(left, right, height, sigma);
+            return py::make_tuple(box.real, box.imaginary);
+        },
+        "middle"_a, "half"_a, "rho"_a, "left"_a, "right"_a, "sigma"_a);
+    // (tau, D, the largest |ln G|)
+    m.def(
+        "contour_near_level",
+        [](double sigma, double q, bool add, double c, double radius, double real, double imaginary) {
+            const tightdp::contour::NearLevel near(sigma, q, add, c, radius);
+            return py::make_tuple(near.tau, near.apart({real, imaginary}), near.front({real, imaginary}));
+        },
+        "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
+    // (nodes, (ln M(c), rule, rounding), an upper bound of ln M(other), rows (re, im, rule, rounding) of
+    // ln(M(c + i m step)/M(c)), m = 1..count), each of all levels together; None where they are not interpolated.
+    m.def(
+        "contour_levels",
+        [](const std::vector<double>& sigmas, const std::vector<double>& counts, double q, bool add, double c,
+           double other, double step, long count, double log_inverse) -> py::object {
+            using namespace tightdp::contour;
+            std::vector<Sampled> levels;
+            for (std::size_t i = 0; i < sigmas.size(); ++i) levels.push_back({sigmas[i], q, counts[i]});
+            auto made = Interpolation::of(levels, add, c, log_inverse);
+            if (!made) return py::none();
+            for (Part& node : made->nodes())
+                if (!node.place(std::max(c, other), step * static_cast<double>(count), 35, kMaxNodes))
+                    return py::none();
+            std::vector<LogRatio> ratios(count + 1);
+            made->add_to(ratios, step);
+            py::array_t<double> rows({static_cast<py::ssize_t>(count), py::ssize_t{4}});
+            for (long i = 0; i < count; ++i) {
+                const LogRatio& one = ratios[i + 1];
+                const double row[] = {one.re, one.im, one.rule, one.round};
+                std::copy(row, row + 4, rows.mutable_data(i, 0));
+            }
+            const CertifiedLogMgf k = made->log_mgf();
+            return py::make_tuple(made->nodes().size(), py::make_tuple(k.value, k.rule, k.rounding),
+                                  made->bounded(other), rows);
+        },
+        "sigmas"_a, "counts"_a, "q"_a, "add"_a, "c"_a, "other"_a, "step"_a, "count"_a, "log_inverse"_a);
     m.def(
         "emulate_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int lanes) {

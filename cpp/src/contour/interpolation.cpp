@@ -1,0 +1,233 @@
+#include "interpolation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/work.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+// Nodes between two references; a cell ends at the node halfway, so that neighbouring nodes share one.
+constexpr std::size_t kStride = 4;
+constexpr std::size_t kMostNodes = 97;
+// Fewer levels are looked at one by one.
+constexpr std::size_t kFewest = 24;
+// Ellipses that are tried: the wider, the fewer nodes.
+constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
+// Where |phi| is small, narrower ones serve: parts of rho - 1.
+constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
+// Of the distance D at most, to leave room for |phi| < 1.
+constexpr double kMostApart = 0.85;
+// What a bound on an alias may be larger than it need be, in nats.
+constexpr double kLooseEnough = 0.1;
+// Levels further apart than this are no single interpolation; and an interval is at least as wide as the other says,
+// relative to its middle, so that its nodes are distinct beyond doubt.
+constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
+// Of work: a level's weight at a node; an abscissa of a node.
+constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;
+
+std::size_t nodes_for(double rho, double log_inverse) {
+    const double needed = (log_inverse + std::log(interpolation_error(rho, 1) * rho * 2)) / std::log(rho);
+    return (static_cast<std::size_t>(needed) / kStride + 1) * kStride + 1;
+}
+
+// -ln(1 - x), infinite where that says little.
+double log_room(double x) {
+    return x < 0.99 ? -std::log1p(-x) : HUGE_VAL;
+}
+
+}  // namespace
+
+Box Interpolation::box(double rho, const Reference& at) const {
+    const double a = half_ * 0.5 * (rho + 1 / rho) * (1 + 1e-9);
+    const double left = std::max(at.left, middle_ - a), right = std::min(at.right, middle_ + a);
+    if (!(left > 0)) return {HUGE_VAL, HUGE_VAL};
+    return box_of(left, right, height_between(middle_, half_, rho, left, right), sigmas_[at.node]);
+}
+
+std::vector<NearLevel> Interpolation::measure(double rho, double c) const {
+    std::vector<NearLevel> near;
+    for (const Reference& at : references_) {
+        const Box whole = box(rho, at);
+        near.emplace_back(sigmas_[at.node], q_, pair_, c, whole.real);
+        if (!(near.back().apart(whole) < kMostApart)) return {};
+    }
+    return near;
+}
+
+Interpolation::Ellipse Interpolation::ellipse(double rho, std::span<const NearLevel> near) const {
+    Ellipse out{rho, interpolation_error(rho, static_cast<double>(sigmas_.size())), {}, 0, 0};
+    for (std::size_t i = 0; i < near.size(); ++i) {
+        const Box cell = box(rho, references_[i]);
+        out.apart.push_back(near[i].apart(cell));
+        out.most_apart = std::max(out.most_apart, out.apart.back());
+        out.front = std::max(out.front, near[i].front(cell));
+    }
+    return out;
+}
+
+std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, Pair pair, double c,
+                                               double log_inverse) {
+    const double low = levels.front().sigma, high = levels.back().sigma, q = levels.front().q;
+    const double middle = 0.5 * (low + high);
+    const double half = std::max({high - middle, middle - low, kLeastHalf * middle}) * (1 + 1e-12);
+    for (const double rho : kRhos) {
+        const std::size_t n = nodes_for(rho, log_inverse);
+        if (n > kMostNodes || n + kStride > levels.size()) continue;
+        Interpolation made(middle, half, q, pair, c);
+        for (std::size_t i = 0; i < n; ++i)
+            made.sigmas_.push_back(middle -
+                                   half * std::cos(kPi * (static_cast<double>(i) + 0.5) / static_cast<double>(n)));
+        for (std::size_t i = 0; i + 1 < n; i += kStride)
+            made.references_.push_back({i + kStride / 2, i == 0 ? 0 : made.sigmas_[i],
+                                        i + kStride + 1 == n ? HUGE_VAL : made.sigmas_[i + kStride]});
+        const std::vector<NearLevel> near = made.measure(rho, c);
+        if (near.empty()) continue;
+        for (const double part : kNarrower) made.ellipses_.push_back(made.ellipse(1 + part * (rho - 1), near));
+        for (const double sigma : made.sigmas_) made.nodes_.emplace_back(sigma, q, 1, pair);
+        made.weigh(levels);
+        return made;
+    }
+    return {};
+}
+
+// The sum of the levels' Lagrange polynomials at each node, compensated.
+void Interpolation::weigh(std::span<const Sampled> levels) {
+    const std::size_t n = sigmas_.size();
+    const double scale = 2 / half_;
+    std::vector<double> inverse(n, 1.0), before(n), sum(n, 0.0), lost(n, 0.0), size(n, 0.0);
+    for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t k = 0; k < n; ++k)
+            if (k != i) inverse[i] *= (sigmas_[i] - sigmas_[k]) * scale;
+        inverse[i] = 1 / inverse[i];
+    }
+    work::spend(kWeightUnits * static_cast<std::int64_t>(n * levels.size()));
+    for (const Sampled& level : levels) {
+        double product = level.count;
+        for (std::size_t i = 0; i < n; ++i) {
+            before[i] = product;
+            product *= (level.sigma - sigmas_[i]) * scale;
+        }
+        product = 1;
+        for (std::size_t i = n; i-- > 0;) {
+            const double term = before[i] * product * inverse[i], next = sum[i] + term;
+            lost[i] += std::fabs(sum[i]) >= std::fabs(term) ? (sum[i] - next) + term : (term - next) + sum[i];
+            sum[i] = next;
+            size[i] += std::fabs(term);
+            product *= (level.sigma - sigmas_[i]) * scale;
+        }
+    }
+    const double each = kUnitRoundoff * (6 * static_cast<double>(n) + 20);
+    for (std::size_t i = 0; i < n; ++i) {
+        weights_.push_back(sum[i] + lost[i]);
+        weight_errors_.push_back(each * size[i]);
+    }
+}
+
+CertifiedLogMgf Interpolation::log_mgf() {
+    return log_mgf(c_, ellipses_);
+}
+
+double Interpolation::bounded(double c) {
+    for (const Ellipse& at : ellipses_) {
+        const std::vector<NearLevel> near = measure(at.rho, c);
+        if (near.empty()) continue;
+        const Ellipse other = ellipse(at.rho, near);
+        const CertifiedLogMgf k = log_mgf(c, {&other, 1});
+        if (k.rule < kLooseEnough) return k.upper();
+    }
+    return HUGE_VAL;
+}
+
+CertifiedLogMgf Interpolation::log_mgf(double c, std::span<const Ellipse> ellipses) {
+    CertifiedLogMgf total;
+    double first = 0, spread = 0, steps = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const CertifiedLogMgf k = nodes_[i].log_mgf(c);
+        const double w = weights_[i], size = std::fabs(w);
+        if (i == 0) first = k.value;
+        spread = std::max(spread, std::fabs(k.value - first) + k.rule + k.rounding);
+        steps += w;
+        total.value += w * k.value;
+        total.rule += size * k.rule;
+        total.rounding += size * k.rounding + weight_errors_[i] * std::fabs(k.value) +
+                          kUnitRoundoff * (size * std::fabs(k.value) + 2 * std::fabs(total.value));
+    }
+    double least = HUGE_VAL;
+    for (const Ellipse& e : ellipses)
+        least = std::min(least, e.error * (2 * spread + e.front + log_room(e.most_apart)));
+    total.rule += steps * (1 + 1e-9) * least;
+    return total;
+}
+
+void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
+    const std::size_t count = ratios.size() - 1, n = nodes_.size();
+    std::vector<double> re(count), im(count), rounding(count);
+    struct Abscissa {
+        LogRatio first, last;
+        double spread = 0, apart[std::size(kNarrower)] = {};
+    };
+    std::vector<Abscissa> seen(count);
+    double steps = 0;
+    auto reference = references_.begin();
+    for (std::size_t i = 0; i < n; ++i) {
+        work::spend(kAbscissaUnits * static_cast<std::int64_t>(count));
+        const double rule =
+            nodes_[i].products(c_, step, static_cast<long>(count), re.data(), im.data(), rounding.data());
+        const bool refers = reference != references_.end() && reference->node == i;
+        const std::size_t r = static_cast<std::size_t>(reference - references_.begin());
+        steps += weights_[i];
+        for (std::size_t m = 0; m < count; ++m) {
+            Abscissa& at = seen[m];
+            const LogFactor log(re[m], im[m]);
+            LogRatio one;
+            one.re = log.re;
+            one.im = log.im;
+            if (i > 0) one.im += 2 * kPi * std::nearbyint((at.last.im - log.im) / (2 * kPi));
+            one.rule = log_room(rule * log.inverse);
+            one.round = log_room(rounding[m] * log.inverse) +
+                        6 * kUnitRoundoff * (std::fabs(one.re) + std::fabs(one.im) + std::fabs(log.im - one.im));
+            at.last = one;
+            if (i == 0) at.first = one;
+            at.spread = std::max(
+                at.spread, std::fabs(one.re - at.first.re) + std::fabs(one.im - at.first.im) + one.rule + one.round);
+            if (refers) {
+                const double inverse = std::exp(one.rule + one.round) * log.inverse;
+                for (std::size_t e = 0; e < ellipses_.size(); ++e)
+                    at.apart[e] = std::max(at.apart[e], ellipses_[e].apart[r] * inverse);
+            }
+            ratios[m + 1].add(one, weights_[i], weight_errors_[i]);
+        }
+        if (refers) ++reference;
+    }
+    for (std::size_t m = 0; m < count; ++m) {
+        double least = HUGE_VAL;
+        for (std::size_t e = 0; e < ellipses_.size(); ++e)
+            least = std::min(least, ellipses_[e].error * (2 * seen[m].spread + log_room(seen[m].apart[e]) +
+                                                          log_room(ellipses_[e].most_apart)));
+        ratios[m + 1].rule += steps * (1 + 1e-9) * least;
+    }
+}
+
+void interpolate(std::span<const Sampled> levels, Pair pair, double c, double log_inverse,
+                 std::vector<Interpolation>& out, std::vector<Sampled>& rest) {
+    const auto keep = [&] { rest.insert(rest.end(), levels.begin(), levels.end()); };
+    if (levels.size() < kFewest) return keep();
+    const Sampled &first = levels.front(), &last = levels.back();
+    const auto halves = [&](auto before) {
+        const auto at = std::partition_point(levels.begin(), levels.end(), before);
+        const std::size_t head = static_cast<std::size_t>(at - levels.begin());
+        interpolate(levels.first(head), pair, c, log_inverse, out, rest);
+        interpolate(levels.subspan(head), pair, c, log_inverse, out, rest);
+    };
+    if (first.q != last.q) return halves([&](const Sampled& level) { return level.q == first.q; });
+    if (last.sigma <= kWidest * first.sigma) {
+        if (auto made = Interpolation::of(levels, pair, c, log_inverse)) return out.push_back(std::move(*made));
+        if (last.sigma <= (1 + kLeastHalf) * first.sigma) return keep();
+    }
+    const double middle = std::sqrt(first.sigma * last.sigma);
+    halves([&](const Sampled& level) { return level.sigma <= middle; });
+}
+
+}  // namespace tightdp::contour
