@@ -91,6 +91,8 @@ below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
 
 def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
     """An integer in [least, most]."""
+    if type(value) is int and least <= value <= most:
+        return value
     accepted = f"an integer >= {least}" if most == MAX_COUNT else f"an integer in [{least}, {most}]"
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be {accepted}, got {value!r}")

@@ -153,7 +153,7 @@ class Composition(Composable):
     For mechanisms chosen in the light of earlier outputs see ``PrivacyFilter``.
     """
 
-    __slots__ = ("_latest", "_merged", "_pending")
+    __slots__ = ("_latest", "_parts", "_pending")
 
     def __init__(self, parts: Iterable[tuple[Mechanism, int]] = ()) -> None:
         checked = []
@@ -162,13 +162,13 @@ class Composition(Composable):
                 raise TypeError(f"parts must be pairs (Mechanism, count), got {mechanism!r}")
             checked.append((mechanism, _check.count("count", count)))
         self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
-        self._latest: Parts = ()
-        self._merged: Parts | None = None
+        self._latest: Parts | None = None
+        self._parts: Parts | None = None
 
     @classmethod
     def _lazy(cls, pending: tuple[tuple[Any, int], ...]) -> Composition:
         made = cls.__new__(cls)
-        made._pending, made._latest, made._merged = pending, (), None
+        made._pending, made._latest, made._parts = pending, None, None
         return made
 
     def _composition(self) -> Composition:
@@ -186,25 +186,26 @@ class Composition(Composable):
     @property
     def parts(self) -> Parts:
         """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
-        if self._merged is None:
-            self._merge()
-        assert self._merged is not None
-        return self._merged
+        if self._parts is None:
+            self._parts = canonical(self._merged())
+        return self._parts
 
     @property
     def latest_last(self) -> Parts:
         """The same parts; of more than ``FEW`` each stands where it was composed for the last time. What a longer run
         has in common with a shorter one then comes first, so that an engine may go on from there."""
-        parts = self.parts
-        return parts if len(parts) <= FEW else self._latest
+        merged = self._merged()
+        return self.parts if len(merged) <= FEW else merged
 
-    def _merge(self) -> None:
-        latest = _flat(self._pieces())
-        for _, total in latest:
-            _check.count("count", total)
-        self._latest = latest
-        self._merged = canonical(latest)
-        self._pending = ()
+    def _merged(self) -> Parts:
+        """Distinct mechanisms with their counts, in the order of ``latest_last``."""
+        if self._latest is None:
+            latest = _flat(self._pieces())
+            for _, total in latest:
+                _check.count("count", total)
+            self._latest = latest
+            self._pending = ()
+        return self._latest
 
     def _pieces(self) -> tuple[tuple[Any, int], ...]:
         """What is still to be merged, or where that is done the parts; safe beside a thread that merges.
@@ -213,22 +214,22 @@ class Composition(Composable):
         finds both missing.
         """
         pending = self._pending
-        return pending if self._merged is None else self._latest
+        return pending if self._latest is None else self._latest
 
     @property
     def symmetric(self) -> bool:
         """Whether "add" and "remove" have the same privacy curve."""
-        return all(mechanism.symmetric for mechanism, _ in self.parts)
+        return all(mechanism.symmetric for mechanism, _ in self._merged())
 
     def __len__(self) -> int:
         """How many mechanisms are composed, repetitions included."""
-        return sum(count for _, count in self.parts)
+        return sum(count for _, count in self._merged())
 
     def __iter__(self) -> Iterator[tuple[Mechanism, int]]:
         return iter(self.parts)
 
     def __bool__(self) -> bool:
-        return bool(self.parts)
+        return bool(self._merged())
 
     def __eq__(self, other: object) -> bool:
         return self.parts == other.parts if isinstance(other, Composition) else NotImplemented
@@ -245,13 +246,14 @@ class Composition(Composable):
 
 def _flat(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     """Flattens the tree of sums and multiples without recursion, for it may be as deep as the run is long."""
-    counts: dict[Mechanism, int] = {}
+    found: dict[Mechanism, list[int]] = {}  # a count in a list is reached by hashing the mechanism once
     stack = list(pieces)
     while stack:  # from the last to the first
         node, times = stack.pop()
         if isinstance(node, Composition):
-            stack.extend((child, times * count) for child, count in node._pieces())
+            pieces = node._pieces()
+            stack.extend(pieces if times == 1 else [(child, times * count) for child, count in pieces])
         else:
             simple, count = node._canonical()
-            counts[simple] = counts.get(simple, 0) + times * count
-    return tuple(reversed(counts.items()))
+            found.setdefault(simple, [0])[0] += times * count
+    return tuple([(mechanism, total[0]) for mechanism, total in reversed(found.items())])

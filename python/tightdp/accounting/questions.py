@@ -22,7 +22,7 @@ from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neigh
 from .engines import auto
 from .engines.base import DEFAULT, Engine, Request
 from .pairs import neighbors as relations
-from .pairs.members import members, reveals_nothing
+from .pairs.members import members, revealing
 from .tradeoff import tradeoff
 
 _UNITS = 6 * 10**9
@@ -128,9 +128,9 @@ class Question:
         if reason:
             raise ValueError(reason)
         # What reveals nothing changes no answer, not even its last digit or the engine that gives it.
-        revealing = tuple(part for part in parts if not reveals_nothing(part[0]))
-        if revealing or self.engine == "auto":
-            parts = revealing
+        rest = revealing(parts)
+        if rest or self.engine == "auto":
+            parts = rest
         if self.neighbors == "replace":
             translated = relations.translate(parts)
             return [(parts, "replace")] if translated is None else [(translated, "remove")]

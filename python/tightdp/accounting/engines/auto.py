@@ -103,8 +103,9 @@ def _both(one: Bound, other: Bound, question: _Question) -> Bound:
 
 
 def _ordered(engine: Engine, parts: Parts) -> Parts:
-    """The grid engine goes on from what it kept of a shorter run; to all others order means nothing but roundings."""
-    return parts if engine is grid.ENGINE or len(parts) <= FEW else canonical(parts)
+    """The grid engine goes on from what it kept of a shorter run; to all others order means nothing but roundings, and
+    the contour engine has an order of its own."""
+    return parts if engine in (grid.ENGINE, contour.ENGINE) or len(parts) <= FEW else canonical(parts)
 
 
 class _Question(NamedTuple):

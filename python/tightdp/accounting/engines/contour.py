@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ... import _core
+from ...composition import FEW
 from ...mechanisms import Gaussian, PoissonSampled
+from ..pairs.kinds import any_of, once
 from ..pairs.replaced import ReplacedGaussian
 from .base import DEFAULT, Bound, Direction, Parts, Request
 
@@ -31,27 +34,17 @@ class Contour:
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         if direction == "replace":
             return 'its pairs are those of neighbors "add" and "remove"'
-        kinds = {type(mechanism) for mechanism, _ in parts}
-        if ReplacedGaussian in kinds and PoissonSampled in kinds:
-            return "its pairs are all of one relation"
-        for mechanism, _ in parts:
-            if isinstance(mechanism, ReplacedGaussian):
-                mechanism = PoissonSampled(Gaussian(mechanism.noise_multiplier), mechanism.sampling_probability)
-            base = mechanism.mechanism if isinstance(mechanism, PoissonSampled) else mechanism
-            if not isinstance(base, Gaussian):
-                return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
-            if not LEAST <= base.noise_multiplier <= MOST:
-                return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
-        return None if parts else "nothing was composed"
+        losses = _losses(parts)
+        return losses if isinstance(losses, str) else None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        status, lower, upper, terms, _, _ = _core.contour_epsilon(*_losses(parts, direction), delta, TOLERANCE)
+        status, lower, upper, terms, _, _ = _core.contour_epsilon(*_asked(parts, direction), delta, TOLERANCE)
         if status != "certified":
             return Bound(0.0, math.inf, self.name)
         return Bound(lower, upper, self.name, both_sides(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        status, lower, upper, terms, _, _ = _core.contour_delta(*_losses(parts, direction), epsilon, TOLERANCE)
+        status, lower, upper, terms, _, _ = _core.contour_delta(*_asked(parts, direction), epsilon, TOLERANCE)
         if status != "certified":
             return Bound(0.0, 1.0, self.name)
         return Bound(lower, upper, self.name, both_sides(terms))
@@ -65,17 +58,40 @@ def both_sides(terms: Sequence[float]) -> dict[str, float]:
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
 
-def _losses(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
-    """(sigma, q, count) of the sampled; sum of count / sigma^2 of the plain, within 4u (contour.md 5.3); the pair."""
-    sampled, plain = [], []
-    pair: str = direction
+_Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
+"""(sigma, q, count) of the sampled; sum of count / sigma^2 of the plain, within 4u (contour.md 5.3); whether the pairs
+are those of replacing a record."""
+
+
+@once
+def _losses(parts: Parts) -> _Losses | str:
+    """What the engine is asked about, or why it cannot serve."""
+    sampled: list[tuple[float, float, float]] = []
+    plain: list[float] = []
     for mechanism, count in parts:
-        if isinstance(mechanism, PoissonSampled):
-            sigma = mechanism.mechanism.noise_multiplier  # type: ignore[attr-defined]
+        if isinstance(mechanism, PoissonSampled) and isinstance(mechanism.mechanism, Gaussian):
+            sigma = mechanism.mechanism.noise_multiplier
             sampled.append((sigma, mechanism.sampling_probability, float(count)))
+        elif isinstance(mechanism, Gaussian):
+            sigma = mechanism.noise_multiplier
+            plain.append(count / sigma**2 if LEAST <= sigma <= MOST else 0.0)
         elif isinstance(mechanism, ReplacedGaussian):
-            pair = "replace"
-            sampled.append((mechanism.noise_multiplier, mechanism.sampling_probability, float(count)))
+            sigma = mechanism.noise_multiplier
+            sampled.append((sigma, mechanism.sampling_probability, float(count)))
         else:
-            plain.append(count / mechanism.noise_multiplier**2)  # type: ignore[attr-defined]
-    return sampled, math.fsum(plain), pair
+            return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
+        if not LEAST <= sigma <= MOST:
+            return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
+    replaced = any_of(parts, ReplacedGaussian)
+    if replaced and any_of(parts, PoissonSampled):
+        return "its pairs are all of one relation"
+    if len(parts) > FEW:
+        sampled.sort()
+    return (sampled, math.fsum(plain), replaced) if parts else "nothing was composed"
+
+
+def _asked(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
+    losses = _losses(parts)
+    assert not isinstance(losses, str), losses
+    sampled, plain, replaced = losses
+    return sampled, plain, "replace" if replaced else direction

@@ -9,6 +9,7 @@ from ...composition import Parts, canonical
 from ...derived import Group
 from ..numerics.outward import Range, exp, sqrt, up
 from .groups import mixture
+from .kinds import any_of
 from .neighbors import replaced
 from .replaced import Replaced
 
@@ -21,6 +22,8 @@ _MOST_SIGMA = 1e4
 
 def dominating(parts: Parts) -> tuple[Parts, ...]:
     """Compositions that dominate ``parts``, which are translated already; none where nothing is gained."""
+    if not any_of(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Group):
+        return ()
     found: dict[m.Mechanism, int] = {}
     gained = False
     for mechanism, count in parts:

@@ -19,6 +19,7 @@ from ...derived import Derived, Group, RepeatAndSelect
 from ...options import Direction
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import of_group
+from .kinds import any_of
 from .neighbors import replaced
 from .replaced import Replaced, Zeroed
 
@@ -40,7 +41,7 @@ class BinaryRange(m.Mechanism):
 
 def members(parts: Parts, direction: Direction) -> tuple[Parts, ...]:
     """Compositions that the class contains, of which the best counts; ``parts`` itself where every pair is attained."""
-    if not any(_loose(mechanism) for mechanism, _ in parts):
+    if not any_of(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
@@ -137,6 +138,13 @@ def of_zcdp(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
+
+
+def revealing(parts: Parts) -> Parts:
+    """Those that reveal something."""
+    if not any_of(parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived):
+        return parts
+    return tuple(part for part in parts if not reveals_nothing(part[0]))
 
 
 def reveals_nothing(mechanism: m.Mechanism) -> bool:
