@@ -49,29 +49,26 @@ class Clipper {
         explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 
-    // Rows [begin, end), begin at the start of a chunk, and the stripes of `worker`. Each chunk of rows has
-    // sums of its own in `sums`, one a column; null where all rows are one block and `finish` is set: then a
-    // tile's sums need no memory of their own. With `finish` the rows are one chunk and the last block's
-    // tiles go to the output.
-    void run(Team& team, std::size_t begin, std::size_t end, int worker, int workers, Sum* sums,
+    // Rows [begin, end), begin at the start of a chunk, in blocks of `rows`, and the stripes of `worker`. Each chunk of
+    // rows has sums of its own in `sums`, one a column; null where all rows are one block and `finish` is set: then a
+    // tile's sums need no memory of their own. With `finish` the rows are one chunk and the last block's tiles go to
+    // the output.
+    void run(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers, Sum* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
-        const BlockSize size = block_size(plan_.row_bytes / static_cast<std::size_t>(workers));
-        Block now, next;
-        next.follow(begin, size.rows, plan_.chunk_rows, end);
-        norms(next, stripes, squares(team, 0));
-        for (unsigned parity = 0;; parity ^= 1) {
-            std::swap(now, next);
+        Block block;
+        unsigned parity = 0;
+        do {
+            block.follow(begin, rows, plan_.chunk_rows, end);
+            double* const squared = team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
+            norms(block, stripes, squared);
             team.barrier.wait(workers);
-            factors(now, squares(team, parity), worker == 0);
-            const bool last = now.end == end;
-            next.follow(now.end, size.rows, plan_.chunk_rows, end);
-            Sum* const chunk = sums ? sums + now.begin / plan_.chunk_rows * plan_.columns : nullptr;
-            add(now, size.pipelined && !last ? &next : nullptr, stripes, squares(team, parity ^ 1), chunk,
-                last && finish);
-            if (last) return;
-            if (!size.pipelined) norms(next, stripes, squares(team, parity ^ 1));
-        }
+            factors(block, squared, worker == 0);
+            begin = block.end;
+            add(block, stripes, sums ? sums + block.begin / plan_.chunk_rows * plan_.columns : nullptr,
+                begin == end && finish);
+            parity ^= 1;
+        } while (begin < end);
     }
 
     // The tile's sums, with noise, to the output. Leaves integers with their noise in `sums`.
@@ -85,11 +82,9 @@ class Clipper {
             if (r_.out_integers)
                 add_up(static_cast<Sum*>(segment.out) + tile.column, sums, tile.columns, r_.accumulate);
             else if (r_.out_double)
-                finish_.full_of_integers(static_cast<double*>(segment.out) + tile.column, sums, r_.grid,
-                                         tile.columns);
+                finish_.full_of_integers(static_cast<double*>(segment.out) + tile.column, sums, r_.grid, tile.columns);
             else
-                finish_.single_of_integers(static_cast<float*>(segment.out) + tile.column, sums, r_.grid,
-                                           tile.columns);
+                finish_.single_of_integers(static_cast<float*>(segment.out) + tile.column, sums, r_.grid, tile.columns);
         } else if (r_.out_double) {
             write_as(static_cast<double*>(segment.out) + tile.column, finish_.full, tile, noise_index, sums);
         } else {
@@ -106,8 +101,7 @@ class Clipper {
     static void add_up(Sum* to, const Sum* sums, long n, bool add) noexcept {
         using Wrapping = std::conditional_t<kExact, std::uint64_t, double>;
         for (long j = 0; j < n; ++j)
-            to[j] = add ? static_cast<Sum>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(sums[j]))
-                        : sums[j];
+            to[j] = add ? static_cast<Sum>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(sums[j])) : sums[j];
     }
 
   private:
@@ -134,72 +128,59 @@ class Clipper {
         }
     };
 
-    double* squares(Team& team, unsigned parity) const noexcept {
-        return team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
-    }
-
-    // The sweep over kSweepRows rows of a tile, from row `first` of the blocks on; rows that are not there,
-    // and of the block that is added those of factor 0, are zero.
-    void sweep(const Block* now, const Block* next, std::size_t first, const ClipTile& tile, Sum* sums,
-               double* squared) const noexcept {
+    // The pieces of up to kSweepRows rows in a tile, from row `first` of the block on; rows that are not there, or not
+    // wanted, are zero.
+    template <class Wanted>
+    Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
+                Wanted&& wanted) const noexcept {
         const std::ptrdiff_t stride = r_.segments[tile.segment].stride;
-        const void *rows[kSweepRows], *ahead[kSweepRows];
-        double factor[kSweepRows];
-        const auto pieces = [&](const Block& block, auto put) {
-            const char* p = rows_.at(block.begin + first, tile);
-            for (std::size_t i = 0; i < kSweepRows; ++i, p += stride)
-                put(i, first + i < block.count() ? p : nullptr);
-        };
-        if (now)
-            pieces(*now, [&](std::size_t i, const char* p) {
-                factor[i] = p && !(now->heavy >> (first + i) & 1) ? now->factors[first + i] : 0.0;
-                rows[i] = factor[i] > 0 ? static_cast<const void*>(p) : kZeroRow;
-            });
-        if (next)
-            pieces(*next, [&](std::size_t i, const char* p) {
-                ahead[i] = p ? static_cast<const void*>(p) : kZeroRow;
-            });
-        const std::size_t left = std::max(now ? now->count() : 0, next ? next->count() : 0) - first;
+        const char* p = rows_.at(block.begin + first, tile);
+        for (std::size_t i = 0; i < kSweepRows; ++i, p += stride)
+            rows[i] = first + i < block.count() && wanted(i) ? static_cast<const void*>(p) : kZeroRow;
         const Transform transform =
             r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
-        kernels_.sweep({left > kGroup ? 2 : 1, tile.columns, transform, now ? rows : nullptr, factor, sums,
-                        first == 0 && now && now->fresh, next ? ahead : nullptr, squared + first});
+        return {block.count() - first > kGroup ? 2 : 1, tile.columns, transform, rows};
     }
 
     // Eight rows at a time, which hide each other's page ends.
-    void norms(const Block& rows, Range stripes, double* squared) const noexcept {
-        for (std::size_t first = 0; first < rows.count(); first += kSweepRows)
+    void norms(const Block& block, Range stripes, double* squared) const noexcept {
+        const void* rows[kSweepRows];
+        for (std::size_t first = 0; first < block.count(); first += kSweepRows)
             for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
-                double* const of_stripe = squared + s * kBlockRows;
-                std::fill_n(of_stripe + first, kSweepRows, 0.0);
+                double* const of_stripe = squared + s * kBlockRows + first;
+                std::fill_n(of_stripe, kSweepRows, 0.0);
                 for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
-                    if (stop_.raised(kSweepRows * plan_.tiles[t].columns)) return;
-                    sweep(nullptr, &rows, first, plan_.tiles[t], nullptr, of_stripe);
+                    const ClipTile& tile = plan_.tiles[t];
+                    if (stop_.raised(kSweepRows * tile.columns)) return;
+                    kernels_.square(sweep(block, first, tile, rows, [](std::size_t) { return true; }), of_stripe);
                 }
             }
     }
 
-    // Adds the rows of `now` to `sums`, tile by tile, and squares those of `next`, if any, on the way.
-    void add(const Block& now, const Block* next, Range stripes, double* squared, Sum* sums,
-             bool finish) const noexcept {
-        for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
-            double* const of_stripe = squared + s * kBlockRows;
-            if (next) std::fill_n(of_stripe, kSweepRows, 0.0);
-            for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
-                const ClipTile& tile = plan_.tiles[t];
-                if (stopped(tile, now.count())) return;
-                alignas(64) Sum local[kTileColumns];
-                Sum* const to = sums ? sums + tile.first : local;
-                if (now.count() == 0) std::fill_n(to, tile.columns, Sum{});
-                for (std::size_t first = 0; first < now.count(); first += kSweepRows)
-                    sweep(&now, next, first, tile, to, of_stripe);
-                if constexpr (kExact)
-                    for (std::uint64_t left = now.heavy; left; left &= left - 1) {
-                        const auto i = static_cast<std::size_t>(std::countr_zero(left));
-                        rows_.add_integers(now.begin + i, tile, now.factors[i], to);
-                    }
-                if (finish) write(tile, to);
+    // Adds the rows of a block to `sums`, tile by tile.
+    void add(const Block& block, Range stripes, Sum* sums, bool finish) const noexcept {
+        const void* rows[kSweepRows];
+        double factors[kSweepRows];
+        for (std::size_t t = plan_.stripes[stripes.begin]; t < plan_.stripes[stripes.end]; ++t) {
+            const ClipTile& tile = plan_.tiles[t];
+            if (stopped(tile, block.count())) return;
+            alignas(64) Sum local[kTileColumns];
+            Sum* const to = sums ? sums + tile.first : local;
+            if (block.count() == 0) std::fill_n(to, tile.columns, Sum{});
+            for (std::size_t first = 0; first < block.count(); first += kSweepRows) {
+                for (std::size_t i = 0; i < kSweepRows; ++i) {
+                    const bool added = first + i < block.count() && !(block.heavy >> (first + i) & 1);
+                    factors[i] = added ? block.factors[first + i] : 0.0;
+                }
+                const Sweep swept = sweep(block, first, tile, rows, [&](std::size_t i) { return factors[i] > 0; });
+                kernels_.add(swept, factors, to, first == 0 && block.fresh);
             }
+            if constexpr (kExact)
+                for (std::uint64_t left = block.heavy; left; left &= left - 1) {
+                    const auto i = static_cast<std::size_t>(std::countr_zero(left));
+                    rows_.add_integers(block.begin + i, tile, block.factors[i], to);
+                }
+            if (finish) write(tile, to);
         }
     }
 
@@ -213,8 +194,7 @@ class Clipper {
             const std::size_t row = rows.begin + i;
             const double norm = std::isfinite(square) ? std::sqrt(square) : rows_.norm_of_large(row);
             const double weight = r_.weights ? r_.weights[row] : 1.0;
-            rows.factors[i] =
-                clipping::clip_factor(norm, r_.max_norm, weight, r_.rule, r_.stability, rounding_);
+            rows.factors[i] = clipping::clip_factor(norm, r_.max_norm, weight, r_.rule, r_.stability, rounding_);
             if constexpr (kExact) {
                 const bool heavy = weight > lane_weight_;
                 rows.heavy |= std::uint64_t{heavy && rows.factors[i] > 0} << i;
@@ -261,12 +241,12 @@ template <class Sum>
 void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
     const int wanted = useful_workers(request.rows * plan.columns + plan.columns, plan.stripe_count());
     typename Clipper<Sum>::Team team(plan.stripe_count());
-    // The pool may grant one worker where two were wanted.
-    const std::size_t share = plan.row_bytes / static_cast<std::size_t>(wanted);
-    const bool one_block = request.rows <= std::min(block_size(share).rows, block_size(plan.row_bytes).rows);
+    // The pool may grant fewer workers: that changes no block.
+    const std::size_t rows = block_rows(plan.row_bytes / static_cast<std::size_t>(wanted));
+    const bool one_block = request.rows <= rows;
     AlignedArray sums(one_block ? 0 : plan.columns);
     parallel(wanted, [&](int worker, int workers) {
-        clipper.run(team, 0, request.rows, worker, workers, one_block ? nullptr : sums_in<Sum>(sums), true);
+        clipper.run(team, 0, request.rows, rows, worker, workers, one_block ? nullptr : sums_in<Sum>(sums), true);
     });
     clipper.rethrow();
 }
@@ -284,8 +264,8 @@ void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum
     parallel(wanted, [&](int worker, int workers) {
         const Range own = share(chunks, 1, worker, workers);
         if (own.begin < own.end)
-            clipper.run(teams[worker], own.begin * plan.chunk_rows,
-                        std::min(request.rows, own.end * plan.chunk_rows), 0, 1, sums, false);
+            clipper.run(teams[worker], own.begin * plan.chunk_rows, std::min(request.rows, own.end * plan.chunk_rows),
+                        block_rows(plan.row_bytes), 0, 1, sums, false);
         summed.wait(workers);
         const Range mine = share(plan.tiles.size(), 1, worker, workers);
         for (std::size_t t = mine.begin; t < mine.end; ++t) {

@@ -16,10 +16,14 @@ inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", 
 template <class F>
 [[gnu::always_inline]] inline auto with_dtype(Dtype dtype, const F& f) {
     switch (dtype) {
-        case Dtype::float16: return f.template operator()<clipping::Float16>();
-        case Dtype::bfloat16: return f.template operator()<clipping::BFloat16>();
-        case Dtype::float32: return f.template operator()<float>();
-        default: return f.template operator()<double>();
+        case Dtype::float16:
+            return f.template operator()<clipping::Float16>();
+        case Dtype::bfloat16:
+            return f.template operator()<clipping::BFloat16>();
+        case Dtype::float32:
+            return f.template operator()<float>();
+        default:
+            return f.template operator()<double>();
     }
 }
 
@@ -28,7 +32,7 @@ template <class F>
 inline constexpr long kTileColumns = 1024;
 // Rows that are added in the row's own precision before the sum in double takes them.
 inline constexpr int kGroup = 4;
-// Groups in one sweep: more rows at once than eight of each block are more streams than a core follows.
+// Groups in one sweep: more rows at once than eight are more streams than a core follows.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
 // Exact sums: no integer of a row reaches this, so that those of a sweep fit 32 bits.
@@ -40,26 +44,20 @@ struct Transform {
     const double* inverse_scale;
 };
 
-// Some columns of the rows of two blocks: those of one, whose factors are known, are added; those of the
-// next, which come from memory, are squared. Either may be missing. Rows that are not there are rows of
-// zeros.
+// Some columns of some rows. Rows that are not there are rows of zeros.
 struct Sweep {
-    int groups;  // of kGroup rows, at most kMostGroups, in each of the two
+    int groups;  // of kGroup rows, at most kMostGroups
     long n;      // columns, at most kTileColumns
     Transform transform;
-    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group, in doubles; exact:
-    // + sum_r trunc(factors[r] * rows[r][j]), in 64-bit integers modulo 2^64. null: nothing is added.
     const void* const* rows;
-    const double* factors;
-    void* sums;
-    bool fresh;
-    // squares[r] += sum_j next[r][j]^2, or ((g - a) / b)^2 under a transform; null: nothing is squared.
-    const void* const* next;
-    double* squares;
 };
 
 struct ClipKernels {
-    void (*sweep)(const Sweep& s);
+    // squares[r] += sum_j rows[r][j]^2, or ((g - a) / b)^2 under a transform.
+    void (*square)(const Sweep& s, double* squares);
+    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group, in doubles; exact:
+    // + sum_r trunc(factors[r] * rows[r][j]), in 64-bit integers modulo 2^64.
+    void (*add)(const Sweep& s, const double* factors, void* sums, bool fresh);
 };
 
 // out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null. `of_integers`: out[j] =

@@ -37,13 +37,11 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     for (std::size_t s = 0; s < request.segments.size(); ++s) {
         const std::size_t n = request.segments[s].columns;
         for (std::size_t c = 0; c < n; c += kTileColumns)
-            tiles.push_back(
-                {s, c, columns + c, static_cast<long>(std::min<std::size_t>(kTileColumns, n - c))});
+            tiles.push_back({s, c, columns + c, static_cast<long>(std::min<std::size_t>(kTileColumns, n - c))});
         columns += n;
     }
     row_bytes = columns * element_size(request.dtype);
-    const std::size_t count =
-        std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
+    const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
     // Each stripe ends with the tile whose middle is the last before its share of the columns.
     std::size_t most_tiles = 0;
     stripes.push_back(0);
@@ -65,15 +63,13 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     }
 }
 
-BlockSize block_size(std::size_t bytes_per_row) noexcept {
-    // Two blocks in .45 of the cache; the sums in double take some of the rest, and pages that fall on the
-    // same sets the remainder (measured at .3, .6 and .8 of 2 MB, which are slower).
-    const std::size_t room = second_level_cache() * 45 / 100 / 2;
-    const std::size_t rows = room / std::max<std::size_t>(1, bytes_per_row) / kGroup * kGroup;
-    // Down to one group of rows that fills the cache entirely, reading each row once still beats reading it
-    // twice.
-    if (rows == 0 && bytes_per_row * 2 * kGroup > second_level_cache() * 9 / 10) return {kBlockRows, false};
-    return {std::clamp<std::size_t>(rows, kGroup, kSweepRows), true};
+std::size_t block_rows(std::size_t bytes_per_row) noexcept {
+    // .45 of the cache: their sums take half as much for every four rows, and pages that fall on the same sets some.
+    const std::size_t rows = second_level_cache() * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
+    if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
+    // One group of up to four times the cache still comes faster from the next one than from memory. Longer rows are
+    // read twice from memory: then the more of them a block has, the fewer times their sums are.
+    return kGroup * bytes_per_row <= 4 * second_level_cache() ? kGroup : kBlockRows;
 }
 
 }  // namespace tightdp

@@ -39,13 +39,9 @@ struct ClipPlan {
     }
 };
 
-// Rows in a block for threads that each hold `columns_share` of the columns, and whether two blocks fit the
-// second-level cache: then the norms of the next block are taken while the present one is added.
-struct BlockSize {
-    std::size_t rows;
-    bool pipelined;
-};
-BlockSize block_size(std::size_t bytes_per_row) noexcept;
+// Rows in a block for threads that hold so many bytes of each row, a multiple of kGroup: as many as stay in the
+// second-level cache between their norms and their sum.
+std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 
 std::size_t element_size(Dtype dtype) noexcept;
 

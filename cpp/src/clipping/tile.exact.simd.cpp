@@ -54,8 +54,7 @@ struct Squares {
         for (int v = 0; v < kVecs; ++v) {
             const Wide x = entries<T, transformed>(p, t, j + v * kWidth);
             if constexpr (kSingle<T, transformed>)
-                s.sums[v] = {add_exact_square(s.sums[v].low, x.low),
-                             add_exact_square(s.sums[v].high, x.high)};
+                s.sums[v] = {add_exact_square(s.sums[v].low, x.low), add_exact_square(s.sums[v].high, x.high)};
             else
                 s.sums[v] = s.sums[v] + x * x;
         }
@@ -75,8 +74,7 @@ struct Squares {
 
 // sum_r factors[r] * row_r over kWidth columns of one group.
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
-                                   long j) {
+TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t, long j) {
     if constexpr (kSingle<T, transformed>) {
         FloatVec total = load(rows[0] + j) * factors[0];
         for (int r = 1; r < kGroup; ++r) total += load(rows[r] + j) * factors[r];
@@ -90,8 +88,8 @@ TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transfo
 
 // sum_r trunc(factors[r] * row_r) over kWidth columns of all rows of a sweep, each product rounded first.
 template <class T, bool transformed, int count>
-TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, transformed>* factors,
-                                       Transform t, long j) {
+TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
+                                       long j) {
     IntVec total{};
     for (int r = 0; r < count; ++r) {
         if constexpr (kSingle<T, transformed>)
@@ -102,47 +100,6 @@ TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, tra
     return total;
 }
 
-// What is done to the rows of one block: nothing, a sum in doubles or one in integers.
-enum class Adds { nothing, doubles, integers };
-
-// What a sweep works on, in variables of its own, so that nothing it writes to can be among them.
-template <class T, bool transformed, int groups, Adds adds, bool squares>
-struct Sweeper {
-    using Sum = std::conditional_t<adds == Adds::integers, std::int64_t, double>;
-    static constexpr int count = groups * kGroup;
-    const T *rows[count], *next[count];
-    Factor<T, transformed> factors[count];
-    Sum* sums;
-    bool fresh;
-    Transform t;
-    Squares<T, transformed> running[count];
-
-    // kColumns columns from j on.
-    TIGHTDP_CLIP_INLINE void columns(Sweeper& s, long j) {
-        for (int v = 0; v < kVecs; ++v) {
-            const long at = j + v * kWidth;
-            if constexpr (adds == Adds::doubles) {
-                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
-                for (int r = 0; r < count; r += kGroup)
-                    total = total + group_sum<T, transformed>(s.rows + r, s.factors + r, s.t, at);
-                store(s.sums + at, total);
-            } else if constexpr (adds == Adds::integers) {
-                add_integers(s.sums + at, integer_sum<T, transformed, count>(s.rows, s.factors, s.t, at),
-                             s.fresh);
-            }
-        }
-#pragma GCC unroll 8  // so that the running sums of all rows are in registers
-        for (int r = 0; r < count; ++r) {
-            if constexpr (squares) {
-                prefetch(s.next[r] + j);
-                s.running[r].take(s.running[r], s.next[r], s.t, j);
-            } else {
-                prefetch(s.rows[r] + j);  // nothing else comes from memory
-            }
-        }
-    }
-};
-
 // The last n < kColumns columns of rows, padded with zeros.
 template <class T>
 TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, long n) {
@@ -150,62 +107,123 @@ TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, long n) {
     return to;
 }
 
-template <class T, bool transformed, int groups, Adds adds, bool squares>
-void sweep_as(const Sweep& given) {
-    constexpr bool summed = adds != Adds::nothing;
-    Sweeper<T, transformed, groups, adds, squares> s;
-    using Sum = typename decltype(s)::Sum;
-    auto* const given_sums = static_cast<Sum*>(given.sums);
-    s.sums = given_sums, s.fresh = given.fresh, s.t = given.transform;
-    for (int r = 0; r < s.count; ++r) {
-        if constexpr (summed) {
-            s.rows[r] = static_cast<const T*>(given.rows[r]);
-            s.factors[r] = static_cast<Factor<T, transformed>>(given.factors[r]);
-        }
-        if constexpr (squares) {
-            s.next[r] = static_cast<const T*>(given.next[r]);
-            s.running[r].clear(s.running[r]);
+// What the last columns are copied to. Apart from the rows, or what is beside these would not stay in registers.
+template <class T, int groups>
+struct Tail {
+    T rows[groups * kGroup][kColumns];
+    double center[kColumns], inverse[kColumns];
+};
+
+// Rows of a sweep, in variables of its own, so that nothing it writes to can be among them.
+template <class T, bool transformed, int groups>
+struct Rows {
+    static constexpr int count = groups * kGroup;
+    const T* rows[count];
+    Transform t;
+
+    TIGHTDP_CLIP_INLINE void take(Rows& s, const Sweep& given) {
+        for (int r = 0; r < count; ++r) s.rows[r] = static_cast<const T*>(given.rows[r]);
+        s.t = given.transform;
+    }
+    // The columns from j on become the first.
+    TIGHTDP_CLIP_INLINE void pad(Rows& s, Tail<T, groups>& to, long j, long left) {
+        for (int r = 0; r < count; ++r) s.rows[r] = padded(to.rows[r], s.rows[r] + j, left);
+        if constexpr (transformed)
+            s.t = {padded(to.center, s.t.center + j, left), padded(to.inverse, s.t.inverse_scale + j, left)};
+    }
+};
+
+template <class T, bool transformed, int groups>
+struct Squarer {
+    Rows<T, transformed, groups> of;
+    Squares<T, transformed> running[groups * kGroup];
+
+    // kColumns columns from j on.
+    TIGHTDP_CLIP_INLINE void columns(Squarer& s, long j) {
+#pragma GCC unroll 8  // so that the running sums of all rows are in registers
+        for (int r = 0; r < s.of.count; ++r) {
+            prefetch(s.of.rows[r] + j);
+            s.running[r].take(s.running[r], s.of.rows[r], s.of.t, j);
         }
     }
+};
+
+template <class T, bool transformed, int groups>
+void square(const Sweep& given, double* squares) {
+    Squarer<T, transformed, groups> s;
+    s.of.take(s.of, given);
+    for (auto& running : s.running) running.clear(running);
     long j = 0;
     for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
     if (const long left = given.n - j; left > 0) {
-        T tails[2 * s.count][kColumns];
-        double center[kColumns], inverse[kColumns];
-        Sum sums[kColumns];
-        for (int r = 0; r < s.count; ++r) {
-            if constexpr (summed) s.rows[r] = padded(tails[r], s.rows[r] + j, left);
-            if constexpr (squares) s.next[r] = padded(tails[s.count + r], s.next[r] + j, left);
-        }
-        if constexpr (transformed)
-            s.t = {padded(center, s.t.center + j, left), padded(inverse, s.t.inverse_scale + j, left)};
-        if constexpr (summed) s.sums = sums, padded(sums, given_sums + j, given.fresh ? 0 : left);
+        Tail<T, groups> tail;
+        s.of.pad(s.of, tail, j, left);
         s.columns(s, 0);
-        if constexpr (summed) std::copy_n(sums, left, given_sums + j);
     }
-    if constexpr (squares)
-        for (int r = 0; r < s.count; ++r) given.squares[r] += s.running[r].total(s.running[r]);
+    for (int r = 0; r < s.of.count; ++r) squares[r] += s.running[r].total(s.running[r]);
 }
 
-template <class T, bool transformed, int groups, Adds adds>
-void sweep_groups(const Sweep& s) {
-    if (s.rows && s.next)
-        sweep_as<T, transformed, groups, adds, true>(s);
-    else if (s.rows)
-        sweep_as<T, transformed, groups, adds, false>(s);
-    else
-        sweep_as<T, transformed, groups, Adds::nothing, true>(s);
+template <class T, bool transformed, int groups, class Sum>
+struct Adder {
+    Rows<T, transformed, groups> of;
+    Factor<T, transformed> factors[groups * kGroup];
+    Sum* sums;
+    bool fresh;
+
+    // kColumns columns from j on.
+    TIGHTDP_CLIP_INLINE void columns(Adder& s, long j) {
+        for (int v = 0; v < kVecs; ++v) {
+            const long at = j + v * kWidth;
+            if constexpr (std::is_same_v<Sum, double>) {
+                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
+                for (int r = 0; r < s.of.count; r += kGroup)
+                    total = total + group_sum<T, transformed>(s.of.rows + r, s.factors + r, s.of.t, at);
+                store(s.sums + at, total);
+            } else {
+                add_integers(s.sums + at,
+                             integer_sum<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at), s.fresh);
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < s.of.count; ++r) prefetch(s.of.rows[r] + j);
+    }
+};
+
+template <class T, bool transformed, int groups, class Sum>
+void add(const Sweep& given, const double* factors, void* given_sums, bool fresh) {
+    Adder<T, transformed, groups, Sum> s;
+    s.of.take(s.of, given);
+    for (int r = 0; r < s.of.count; ++r) s.factors[r] = static_cast<Factor<T, transformed>>(factors[r]);
+    Sum* const sums = static_cast<Sum*>(given_sums);
+    s.sums = sums, s.fresh = fresh;
+    long j = 0;
+    for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
+    if (const long left = given.n - j; left > 0) {
+        Tail<T, groups> tail;
+        Sum last[kColumns];
+        s.of.pad(s.of, tail, j, left);
+        s.sums = last, padded(last, sums + j, fresh ? 0 : left);
+        s.columns(s, 0);
+        std::copy_n(last, left, sums + j);
+    }
 }
 
-template <class T, bool transformed, Adds adds>
-void sweep(const Sweep& s) {
+template <class T, bool transformed>
+void square_any(const Sweep& s, double* squares) {
     static_assert(kMostGroups == 2);
-    s.groups == 2 ? sweep_groups<T, transformed, 2, adds>(s) : sweep_groups<T, transformed, 1, adds>(s);
+    s.groups == 2 ? square<T, transformed, 2>(s, squares) : square<T, transformed, 1>(s, squares);
+}
+
+template <class T, bool transformed, class Sum>
+void add_any(const Sweep& s, const double* factors, void* sums, bool fresh) {
+    s.groups == 2 ? add<T, transformed, 2, Sum>(s, factors, sums, fresh)
+                  : add<T, transformed, 1, Sum>(s, factors, sums, fresh);
 }
 
 template <class T, bool transformed>
 ClipKernels kernels(bool exact) {
-    return {exact ? &sweep<T, transformed, Adds::integers> : &sweep<T, transformed, Adds::doubles>};
+    return {&square_any<T, transformed>,
+            exact ? &add_any<T, transformed, std::int64_t> : &add_any<T, transformed, double>};
 }
 
 template <class T>
@@ -214,8 +232,8 @@ ClipKernels kernels(bool transformed, bool exact) {
 }
 
 template <class Real>
-void finish(Real* __restrict out, const double* __restrict sums, const Real* __restrict noise,
-            double deviation, long n, bool add) {
+void finish(Real* __restrict out, const double* __restrict sums, const Real* __restrict noise, double deviation, long n,
+            bool add) {
     for (long j = 0; j < n; ++j) {
         double value = sums[j];
         if (noise) value += deviation * static_cast<double>(noise[j]);
