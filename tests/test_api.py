@@ -74,6 +74,7 @@ QUESTIONS = {
     "delta": f"(self, epsilon, *, {OPTIONS})",
     "epsilon": f"(self, delta, *, {OPTIONS})",
     "group": "(self, size)",
+    "renyi": "(self, orders, *, neighbors='add_or_remove')",
     "profile": f"(self, epsilons, *, {OPTIONS})",
     "tradeoff": f"(self, alphas, *, {OPTIONS})",
 }

@@ -53,7 +53,7 @@ def test_sampled_gaussian_moments_by_both_methods(order, sigma, q):
         )
         truth = mp.log(mp.fsum(terms))
         j = np.arange(2.0, order + 1)
-        exact = sampled._integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q)
+        exact = sampled.integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q).hi
         assert truth <= exact <= truth * (1 + 1e-9)
         assert truth <= quadrature.log_moment(sigma, q, order - 1.0) <= truth * (1 + 1e-9) + 1e-14
 
@@ -195,3 +195,61 @@ def test_a_pair_without_loss_has_no_moment():
     for pair in (ReplacedClass(0.0, 0.0), ReplacedClass(0.0, 0.0, 0.3)):
         assert log_moment(pair, 3.0) == 0.0
     assert log_moment(ReplacedClass(1e5, 0.0), 3.0) > 1e5
+
+
+SETTINGS = [
+    (dp.Gaussian(1.7) * 3, lambda a: 3 * a / (2 * mp.mpf(1.7) ** 2)),
+    (dp.ZCDP(0.3), lambda a: mp.mpf(0.3) * a),
+    (dp.PureDP(0.8) * 2, lambda a: 2 * pure(a, mp.mpf(0.8))),
+    (dp.PoissonSampled(dp.Gaussian(1.2), 0.1) * 5, lambda a: 5 * sampled_gaussian(a, mp.mpf(1.2), mp.mpf(0.1))),
+    (dp.DiscreteGaussian(0.6, 2), lambda a: discrete_gaussian(a, mp.mpf(0.6), 2)),
+]
+
+
+def pure(a, e):
+    p = 1 / (1 + mp.exp(-e))
+    return mp.log(p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a)) / (a - 1)
+
+
+def sampled_gaussian(a, sigma, q):
+    def density(u):
+        return mp.npdf(u) * (1 - q + q * mp.exp(u / sigma - 1 / (2 * sigma**2))) ** a
+
+    return mp.log(mp.quad(density, [-mp.inf, *range(-12, 60, 4), mp.inf])) / (a - 1)
+
+
+def discrete_gaussian(a, sigma, s):
+    weight = [mp.exp(-((n / sigma) ** 2) / 2) for n in range(-400, 401)]
+    rest = [mp.exp(-a * ((n - s) / sigma) ** 2 / 2 - (1 - a) * (n / sigma) ** 2 / 2) for n in range(-400, 401)]
+    return mp.log(mp.fsum(rest) / mp.fsum(weight)) / (a - 1)
+
+
+@pytest.mark.parametrize(("run", "truth"), SETTINGS, ids=repr)
+def test_renyi_divergences_hold_the_truth(run, truth):
+    orders = [1.01, 1.5, 2.0, 3.0, 7.7, 20.0]
+    found = run.renyi(orders)
+    with mp.workdps(40):
+        for order, lower, upper in zip(orders, *found, strict=True):
+            exact = truth(mp.mpf(order))
+            assert lower <= exact <= upper
+            if not isinstance(run, dp.DiscreteGaussian):
+                assert upper - lower <= 1e-9 * upper
+
+
+def test_renyi_divergences_of_all_relations():
+    run = dp.PoissonSampled(dp.Gaussian(2.0), 0.2) * 7
+    both = run.renyi([3.0], neighbors="replace")
+    with mp.workdps(30):
+        w = lambda u: mp.mpf("0.8") + mp.mpf("0.2") * mp.exp(u / 2 - mp.mpf(1) / 8)  # noqa: E731
+        moment = mp.quad(lambda u: mp.npdf(u) * w(u) ** 3 * w(-u) ** -2, [-mp.inf, *range(-12, 24, 4), mp.inf])
+        assert both.lower[0] <= 7 * mp.log(moment) / 2 <= both.upper[0] * (1 + 1e-12)
+    assert both.upper[0] - both.lower[0] <= 1e-9
+    fixed = (dp.FixedSizeSampled(dp.Gaussian(2.0), 2, 10) * 7).renyi([[2.0, 5.0]], neighbors="replace")
+    once = (dp.PoissonSampled(dp.Gaussian(1.0), 0.2) * 7).renyi([[2.0, 5.0]], neighbors="remove")
+    assert fixed.lower.shape == (1, 2) and (fixed.lower <= once.upper).all() and (fixed.upper >= once.lower).all()
+    failing = (dp.ApproximateDP(0.1, 1e-9) + run).renyi([2.0])
+    assert failing.lower[0] == failing.upper[0] == math.inf
+    assert dp.Composition().renyi([2.0]).upper[0] == 0.0
+    for bad in (1.0, 0.5, math.inf, math.nan):
+        with pytest.raises(ValueError, match="orders"):
+            run.renyi(bad)

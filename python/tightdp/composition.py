@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from . import _check
 from .bound import Bound, Curve
-from .options import Options, asks
+from .options import Neighbors, Options, asks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -81,6 +81,20 @@ class Composable:
         beta that is aimed at.
         """
         return self._asked(options).tradeoff(alphas)
+
+    def renyi(self, orders: ArrayLike, *, neighbors: Neighbors = "add_or_remove") -> Curve:
+        """Bounds on the Renyi divergence, in nats, of each of ``orders``, finite numbers > 1 of any shape: the curve
+        of RDP.
+
+        Of the worse order of the neighbours. Both ends agree, but for roundings, for Gaussians, Laplace noise, pure
+        mechanisms, zCDP, and Poisson samples of Gaussians; elsewhere the lower end is that of a mechanism of the class,
+        or 0 (docs/theory/conversions.md section 14). Infinite for what may reveal everything.
+
+        >>> curve = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).renyi([2, 16])
+        >>> [round(float(x), 4) for x in curve.upper]
+        [0.1718, 3087.8508]
+        """
+        return self._asked({"neighbors": neighbors}).renyi(orders)
 
     def group(self, size: int) -> Composition:
         """The same as a group of ``size`` records sees it, which are added, removed or replaced together: a composition

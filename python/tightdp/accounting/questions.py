@@ -21,6 +21,7 @@ from ..derived import grouped as grouped
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
 from .engines import auto
 from .engines.base import DEFAULT, Engine, Request
+from .engines.renyi.engine import divergence
 from .pairs import neighbors as relations
 from .pairs.members import members, revealing
 from .tradeoff import tradeoff
@@ -96,6 +97,19 @@ class Question:
                 lower[i] = min(max(p * (1 - b.upper - slack), 0.0), most)
                 upper[i] = min(p * (1 - b.lower + slack), most)
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+
+    def renyi(self, orders: ArrayLike) -> Curve:
+        """Renyi divergences of the worst pair. They grow with the order: a neighbour's may improve one's own."""
+        at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
+        ascending = np.argsort(at, axis=None)
+        pairs = self.pairs()
+        ends = np.zeros((at.size, 2))
+        for i in ascending:
+            each = [divergence(*pair, float(at.ravel()[i])) for pair in pairs]
+            ends[i] = max(lower for lower, _ in each), max(upper for _, upper in each)
+        ends[ascending, 0] = np.maximum.accumulate(ends[ascending, 0])
+        ends[ascending, 1] = np.minimum.accumulate(ends[ascending[::-1], 1])[::-1]
+        return Curve(ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape))
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """The least type II error at each type I error, for the worst pair."""

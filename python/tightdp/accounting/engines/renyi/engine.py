@@ -15,6 +15,7 @@ from ...pairs.replaced import ReplacedClass, losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from . import binary, conversion
+from .exact import attained
 from .moments import log_moment
 
 
@@ -74,6 +75,16 @@ def total(parts: Parts, c: float) -> float:
     for mechanism, count in parts:
         found += count * Range(log_moment(mechanism, c))
     return found.hi
+
+
+def divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
+    """Ends of the Renyi divergence of an order > 1: of what members attain, and of all (section 14)."""
+    c = order - 1
+    lower = max(attained(member, direction, c) for member in members.members(parts, direction))
+    upper = INF
+    if ENGINE.refuse(parts, direction) is None and split(parts)[1].hi == 0:
+        upper = total(parts, c)
+    return max((Range(lower) / c).lo, 0.0) if lower < INF else INF, (Range(upper) / c).hi if upper < INF else INF
 
 
 @lru_cache(maxsize=64)

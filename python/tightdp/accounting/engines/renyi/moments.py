@@ -12,12 +12,13 @@ import numpy as np
 
 from .... import mechanisms as m
 from ....derived import Derived
-from ...numerics.outward import INF, ULP, Range, exp, expm1, log, log1p
+from ...numerics.outward import INF, ULP, Range, expm1, log1p
 from ...pairs.members import holds
 from ...pairs.neighbors import replaced
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..closed_form.truncation import truncation
 from . import derived, quadrature
+from .exact import binary, exact
 from .sampled import sampled, sampled_gaussian
 
 _EXP_LIMIT = 700.0
@@ -44,22 +45,17 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case Replaced(m.PoissonSampled(inner)):  # by joint convexity no more than without sampling
             return log_moment(Replaced(inner), c)
-        case m.PureDP():
-            return _binary(Range(mechanism.nominal_epsilon), c)
-        case m.RandomizedResponse(p, buckets):
-            wrong = Range(p) / buckets
-            return _three_atoms(log1p((1 - Range(p)) / wrong), wrong, c)
-        case m.Laplace(scale):
-            return _laplace(1 / Range(scale), c)
+        case m.PureDP() | m.RandomizedResponse() | m.Laplace():
+            return exact(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
-            return _binary(sensitivity / Range(scale), c)
+            return binary(sensitivity / Range(scale), c).hi
         case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(
             sigma, sensitivity
         ):  # Canonne, Kamath and Steinke 2020, Theorem 4
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
-            return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, _binary(Range(eta), c))
+            return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, binary(Range(eta), c).hi)
         case m.MixtureOfGaussians():
             return _mixture(mechanism, 1.0, 1.0, c)
         case m.PoissonSampled(m.MixtureOfGaussians() as inner, q):
@@ -82,13 +78,12 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return min(sampled(lambda order: log_moment(inner, order), q, c), unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
             unsampled = log_moment(m.Gaussian(sigma / 2), c)
-            return min(quadrature.log_moment_replaced(sigma, q, c), unsampled) if sigma > _LEAST else unsampled
+            return min(quadrature.log_moment_replaced(sigma, q, c).hi, unsampled) if sigma > _LEAST else unsampled
         case ReplacedClass() if mechanism.nominal_delta == 0:
             found = losses(mechanism)[1]
             if not found.positive:  # all is at 0, or some at infinity
                 return INF if found.infinity.hi > 0 else 0.0
-            loss, log_mass = found.positive[0]
-            return _three_atoms(loss, exp(log_mass - loss), c)
+            return exact(mechanism, c).hi
         case m.FixedSizeSampled(inner, size, total):
             return _fixed_size(inner, size, total, c)
         case Derived():
@@ -153,28 +148,6 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
     return log1p((1 - cut).clamp(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
-
-
-def _binary(e: Range, c: float) -> float:
-    """M - 1 = (e^{ce} - 1)(1 - e^{-(c+1)e}) / (1 + e^{-e})."""
-    if (c * e).hi > _EXP_LIMIT:
-        return (c * e).hi
-    return log1p(expm1(c * e) * -expm1(-((Range(c) + 1) * e)) / (1 + exp(-e))).hi
-
-
-def _three_atoms(r: Range, wrong: Range, c: float) -> float:
-    """Losses r, 0, -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1) e^{-cr}."""
-    if (c * r).hi > _EXP_LIMIT:
-        return (c * r).hi
-    return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r)).hi
-
-
-def _laplace(mu: Range, c: float) -> float:
-    """M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
-    if (c * mu).hi > _EXP_LIMIT:
-        return (c * mu + log((Range(c) + 1 + exp(-mu)) / (2 * Range(c) + 1))).hi
-    above, below = (Range(c) + 1) * expm1(c * mu), c * expm1(-((Range(c) + 1) * mu))
-    return log1p(((above + below) / (2 * Range(c) + 1)).clamp(0.0, INF)).hi
 
 
 def _fixed_size(inner: m.Mechanism, size: int, total: int, c: float) -> float:

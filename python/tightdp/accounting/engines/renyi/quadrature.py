@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.outward import ULP
+from ...numerics.outward import ULP, Range
 
 _EXPONENT = 60.0
 """h is chosen for e0 <= 2.1 e^-60, so that 1e9 steps may share it."""
@@ -36,6 +36,11 @@ def nodes(sigma: float, c: float) -> float:
 
 def log_moment(sigma: float, q: float, c: float) -> float:
     """Upper bound of log E[W^{c+1}] for 0 < q < 1."""
+    return log_moment_range(sigma, q, c).hi
+
+
+def log_moment_range(sigma: float, q: float, c: float) -> Range:
+    """log E[W^{c+1}] for 0 < q < 1. No node is negative, so that those left out are missing from above alone."""
     a, h = c + 1, _step(sigma)
     u = np.arange(-math.ceil(_REACH / h), math.ceil((a / sigma + _REACH) / h) + 1) * h
     x = u / sigma - 0.5 / (sigma * sigma)
@@ -51,7 +56,8 @@ def log_moment(sigma: float, q: float, c: float) -> float:
         terms = np.exp(logs - top)
         error = 8 * ULP * (a * spread + np.abs(power) + u * u + 16)
         total = h * float((terms * (1 + error)).sum()) + tail * float(terms[-1]) * 2
-        return (top + math.log(total) + 4 * _RELATIVE) * (1 + 8 * ULP) + a * math.exp(-70 - top)
+        least = (top + math.log(h * float((terms * (1 - error)).sum())) - 4 * _RELATIVE) * (1 - 8 * ULP)
+        return Range(least, (top + math.log(total) + 4 * _RELATIVE) * (1 + 8 * ULP) + a * math.exp(-70 - top))
     phi, full = np.exp(log_phi), np.exp(logs)
     once = np.exp(x + math.log(q) + log_phi)  # q e^x phi
     direct = (power < 1) & (x < 1)  # where W^a - 1 and W - 1 come from expm1, else from differences of exponentials
@@ -67,20 +73,22 @@ def log_moment(sigma: float, q: float, c: float) -> float:
         + (full + phi + a * (once + q * phi)) * exponents
         + np.abs(value) * (16 + u * u)
     )
-    total = max(h * float(value.sum()) + 8 * ULP * h * float(error.sum()), 0.0) + 2 * tail * float(full[-1])
+    rounding = 8 * ULP * h * float(error.sum())
+    total = max(h * float(value.sum()) + rounding, 0.0) + 2 * tail * float(full[-1])
     total += a * math.exp(-70) + _RELATIVE * 2 * (a + 1 + total)
-    return math.log1p(total) * (1 + 8 * ULP)
+    least = max(h * float(value.sum()) - rounding - _RELATIVE * 2 * (a + 1 + total), 0.0)
+    return Range(math.log1p(least) * (1 - 8 * ULP), math.log1p(total) * (1 + 8 * ULP))
 
 
-def log_moment_replaced(sigma: float, q: float, c: float) -> float:
-    """Upper bound of log E[W(u)^{c+1} W(-u)^{-c}], 0 < q < 1, the pair of replacing a record (replace.md section 6).
+def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
+    """log E[W(u)^{c+1} W(-u)^{-c}], 0 < q < 1, the pair of replacing a record (replace.md section 6).
 
-    Infinite where that takes more than ``MOST_NODES`` nodes.
+    Up to infinity where that takes more than ``MOST_NODES`` nodes.
     """
     h = max(_step_replaced(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
     last = (1 + 2 * c) / sigma + _REACH
     if not (last + _REACH) / h < MOST_NODES:
-        return math.inf
+        return Range(0.0, math.inf)
     u: NDArray[np.float64] = np.arange(-math.ceil(_REACH / h), math.ceil(last / h) + 1, dtype=np.float64) * h
     ahead, behind = (c + 1) * _log_w(u, sigma, q), -c * _log_w(-u, sigma, q)
     logs = ahead + behind - 0.5 * u * u - 0.5 * math.log(2 * math.pi)
@@ -90,7 +98,10 @@ def log_moment_replaced(sigma: float, q: float, c: float) -> float:
     terms = np.exp(logs - top) * (1 + error)
     tail = h / -math.expm1(-_REACH * h)
     total = h * float(terms.sum()) + 2 * tail * float(terms[-1])
-    return (top + math.log(total)) * (1 + 8 * ULP) + 4 * _RELATIVE + (len(u) + 64) * ULP
+    least = h * float((terms * (1 - 2 * error)).sum())
+    slack = 4 * _RELATIVE + (len(u) + 64) * ULP
+    below = (top + math.log(least)) - 8 * ULP * abs(top) - slack if least > 0 else 0.0
+    return Range(max(below, 0.0), (top + math.log(total)) * (1 + 8 * ULP) + slack)
 
 
 MOST_NODES = 20_000

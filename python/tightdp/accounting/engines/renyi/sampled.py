@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.outward import INF, ULP
+from ...numerics.outward import INF, ULP, Range
 from . import quadrature
 
 MOST_TERMS = 20_000
@@ -27,7 +27,7 @@ _MOST_INNER = 256
 
 def sampled(inner: Callable[[float], float], q: float, c: float) -> float:
     """Upper bound of K(c) for an inner mechanism with moment bounds ``inner``, both directions."""
-    return _chord(lambda order: _integer(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q), c, _MOST_INNER)
+    return _chord(lambda order: integer(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER)
 
 
 def sampled_gaussian(sigma: float, q: float, c: float) -> float:
@@ -38,35 +38,35 @@ def sampled_gaussian(sigma: float, q: float, c: float) -> float:
     if nodes <= MOST_TERMS and (c != int(c) or nodes < c):
         return quadrature.log_moment(sigma, q, c)
 
-    def integer(order: int) -> float:
+    def at_order(order: int) -> float:
         j = np.arange(2.0, order + 1)
         with np.errstate(over="ignore"):
-            return _integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q)
+            return integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
 
-    return _chord(integer, c, MOST_TERMS)
+    return _chord(at_order, c, MOST_TERMS)
 
 
-def _chord(integer: Callable[[int], float], c: float, most: int) -> float:
+def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     """K at order c + 1 by convexity between the integer orders beside it; K vanishes at order 1."""
     below = math.floor(c) + 1
     above = below if c == int(c) else below + 1
     if above > most:
         return INF
-    low = 0.0 if below == 1 else integer(below)
+    low = 0.0 if below == 1 else at_order(below)
     if above == below:
         return low
     share = c + 1 - below
-    return ((1 - share) * low + share * integer(above)) * (1 + 8 * ULP)
+    return ((1 - share) * low + share * at_order(above)) * (1 + 8 * ULP)
 
 
-def _integer(inner: NDArray[np.float64], q: float) -> float:
+def integer(inner: NDArray[np.float64], q: float) -> Range:
     """log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)) where ``inner`` holds K_j.
 
     The terms j = 0, 1 and the ones that were subtracted add up to 1, so that nothing cancels.
     """
     a = len(inner) + 1
     if not inner[-1] < INF:
-        return INF
+        return Range(INF)
     j = np.arange(2.0, a + 1)
     log_choose = np.cumsum(np.log((a - j + 1) / j)) + math.log(a)
     sampled_out = (a - j) * math.log1p(-q) if q < 1 else np.where(j < a, -INF, 0.0)
@@ -76,13 +76,18 @@ def _integer(inner: NDArray[np.float64], q: float) -> float:
     logs = log_choose + j * math.log(q) + sampled_out + log_grown
     top = float(logs.max())
     if top == -INF:
-        return 0.0
+        return Range(0.0)
     if not top < INF:  # a finite moment and the logarithms beside it add up to more than doubles hold
-        return INF
+        return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
     # Each logarithm: a cumulative sum of j terms, and products and sums of numbers no larger than ``size``.
     size = float(np.abs(log_choose).max()) + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + 16 * ULP * size
-    exponent = top + math.log(total) + slack
-    return (math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)) * (1 + 16 * ULP)
+    exponent = top + math.log(total)
+    return Range(_grown(exponent - slack) * (1 - 16 * ULP), _grown(exponent + slack) * (1 + 16 * ULP))
+
+
+def _grown(exponent: float) -> float:
+    """log(1 + e^exponent)"""
+    return math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)
