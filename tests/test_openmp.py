@@ -41,13 +41,12 @@ def operate():
     a = torch.ones(400, 400)
     return float((a @ a).sum()) + float(torch.exp(torch.ones(1_000_000)).sum())
 
-operate()
-settled = threads()
+{settled}
 """
 
 
-def script(body, environment="", before=""):
-    return START.format(environment=environment, before=before) + body
+def script(body, environment="", before="", settled="operate(); settled = threads()"):
+    return START.format(environment=environment, before=before, settled=settled) + body
 
 
 def test_no_threads_of_our_own_and_the_same_bits():
@@ -85,28 +84,73 @@ print("done")
     assert alone(script(body)) == "done\n"
 
 
-def test_a_fork_works_in_a_pool_of_its_own():
-    body = """
-assert (release() == alone).all()
-for _ in range(3):
+FORKS = """
+def in_child(work):
     child = os.fork()
     if child == 0:
-        os._exit(0 if (release() == alone).all() and (release() == alone).all() else 1)
+        work()
+        os._exit(0)
     end = time.monotonic() + 30
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            break
+            return status == 0
         time.sleep(0.01)
-    else:
-        os.kill(child, 9)
-        status = -1
-    assert status == 0, status
-    operate()
-    assert (release() == alone).all()
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return False
+
+def both():
+    for _ in range(3):
+        operate()
+        assert (release() == alone).all()
+"""
+
+
+def test_a_fork_works_in_a_pool_of_its_own():
+    body = """
+both()
+for _ in range(3):
+    assert in_child(both)
+    both()
 print("done")
 """
-    assert alone(script(body)) == "done\n"
+    assert alone(script(FORKS + body)) == "done\n"
+
+
+@pytest.mark.parametrize("before", ["release()", "operate(); release()", "release(); operate(); release()"])
+def test_torch_works_in_a_fork(before):
+    """Its runtime would wait for threads that the child lacks. After a loop of its own alone it does; after one of ours
+    the forking thread has none."""
+    body = f"""
+{before}
+assert in_child(operate) and in_child(both)
+both()
+print("done")
+"""
+    assert alone(script(FORKS + body, settled="")) == "done\n"
+
+
+def test_workers_of_a_data_loader():
+    """They are forks, which ask for batches while the parent trains."""
+    body = """
+from torch.utils.data import DataLoader, Dataset
+
+class Released(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        operate()
+        return torch.from_numpy(release())
+
+both()
+for epoch in range(2):
+    for batch in DataLoader(Released(), batch_size=2, num_workers=2, multiprocessing_context="fork"):
+        assert (batch.numpy() == alone).all()
+        both()
+print("done")
+"""
+    assert alone(script(FORKS + body)) == "done\n"
 
 
 def test_callers_in_several_threads():

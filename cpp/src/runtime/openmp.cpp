@@ -20,12 +20,14 @@ namespace {
 
 // What GCC's runtime calls its entry points. LLVM's and Intel's have the same ones beside their own.
 struct Runtime {
-    void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags);
-    int (*thread_num)();
-    int (*num_threads)();
-    int (*max_threads)();
-    int (*in_parallel)();
+    void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags) = nullptr;
+    int (*thread_num)() = nullptr;
+    int (*num_threads)() = nullptr;
+    int (*max_threads)() = nullptr;
+    int (*in_parallel)() = nullptr;
+    int (*pause)(int kind) = nullptr;  // null where a fork needs none
 };
+constexpr int kPauseSoft = 1;  // omp_pause_soft: threads end, settings stay
 
 template <class Function>
 bool look_up(void* library, const char* name, Function& found) noexcept {
@@ -36,6 +38,8 @@ bool look_up(void* library, const char* name, Function& found) noexcept {
 // The runtime that a library of this process calls: the symbols are those of the library and of what it links.
 bool find_in(const char* path, Runtime& found) noexcept {
     void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed: its threads stay
+    // LLVM's and Intel's runtimes survive a fork by themselves.
+    if (library && !dlsym(library, "__kmpc_fork_call")) look_up(library, "omp_pause_resource_all", found.pause);
     return library && look_up(library, "GOMP_parallel", found.parallel) &&
            look_up(library, "omp_get_thread_num", found.thread_num) &&
            look_up(library, "omp_get_num_threads", found.num_threads) &&
@@ -97,8 +101,18 @@ const char* torch_path() noexcept {
 }
 #endif
 
+std::atomic<const Runtime*> found{nullptr};
 std::atomic<bool> forked{false};
-const int registered = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+thread_local bool used = false;  // whether this thread's team may be one that we started
+
+// GCC's runtime would wait in the child for threads that only the parent has, in PyTorch's next loop as in ours. So the
+// forking thread's team ends before; the next loop of the parent starts another.
+void before_fork() {
+    const Runtime* omp = found.load(std::memory_order_acquire);
+    if (used && omp && omp->pause) omp->pause(kPauseSoft);
+    used = false;
+}
+const int registered = pthread_atfork(before_fork, nullptr, [] { forked.store(true); });
 
 bool wanted_at_all() noexcept {
     static_cast<void>(registered);
@@ -112,7 +126,6 @@ bool wanted_at_all() noexcept {
 // The runtime, once PyTorch is loaded; looked for again whenever some library was loaded since.
 const Runtime* runtime() noexcept {
     static Runtime kept;
-    static std::atomic<const Runtime*> found{nullptr};
     static std::atomic<unsigned long long> looked{0};
     static std::atomic_flag looking = ATOMIC_FLAG_INIT;
     if (const Runtime* known = found.load(std::memory_order_acquire)) return known;
@@ -160,6 +173,7 @@ Outcome run(int wanted, void (*body)(void*, int, int), void* context) {
     Job job{*omp, wanted, body, context};
     // The whole team, as PyTorch's loops take it: for a smaller one the runtime would end threads, and start them again
     // in PyTorch's next loop.
+    used = true;
     omp->parallel(work, &job, 0, 0);
     busy.clear(std::memory_order_release);
     return Outcome::kDone;

@@ -17,8 +17,8 @@ enum class Outcome {
 // `wanted`, or fewer where the runtime gives fewer threads; worker 0 is the calling thread. Every thread runs in the
 // default floating-point environment, but for the caller, who keeps its own. The body must not throw.
 //
-// In a forked child there is never a pool: an OpenMP runtime does not survive a fork. TIGHTDP_OPENMP=0 in the
-// environment says that there is none.
+// In a forked child there is never a pool, and the team that a call of this function started is no more when the caller
+// forks: PyTorch's loops work in the child. TIGHTDP_OPENMP=0 in the environment says that there is none.
 Outcome run(int wanted, void (*body)(void*, int, int), void* context);
 
 }  // namespace tightdp::openmp
