@@ -72,6 +72,7 @@ def test_json_keeps_all_of_it(made):
 def test_every_part_is_in_the_text_and_on_the_page():
     made = statement(**FULL)
     page, _ = text_of(made.to_html())
+    assert "\n  labels: declared: a, b\n" in str(made)
     for shown in (str(made), page):
         for part in ("a model", made.guarantee, repr(RUN), "weights", "a noisy count", "declared: a, b", "given",
                      "exact: sums of integers", "add or remove one record", "that of 'people'"):  # fmt: skip
@@ -109,7 +110,8 @@ def test_the_curves_are_those_of_the_run():
             ends[top, name] = (edge[:, 0] - 62) / (406 - 62), top * (256 - edge[:, 1]) / (256 - 12)
     most = float(upper(2 * made.privacy.upper, 2))
     x, y = ends[12.0, "upper"]
-    delta = RUN.profile(np.linspace(0, most, len(x))).upper
+    delta = RUN.profile(np.linspace(0, most, 41)).upper[: len(x)]
+    assert x[-1] * most >= made.privacy.upper
     np.testing.assert_allclose(y - 12, np.log10(np.maximum(delta, 1e-12)), atol=0.006)
     x, y = ends[1.0, "lower"]
     beta = RUN.tradeoff(np.linspace(0, 1, len(x)) ** 2).lower
@@ -128,6 +130,9 @@ def test_what_it_means_is_the_power_of_the_best_test():
 def test_relations_without_curves_have_a_page_all_the_same():
     page = statement(neighbors="add").to_html()
     assert "<svg" in page
+    svg = re.search(r"<svg.*?</svg>", page)[0]
+    heights = [float(p.split(",")[1]) for p in re.search(r'class="edge" points="([^"]*)"', svg)[1].split()]
+    assert heights.count(256.0) <= 1  # a curve that leaves the picture ends there
     run = dp.ZCDP(0.01) * 1
     assert "differentially private" in dp.Statement("s", run.epsilon(1e-5), 1e-5, run).to_html()
 

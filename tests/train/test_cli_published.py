@@ -115,7 +115,7 @@ def test_the_model_file_says_what_was_printed(write, capsys):
         "Model",
     ]
     assert stated.public == {
-        "number of records": "none: a noisy count was released",
+        "number of records": "private, and a noisy count was released",
         "labels": "declared: high, low",
         "columns": "their names",
         "bounds of age": "declared: 0 to 1",

@@ -29,7 +29,7 @@ def test_nothing_declared():
     model = LinearSVC(epsilon=1.0, delta=1e-2, random_state=3).fit(X, Y)
     stated = model.statement_
     assert stated.public["labels"] == "those that occur: no, yes" and stated.taken == ("labels",)
-    assert stated.public["number of records"] == "none: a noisy count was released"
+    assert stated.public["number of records"] == "private, and a noisy count was released"
     assert stated.released[1] == f"the number of records with noise, {model.public_size_:,}"
     assert stated.size == model.public_size_ and "used as they are" in stated.not_covered[0]
     assert [warning.split()[0] for warning in stated.warnings] == ["The", "delta", "What"]

@@ -21,16 +21,19 @@ LEAST_DELTA = 1e-12
 
 def profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
     """delta over epsilon, on a logarithmic axis, with the point that is stated."""
-    low = math.log10(LEAST_DELTA)
+    low, most = math.log10(LEAST_DELTA), float(x[-1])
+
+    seen = int((curve.upper > LEAST_DELTA).sum())  # and the first point below
+    x, lower, higher = x[: seen + 1], curve.lower[: seen + 1], curve.upper[: seen + 1]
 
     def logs(values: Vector) -> Vector:
         return np.log10(np.maximum(values, LEAST_DELTA)) - low
 
     ticks = [(k - low, f"10<tspan dy='-4' font-size='8'>{k}</tspan>" if k else "1") for k in range(int(low), 1, 2)]
-    frame = _Frame(float(x[-1]), -low)
-    mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= x[-1] else None
-    return frame.figure("delta (curve) at each epsilon", "epsilon", "delta", x, logs(curve.lower), logs(curve.upper),
-                        _ticks(float(x[-1])), ticks, mark)  # fmt: skip
+    frame = _Frame(most, -low)
+    mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= most else None
+    return frame.figure("delta (curve) at each epsilon", "epsilon", "delta", x, logs(lower), logs(higher),
+                        _ticks(most), ticks, mark)  # fmt: skip
 
 
 def tradeoff(x: Vector, curve: Curve) -> str:

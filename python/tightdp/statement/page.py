@@ -95,7 +95,7 @@ def body(statement: Statement, sign: bool = False) -> str:
 
 def _assumptions(statement: Statement) -> Iterable[str]:
     for name, how in statement.public.items():
-        yield f"Public are the {name}: {how}"
+        yield f"Known without the records: {name} ({how})"
     yield f"Arithmetic is {ARITHMETIC[statement.arithmetic]}"
     yield f"The noise was {NOISE[statement.seeded]}"
     yield f"One record is what is protected: {RELATIONS[statement.neighbors]}"
@@ -112,7 +112,7 @@ def _meaning(statement: Statement) -> str:
     found = upper(100 * (1 - missed), 3)
     return (
         " Whoever tries to find out from it whether one given record was in the data, knowing all others, and "
-        f"accuses wrongly in 1 case of 100, is right about a record that was there in at most {found} cases of 100."
+        f"accuses wrongly in 1 case of 100, recognises a record that was there in at most {found} cases of 100."
     )
 
 

@@ -138,8 +138,8 @@ class Statement:
     def __str__(self) -> str:
         lines = [self.subject, self.guarantee, f"Charged: {self.charged!r}"]
         lines += [f"Released: {'; '.join(self.released)}."] if self.released else []
-        public = ", ".join(f"{name} ({how})" for name, how in self.public.items())
-        lines += [f"Public by assumption: {public}."] if public else []
+        lines += ["Public by assumption:"] if self.public else []
+        lines += [f"  {name}: {how}" for name, how in self.public.items()]
         lines += [f"Arithmetic: {ARITHMETIC[self.arithmetic]}.", f"Noise: {NOISE[self.seeded]}."]
         lines += [f"Ledger: {self.ledger}."] if self.ledger is not None else []
         lines += [f"Warning: {warning}" for warning in self.warnings]

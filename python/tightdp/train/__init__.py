@@ -34,6 +34,7 @@ from .oracle import Oracle, Public, Query
 from .pca import DPPCA
 from .perturbation import ObjectivePerturbation, OutputPerturbation
 from .records import Records
+from .regression import Ridge
 
 __all__ = [
     "DPAGD",
@@ -64,6 +65,7 @@ __all__ = [
     "Query",
     "Records",
     "Release",
+    "Ridge",
     "Target",
     "fit",
 ]

@@ -37,14 +37,18 @@ if TYPE_CHECKING:
     class TransformerMixin:
         def fit_transform(self, X: Any, y: Any = None) -> Any: ...
 
+    class RegressorMixin:
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
+
     class NotFittedError(ValueError, AttributeError): ...
 
     def validate_data(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]: ...
     def validate_labels(y: Any, *, once_each: bool = False) -> NDArray[Any]: ...
+    def validate_numbers(y: Any) -> NDArray[np.float64]: ...
 
 else:
     try:
-        from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+        from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
         from sklearn.exceptions import NotFittedError
         from sklearn.utils import assert_all_finite
         from sklearn.utils.multiclass import check_classification_targets
@@ -71,6 +75,15 @@ else:
             assert_all_finite(y, input_name="y")
             check_classification_targets(np.repeat(y, 3) if once_each else y)
             return y
+
+        def validate_numbers(y):
+            """y as a 1-D array of finite doubles. Errors do not quote a number."""
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
+            try:
+                return y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError("y must hold numbers") from None
 
     except ImportError:
 
@@ -103,6 +116,16 @@ else:
             def fit_transform(self, X, y=None):
                 return self.fit(X, y).transform(X)
 
+        class RegressorMixin:
+            """score is R^2."""
+
+            def score(self, X, y, sample_weight=None):
+                y = np.asarray(y, dtype=np.float64)
+                off, mean = y - self.predict(X), np.average(y, weights=sample_weight)
+                return float(
+                    1 - np.average(off**2, weights=sample_weight) / np.average((y - mean) ** 2, weights=sample_weight)
+                )
+
         class ClassifierMixin:
             """score is the mean accuracy."""
 
@@ -130,4 +153,14 @@ else:
                 raise ValueError(f"y must be a 1-D array of labels, got shape {y.shape}")
             if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # also NaN
                 raise ValueError("y must hold labels: it holds numbers that are not whole")
+            return y
+
+        def validate_numbers(y):
+            """y as a 1-D array of finite doubles. Errors do not quote a number."""
+            try:
+                y = np.asarray(y).astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError("y must hold numbers") from None
+            if y.ndim != 1 or not np.isfinite(y).all():
+                raise ValueError(f"y must be a 1-D array of finite numbers, got shape {y.shape}")
             return y

@@ -35,10 +35,10 @@ def classifier(
     counted = model.public_size is None
     labels = listed([str(label) for label in model.classes_])
     public = {
-        "number of records": "none: a noisy count was released" if counted else f"given: {model.public_size:,}",
+        "number of records": "private, and a noisy count was released" if counted else f"given: {model.public_size:,}",
         "columns": f"their number, {model.n_features_in_}, and their order",
         "labels": ("those that occur" if model.classes is None else "declared") + f": {labels}",
-        "bounds of the features": "none were used" if model.bounds is None else f"declared: {_bounds(model.bounds)}",
+        "bounds of the features": "none" if model.bounds is None else f"declared: {bounds_of(model.bounds)}",
     }
     released = [f"the fitted parameters, {parameters:,} numbers"]
     if counted:
@@ -68,7 +68,8 @@ def listed(values: Sequence[str]) -> str:
     return ", ".join(values[:MOST]) + more
 
 
-def _bounds(given: Any) -> str:
+def bounds_of(given: Any) -> str:
+    """Public bounds, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
     return listed([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])

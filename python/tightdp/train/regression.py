@@ -1,0 +1,186 @@
+"""Private linear and ridge regression: the second moment of features and target, released once, and solved.
+
+The release is that of ``DPPCA`` over records (features, 1, target), so its sums are exact and its proof the same
+(docs/theory/adaclip.md, sections 5 and 6). Everything after it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..bound import Bound
+from ..composition import Composition
+from ..mechanisms import Gaussian, Mechanism
+from ..statement import Statement
+from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .budget import FixedPlan, Target, noise_for
+from .driver import opened, paid, seeded
+from .gate import Gate
+from .grid import exact_bound
+from .pca import second_moment, unpacked
+from .records import Records
+from .stated import AGAIN, UNSCALED, bounds_of, name_of
+
+
+@dataclass(eq=False, repr=False)
+class Ridge(RegressorMixin, BaseEstimator):
+    """Private linear regression with an L2 penalty, by one noisy second moment.
+
+    Parameters
+    ----------
+    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
+    noise_multiplier : over max_norm^2, which is what one record can add in Frobenius norm
+    bounds : public (low, high) of the features, scalars or one number for each: they are clipped to them and mapped to
+        [-1, 1]. None leaves features as they are.
+    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. To be given.
+    max_norm : L2 bound on a record (features, 1, target) as mapped; a longer one is scaled down, and thereby weighs
+        less. None takes the root mean square of uniform ones, sqrt(1 + (d + 1)/3).
+    regularization : lambda of lambda |w|^2 beside the sum of squared errors, in units of the mapped features. None
+        takes what the noise amounts to, noise_multiplier max_norm^2 sqrt(d), without which its inverse would be noise.
+    fit_intercept : whether a constant is fitted
+    random_state, ledger : as for classifiers
+
+    Attributes
+    ----------
+    coef_, intercept_ : (d,) and a number, in the units of X and y as they are given; within ``bounds`` the prediction
+        is X @ coef_ + intercept_
+    privacy_, charged_, history_, statement_ : as for classifiers
+
+    The number of records is not used, so that it need be neither public nor released. Records with NaN or infinite
+    features contribute nothing. Guarantee: that of one Gaussian(noise_multiplier), add/remove one record.
+
+    >>> import numpy as np
+    >>> from tightdp.train import Ridge
+    >>> x = np.random.default_rng(0).uniform(0, 10, size=(20000, 2))
+    >>> y = 3 * x[:, 0] - x[:, 1] + 5
+    >>> model = Ridge(1.0, 1e-6, bounds=(0, 10), target_bounds=(-10, 40), random_state=0).fit(x, y)
+    >>> bool(np.abs(model.coef_ - [3, -1]).max() < 0.1), model.privacy_.upper <= 1
+    (True, True)
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    noise_multiplier: float | None = None
+    bounds: Any = None
+    target_bounds: Any = None
+    max_norm: float | None = None
+    regularization: float | None = None
+    fit_intercept: bool = True
+    random_state: int | None = None
+    ledger: Any = None
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fits privately X (n, d) to the numbers y (n,). Errors name the argument, before any record is used."""
+        target = Target.of(self.epsilon, self.delta)
+        own = self.noise_multiplier
+        own = None if own is None else _check.positive("noise_multiplier", own)
+        penalty = self.regularization
+        penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
+        source = seeded(self.random_state)
+        features = validate_data(self, X, reset=True).astype(np.float64)
+        size = features.shape[1]
+        inputs = _Scale.of("bounds", self.bounds, size)
+        if self.target_bounds is None:
+            raise ValueError("target_bounds must be given, public (low, high) of the target")
+        output = _Scale.of("target_bounds", self.target_bounds, 1)
+        values = validate_numbers(y)
+        if len(values) != len(features):
+            raise ValueError(f"y must have one number for each record: got {len(values)} for {len(features)} records")
+        constant = bool(self.fit_intercept)
+        usual = math.sqrt(constant + (size + 1) / 3)
+        bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
+        noise = noise_for(Gaussian, own, target)
+        deviation = noise * bound**2
+        query = second_moment(Records(np.column_stack(
+            [inputs.mapped(features), *([np.ones(len(features))] if constant else []), output.mapped(values[:, None])]
+        ), values), bound)  # fmt: skip
+        budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
+        gate = Gate(budget, source)
+        paid(ledger, budget.charge(), "Ridge.fit")
+        moment = unpacked(gate.gaussian(query, noise).value, size + constant + 1)
+        w = _solved(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
+        self._inputs = inputs
+        self.coef_: NDArray[np.float64] = w[:size] * output.half / inputs.half
+        level = output.middle[0] + (output.half[0] * w[size] if constant else 0.0)
+        self.intercept_ = float(level - self.coef_ @ inputs.middle)
+        self.history_: tuple[Mechanism, ...] = gate.history
+        self.charged_: Composition = budget.charge()
+        self.privacy_: Bound = self.charged_.epsilon(target.delta)
+        self.statement_ = Statement(
+            f"Ridge, {size} features",
+            self.privacy_,
+            target.delta,
+            self.charged_,
+            released=(
+                f"a noisy second moment, {len(moment)} x {len(moment)}, and the coefficients that follow from it",
+            ),
+            public={
+                "columns": f"their number, {size}, and their order",
+                "bounds of the features": "none" if self.bounds is None else f"declared: {bounds_of(self.bounds)}",
+                "bounds of the target": f"declared: {bounds_of(self.target_bounds)}",
+            },
+            seeded=self.random_state is not None,
+            outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
+            ledger=name_of(ledger),
+        )
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The expected target of each row, shape (n,); features are clipped to ``bounds``."""
+        if not hasattr(self, "coef_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        features = validate_data(self, X, reset=False).astype(np.float64)
+        if not np.isfinite(features).all():
+            raise ValueError("X must be finite for predictions: it holds NaN or infinity")
+        return np.asarray(self._inputs.clipped(features) @ self.coef_ + self.intercept_)
+
+
+class _Scale(NamedTuple):
+    """Public bounds, to which values are clipped, and what maps them to [-1, 1]."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    middle: NDArray[np.float64]
+    half: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, name: str, bounds: Any, size: int) -> _Scale:
+        """None leaves values as they are."""
+        if bounds is None:
+            return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
+        try:
+            low, high = (np.broadcast_to(_check.reals(name, each), (size,)) for each in bounds)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(f"{name} must be finite and low < high in every column")
+        half = high / 2 - low / 2
+        if not (half > 0).all():
+            raise ValueError(f"{name} must have a width high - low above {np.finfo(np.float64).tiny:.2g}")
+        return cls(low, high, low / 2 + high / 2, half)
+
+    def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.clip(values, self.low, self.high))
+
+    def mapped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """NaN stays."""
+        return np.asarray((self.clipped(values) - self.middle) / self.half)
+
+
+def _solved(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
+    """The weights of the features, and the constant if there is one, that minimise the estimated squared error.
+
+    The constant has no penalty. Noise alone may make an eigenvalue as small as one likes, or negative: none is taken
+    to be below the noise's deviation.
+    """
+    a, b = moment[:-1, :-1].copy(), moment[:-1, -1]
+    a[np.arange(size), np.arange(size)] += penalty
+    values, vectors = np.linalg.eigh(a)
+    return np.asarray(vectors @ ((vectors.T @ b) / np.maximum(values, noise)))
