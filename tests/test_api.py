@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from together import alone
 
 import tightdp as dp
 from tightdp import cli, train
@@ -136,6 +137,19 @@ def shape(function):
 
 def test_the_package_holds_these_names():
     assert set(dp.__all__) == set(FUNCTIONS) | set(MECHANISMS) | set(OTHERS) | UNCALLED
+
+
+def test_what_is_imported_later_is_there_all_the_same():
+    script = """
+import sys, tightdp
+assert not {"tightdp.ledger", "tightdp.statement", "tightdp.tables"} & set(sys.modules)
+assert set(tightdp.__all__) <= set(dir(tightdp))
+from tightdp import *
+assert {"tightdp.ledger", "tightdp.statement", "tightdp.tables"} <= set(sys.modules) and Ledger is tightdp.Ledger
+"""
+    alone(script)
+    with pytest.raises(AttributeError, match=r"has no attribute 'Legder'"):
+        dp.Legder  # noqa: B018
 
 
 @pytest.mark.parametrize(("name", "expected"), [*FUNCTIONS.items(), *MECHANISMS.items(), *OTHERS.items()])

@@ -127,6 +127,13 @@ def test_what_it_means_is_the_power_of_the_best_test():
     assert power <= float(said[1]) <= power * 1.002
 
 
+def test_of_many_mechanisms_the_page_lists_some():
+    run = sum((dp.Gaussian(10.0 + k) * 1 for k in range(12)), dp.Composition())
+    page, _ = text_of(statement(run).to_html())
+    assert page.count("Gaussian(") == 10 and "+ 2 more, which the JSON text lists" in page
+    assert dp.Statement.from_json(statement(run).to_json()).charged == run
+
+
 def test_relations_without_curves_have_a_page_all_the_same():
     page = statement(neighbors="add").to_html()
     assert "<svg" in page

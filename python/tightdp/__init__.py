@@ -1,5 +1,8 @@
 """Certified two-sided bounds for differential privacy, and private training charged for what it releases."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from . import cuda as cuda
 from ._core import __version__
 from .accounting.accountant import Accountant
@@ -10,7 +13,6 @@ from .bound import Bound, ContradictionError, Curve
 from .composition import Composition
 from .derived import Group, RepeatAndSelect
 from .headers import get_cmake_dir, get_include, get_library
-from .ledger import Ledger, LedgerError
 from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
@@ -37,8 +39,11 @@ from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, ex
 from .release.ghost import ghost_clipped_sum, ghost_norms
 from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
 from .release.noise import Philox, RandomSource, SecureRandom
-from .statement import Statement
-from .tables import TableModel, load
+
+if TYPE_CHECKING:
+    from .ledger import Ledger, LedgerError
+    from .statement import Statement
+    from .tables import TableModel, load
 
 __all__ = [
     "ZCDP",
@@ -98,3 +103,24 @@ __all__ = [
     "noise_multiplier",
     "rounded_gaussian",
 ]
+
+_LATER = {"Ledger": "ledger", "LedgerError": "ledger", "Statement": "statement"}
+_LATER |= {"TableModel": "tables", "load": "tables"}
+    "Ledger": "ledger",
+    "LedgerError": "ledger",
+    "Statement": "statement",
+    "TableModel": "tables",
+    "load": "tables",
+}
+"""Imported when they are first used, for most programs do without them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -15,6 +15,8 @@ Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""
 ALPHA = 0.01
 """The rate of false accusations that the page translates the guarantee at."""
+MOST = 10
+"""How many distinct mechanisms the page lists."""
 STYLE = """
 .tightdp { font: 15px/1.5 system-ui, sans-serif; color: #1d2430; max-width: 920px; margin: 0 auto; padding: 24px; }
 .tightdp h1 { font-size: 25px; line-height: 1.25; margin: 0 0 4px; }
@@ -71,7 +73,7 @@ def body(statement: Statement, sign: bool = False) -> str:
                 "epsilon, lower end": f"{lower(bound.lower)}: no smaller one holds for all that was charged",
                 "delta": upper(statement.delta),
                 "Engine": bound.engine,
-                "Charged": repr(statement.charged),
+                "Charged": _charged(statement),
                 "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
                 **({} if statement.ledger is None else {"Ledger": statement.ledger}),
             }
@@ -101,6 +103,12 @@ def _assumptions(statement: Statement) -> Iterable[str]:
     yield f"One record is what is protected: {RELATIONS[statement.neighbors]}"
     if statement.ledger is not None:
         yield "The ledger is the only one for this data, and everything released from the data was spent from it"
+
+
+def _charged(statement: Statement) -> str:
+    parts = statement.charged.parts
+    more = f" + {len(parts) - MOST:,} more, which the JSON text lists" if len(parts) > MOST else ""
+    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in parts[:MOST]) + more or "nothing"
 
 
 def _meaning(statement: Statement) -> str:
