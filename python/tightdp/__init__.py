@@ -106,12 +106,6 @@ __all__ = [
 
 _LATER = {"Ledger": "ledger", "LedgerError": "ledger", "Statement": "statement"}
 _LATER |= {"TableModel": "tables", "load": "tables"}
-    "Ledger": "ledger",
-    "LedgerError": "ledger",
-    "Statement": "statement",
-    "TableModel": "tables",
-    "load": "tables",
-}
 """Imported when they are first used, for most programs do without them."""
 
 
