@@ -74,6 +74,7 @@ QUESTIONS = {
     "bayes_risk": f"(self, prior, *, {OPTIONS})",
     "delta": f"(self, epsilon, *, {OPTIONS})",
     "epsilon": f"(self, delta, *, {OPTIONS})",
+    "gdp": "(self, delta=0.0, *, neighbors='add_or_remove')",
     "group": "(self, size)",
     "renyi": "(self, orders, *, neighbors='add_or_remove')",
     "profile": f"(self, epsilons, *, {OPTIONS})",

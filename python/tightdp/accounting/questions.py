@@ -19,13 +19,17 @@ from ..bound import Bound, Curve
 from ..composition import Composition, Parts
 from ..derived import grouped as grouped
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
+from . import gaussian_dp
 from .engines import auto
 from .engines.base import DEFAULT, Engine, Request
 from .engines.renyi.engine import divergence
 from .pairs import neighbors as relations
+from .pairs.largest import largest_of
 from .pairs.members import members, revealing
 from .tradeoff import tradeoff
 
+_ROUGH = Request(width=1e-5)
+"""For deltas from which mu is found to a thousandth."""
 _UNITS = 6 * 10**9
 """Of work, for one question: eight seconds at the most. Answers that take more are wider, and the same every time."""
 
@@ -110,6 +114,28 @@ class Question:
         ends[ascending, 0] = np.maximum.accumulate(ends[ascending, 0])
         ends[ascending, 1] = np.minimum.accumulate(ends[ascending[::-1], 1])[::-1]
         return Curve(ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape))
+
+    def gdp(self, delta: float) -> Bound:
+        """The least mu of Gaussian differential privacy but for ``delta``, for both orders of the neighbours."""
+        floor = _check.below_one("delta", delta)
+        if self.neighbors in ("add", "remove"):  # a test of the one accuses the other
+            return Question(self.composition).gdp(floor)
+        pairs = self.pairs()
+        noise, rest = gaussian_dp.noise(pairs[0][0])
+        parts = rest if floor == 0 else pairs[0][0]
+
+        def curve(epsilon: float) -> Bound:
+            found = [auto.delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
+            return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
+
+        with _core.Budget(_UNITS):
+            end = largest_of(parts)
+            if floor > 0:
+                end = min(end, self.epsilon(floor).upper)
+            found = gaussian_dp.smallest(curve, end, floor)
+        if floor == 0:
+            return gaussian_dp.joined(noise, found)
+        return found if rest else gaussian_dp.at_most(found, noise)
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """The least type II error at each type I error, for the worst pair."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from ... import mechanisms as m
-from ...composition import Composition
+from ...composition import Composition, Parts
 from ...derived import POISSON, Derived, Group, RepeatAndSelect
 from ...options import Neighbors
 from ..numerics.outward import INF, Range, expm1, log1p
@@ -22,6 +22,14 @@ def largest_loss(run: Composition, neighbors: Neighbors) -> float:
     total = Range(0.0)
     for mechanism, count in direct if direct is not None else parts:
         total += count * (_largest(mechanism) if direct is not None else _replaced(mechanism))
+    return total.hi
+
+
+def largest_of(parts: Parts) -> float:
+    """The same of parts that were translated for a relation already."""
+    total = Range(0.0)
+    for mechanism, count in parts:
+        total += count * _largest(mechanism)
     return total.hi
 
 
