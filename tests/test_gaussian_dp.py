@@ -55,9 +55,9 @@ def test_the_curve_is_below_the_gaussian_and_touches_it(run, neighbors, delta):
     found = run.gdp(delta, neighbors=neighbors)
     assert found.lower < found.upper <= found.lower * 1.01
     above, below = dp.Gaussian(1 / found.upper), dp.Gaussian(1 / (found.lower * 0.97))
-    touched = False
-    for i in range(120):
-        eps = i / 40
+    touched, end = False, run.epsilon(delta, neighbors=neighbors).lower
+    for i in range(101):
+        eps = end * i / 100
         truth = run.delta(eps, neighbors=neighbors)
         assert truth.lower <= max(above.delta(eps).upper, delta)
         touched = touched or truth.lower > max(below.delta(eps).upper, delta)
