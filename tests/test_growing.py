@@ -10,6 +10,7 @@ from tests.reference import sampled_gaussian
 from together import together
 
 import tightdp as dp
+from tightdp import _core
 
 STEP = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
 
@@ -62,6 +63,27 @@ def test_against_ball_arithmetic(add):
             # An end that is off by one part in a hundred million fails.
             assert Decimal(found.lower) <= Decimal(truth) <= Decimal(found.upper)
             assert found.upper - found.lower <= 1e-8 * found.upper
+
+
+def test_many_noise_levels_against_a_sum_over_each_of_them():
+    """The kept line is made by interpolation (contour.md section 11); levels of unequal sampling probability are not."""
+    rng = random.Random(random.randrange(2**32))
+    for pair in ("remove", "add"):
+        run, levels, q = _core.GrowingRun(pair), [], 0.01
+        run.add_plain(0.05)
+        for k in range(1, 181):
+            sigma = 1 + rng.random()
+            run.add(sigma, 0.01, 1.0)
+            levels.append((sigma, q, 1.0))
+            q = math.nextafter(q, 0.0)
+            if k >= 60:
+                found = run.epsilon(1e-6, 1e-11)
+                assert found[0] == "certified"
+                if k % 40 == 0:
+                    exact = _core.contour_epsilon(levels, 0.05, pair, 1e-6, 1e-11)
+                    assert exact[0] == "certified"
+                    assert max(found[1], exact[1]) <= min(found[2], exact[2]) * (1 + 1e-12)
+                    assert found[2] - found[1] <= 1e-9 * found[2] + 4 * (exact[2] - exact[1])
 
 
 def test_more_steps_cost_more():

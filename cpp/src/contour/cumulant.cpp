@@ -110,9 +110,8 @@ bool Cumulant::at(double c, Cumulants& out) {
     return true;
 }
 
-CertifiedLogMgf Cumulant::certified(double c) {
-    CertifiedLogMgf sum{0.5 * mu2_ * c * (c + 1), 0, 0};
-    sum.rounding = 10 * kUnitRoundoff * sum.value;
+CertifiedLogMgf Cumulant::sampled(double c) {
+    CertifiedLogMgf sum;
     const auto add = [&](const CertifiedLogMgf& k) {
         sum.value += k.value;
         sum.rule += k.rule;
@@ -123,13 +122,21 @@ CertifiedLogMgf Cumulant::certified(double c) {
     return sum;
 }
 
-double Cumulant::bounded(double c) {
-    if (interpolations_.empty()) return certified(c).upper();
-    double plain = 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14), sum = plain;
+CertifiedLogMgf Cumulant::certified(double c) {
+    CertifiedLogMgf sum = sampled(c);
+    const double plain = 0.5 * mu2_ * c * (c + 1);
+    sum.value += plain;
+    sum.rounding += kUnitRoundoff * (10 * plain + 2 * std::abs(sum.value));
+    return sum;
+}
+
+double Cumulant::sampled_bounded(double c) {
+    if (interpolations_.empty()) return sampled(c).upper();
+    double sum = 0;
     for (Part& part : parts_) sum += part.log_mgf(c).upper();
     for (Interpolation& some : interpolations_) sum += some.bounded(c);
     if (sum < HUGE_VAL) return sum * (1 + 1e-12);
-    sum = plain;
+    sum = 0;
     for (const Bin& bin : bins(levels_, kNarrowBin)) {
         double least, most;
         for (const auto& [sigma, k] : {std::pair{bin.high, &least}, std::pair{bin.low, &most}}) {
@@ -168,24 +175,37 @@ Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_in
     return Status::certified;
 }
 
+// use(tails, steps of each): of bins, or of parts where there are none.
+template <class Use>
+auto Cumulant::with_tails(double c, double first, double exact, const Use& use) const {
+    if (bins_.empty()) {
+        std::vector<Tail> tails;
+        for (const Part& part : parts_) tails.push_back(part.tail(c, first, exact));
+        return use(tails, [&](std::size_t j) { return parts_[j].count(); });
+    }
+    std::vector<BinTail> tails;
+    for (const Bin& bin : bins_) tails.emplace_back(bin, pair_, c, first, exact);
+    return use(tails, [&](std::size_t j) { return bins_[j].count; });
+}
+
 double Cumulant::length_by_tails(const Plan& plan, double first, double need, double reach) const {
     // 1 - |phi| within a thousandth of what a step is to have; and where that is nearly all, |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
-    const auto by = [&](const auto& tails, const auto& counted) {
+    return with_tails(plan.c, first, exact, [&](const auto& tails, const auto& counted) {
         return least_length(first, need, reach, [&](double s) {
             double total = 0.5 * mu2_ * s * s;
             for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += counted(j) * tails[j].log_decay(s);
             return total;
         });
-    };
-    if (bins_.empty()) {
-        std::vector<Tail> tails;
-        for (const Part& part : parts_) tails.push_back(part.tail(plan.c, first, exact));
-        return by(tails, [&](std::size_t j) { return parts_[j].count(); });
-    }
-    std::vector<BinTail> tails;
-    for (const Bin& bin : bins_) tails.emplace_back(bin, pair_, plan.c, first, exact);
-    return by(tails, [&](std::size_t j) { return bins_[j].count; });
+    });
+}
+
+double Cumulant::decay_from(const Plan& plan, double end, double log_inverse) const {
+    return with_tails(plan.c, end, log_inverse, [&](const auto& tails, const auto& counted) {
+        double total = 0;
+        for (std::size_t j = 0; j < tails.size(); ++j) total += counted(j) * tails[j].log_decay(end);
+        return total * (1 - 1e-12);
+    });
 }
 
 double Cumulant::length_by_cells(const Plan& plan, double first, double need, double reach) {
@@ -233,7 +253,7 @@ Status Cumulant::place_for(const Plan& plan, double log_inverse) {
     return status;
 }
 
-void Cumulant::transform(const Plan& plan) {
+std::vector<LogRatio> Cumulant::ratios(const Plan& plan) {
     const std::size_t n = plan.count;
     std::vector<LogRatio> ratios(n + 1);
     std::vector<double> xi_re(n), xi_im(n), rounding(n);
@@ -244,6 +264,12 @@ void Cumulant::transform(const Plan& plan) {
             ratios[m].add(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
     }
     for (Interpolation& some : interpolations_) some.add_to(ratios, plan.step);
+    return ratios;
+}
+
+void Cumulant::transform(const Plan& plan) {
+    const std::size_t n = plan.count;
+    const std::vector<LogRatio> ratios = this->ratios(plan);
     memory_.resize(4 * (n + 1));
     double* at = memory_.data();
     ordinates_ = {at, at + (n + 1), at + 2 * (n + 1), at + 3 * (n + 1)};

@@ -31,8 +31,17 @@ class Cumulant {
     // ln M(c) at the plan's abscissa with its error, on the nodes placed last.
     CertifiedLogMgf certified(double c);
     // No less than ln M(c).
-    double bounded(double c);
+    double bounded(double c) { return sampled_bounded(c) + 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14); }
+    // The same without the plain Gaussians.
+    CertifiedLogMgf sampled(double c);
+    double sampled_bounded(double c);
     bool interpolated() const { return !interpolations_.empty(); }
+
+    // Lower bound on -ln |M(c + is)/M(c)| for every s >= end, by moved lines; first_s as for the plan ("remove",
+    // "add").
+    double decay_from(const Plan& plan, double end, double log_inverse) const;
+    // ln M(z)/M(c) at each abscissa, on the nodes placed last, without the plain Gaussians.
+    std::vector<LogRatio> ratios(const Plan& plan);
 
     void transform(const Plan& plan);
     CurveValue value(const Plan& plan, double epsilon) const;
@@ -44,6 +53,8 @@ class Cumulant {
     double reach(const Plan& plan, double log_inverse) const;
     // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines
     // (not for a replaced record) or by minorants (which serve many laws of large noise better).
+    template <class Use>
+    auto with_tails(double c, double first, double exact, const Use& use) const;
     double length_by_tails(const Plan& plan, double first, double need, double reach) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 

@@ -20,6 +20,8 @@ constexpr double kFinerStep = 0.75, kMoreSteps = 4;
 constexpr std::size_t kMostLatest = 4;
 // Answers that are wider, and wider than the line's first one by this factor, ask for a new line.
 constexpr double kKeptWidth = 1e-10, kWider = 4;
+// A run that is longer by this factor is served by a shorter line, on which each further step costs less.
+constexpr double kOutgrown = 1.5;
 
 void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
     sum.value += count * one.value;
@@ -106,27 +108,38 @@ void Growing::extend(Line& line, const Sampled& part) const {
     line.latest.push_back(column(line, part));
 }
 
-bool Growing::plan(double delta, double tolerance) {
-    line_.reset();
-    const Composition all{parts_, mu2_ + mu2_lost_, pair_};
-    Cumulant cumulant(all, false);
+std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool interpolates) const {
+    Cumulant cumulant({parts_, mu2_ + mu2_lost_, pair_}, interpolates);
     cumulant.restart();
     Line line;
-    if (Planner<Cumulant>(cumulant, tolerance, line.plan).make(true, std::log(delta), 1) != Status::certified)
-        return false;
-    // Without a saddle point the first solution says where to invert (invert.hpp): nothing to keep.
     Plan& plan = line.plan;
-    if (!plan.consistent) return false;
+    // Without a saddle point the first solution says where to invert (invert.hpp): nothing to keep.
+    if (Planner<Cumulant>(cumulant, tolerance, plan).make(true, std::log(delta), 1) != Status::certified ||
+        !plan.consistent)
+        return {};
     plan.step *= kFinerStep;
     plan.count = static_cast<long>(std::ceil(static_cast<double>(plan.count) / kFinerStep)) + 1;
     line.log_inverse = std::log(32 * (1 + kMoreSteps * total_count_) / tolerance) + 8;
     const double each = -plan.log_decay / (1 + kMoreSteps * total_count_);
     line.exact = std::max(std::log(1e3 / each), each + 7);
     line.epsilon = plan.epsilon;
-    line.ratios.resize(plan.count + 1);
-    for (const Sampled& part : parts_) extend(line, part);
-    line_ = std::move(line);
-    return true;
+    line.steps = total_count_;
+    if (cumulant.place_for(plan, line.log_inverse) != Status::certified) return {};
+    line.ratios = cumulant.ratios(plan);
+    for (const LogRatio& one : line.ratios)
+        if (!(one.rule + one.round < HUGE_VAL)) return {};
+    line.at = cumulant.sampled(plan.c);
+    if (plan.left.c > 0) line.left.value = cumulant.sampled_bounded(plan.left.c);
+    line.right.value = cumulant.sampled_bounded(plan.right.c);
+    line.decay = cumulant.decay_from(plan, plan.step * static_cast<double>(plan.count), line.exact);
+    return line;
+}
+
+bool Growing::plan(double delta, double tolerance) {
+    line_.reset();
+    line_ = line(delta, tolerance, true);
+    if (!line_) line_ = line(delta, tolerance, false);
+    return line_.has_value();
 }
 
 Result Growing::solve(double delta) {
@@ -179,6 +192,7 @@ Result Growing::epsilon(double delta, double tolerance) {
             return result.status == Status::certified && result.lower > 0 ? (result.upper - result.lower) / result.upper
                                                                           : HUGE_VAL;
         };
+        if (line_ && total_count_ > kOutgrown * line_->steps) line_.reset();
         if (line_) r = solve(delta);
         if (!line_ || relative(r) > std::max(kKeptWidth, kWider * line_->width)) {
             if (!plan(delta, tolerance)) return {};

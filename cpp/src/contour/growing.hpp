@@ -35,8 +35,9 @@ class Growing {
     struct Line {
         Plan plan;
         double log_inverse, exact;
+        double steps;  // of the run that it was made for
         std::vector<LogRatio> ratios;
-        CertifiedLogMgf at, left, right;
+        CertifiedLogMgf at, left, right;  // left and right: upper ends
         double decay = 0;
         std::vector<Column> latest;
         double width = -1;  // relative, of the first answer
@@ -44,6 +45,8 @@ class Growing {
     };
 
     bool plan(double delta, double tolerance);
+    // Nothing where none serves, or where interpolation of many noise levels does not.
+    std::optional<Line> line(double delta, double tolerance, bool interpolates) const;
     void extend(Line& line, const Sampled& part) const;
     Column column(const Line& line, const Sampled& part) const;
     static void fold(Line& line);
