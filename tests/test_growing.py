@@ -66,7 +66,7 @@ def test_against_ball_arithmetic(add):
 
 
 def test_many_noise_levels_against_a_sum_over_each_of_them():
-    """The kept line is made by interpolation (contour.md section 11); levels of unequal sampling probability are not."""
+    """The kept line is made by interpolation (contour.md section 11); of unequal sampling probabilities none is."""
     rng = random.Random(random.randrange(2**32))
     for pair in ("remove", "add"):
         run, levels, q = _core.GrowingRun(pair), [], 0.01
