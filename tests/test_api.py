@@ -21,6 +21,7 @@ FUNCTIONS = {
     "discrete_gaussian": "(sigma, size, *, rng=None)",
     "discrete_laplace": "(scale, size, *, rng=None)",
     "load": "(path)",
+    "frequent_values": "(values, *, epsilon, delta, missing=('',), rng=None, ledger=None, note='frequent_values')",
     "epsilon_batch": "(noise_multiplier, sampling_probability, steps, delta, *, width=0.0001, threads=None, "
     "device='cpu')",
     "exact_grid": "(max_norm)",
@@ -67,7 +68,7 @@ OTHERS = {
     f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r})",
 }
 UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
-UNCALLED |= {"LedgerError", "RandomSource", "TableModel", "__version__"}
+UNCALLED |= {"FrequentValues", "LedgerError", "RandomSource", "TableModel", "__version__"}
 
 QUESTIONS = {
     "advantage": f"(self, *, {OPTIONS})",
@@ -120,6 +121,7 @@ COMMANDS = {
     "delta": ["--noise-multiplier", "--sampling-probability", "--steps", "--epsilon", "--json"],
     "epsilon": ["--noise-multiplier", "--sampling-probability", "--steps", "--delta", "--json"],
     "info": ["--json"],
+    "frequent": ["--column", "--epsilon", "--delta", "--ledger"],
     "ledger": ["create", "spend", "show", "report"],
     "predict": ["--probabilities", "--out", "--delimiter", "--encoding"],
     "schema": ["--label", "--out"],

@@ -43,7 +43,7 @@ from .release.noise import Philox, RandomSource, SecureRandom
 if TYPE_CHECKING:
     from .ledger import Ledger, LedgerError
     from .statement import Statement
-    from .tables import TableModel, load
+    from .tables import FrequentValues, TableModel, frequent_values, load
 
 __all__ = [
     "ZCDP",
@@ -60,6 +60,7 @@ __all__ = [
     "DiscreteLaplace",
     "ExactRelease",
     "FixedSizeSampled",
+    "FrequentValues",
     "Gaussian",
     "Group",
     "Laplace",
@@ -94,6 +95,7 @@ __all__ = [
     "epsilon_batch",
     "exact_grid",
     "exact_release",
+    "frequent_values",
     "get_cmake_dir",
     "get_include",
     "get_library",
@@ -105,7 +107,7 @@ __all__ = [
 ]
 
 _LATER = {"Ledger": "ledger", "LedgerError": "ledger", "Statement": "statement"}
-_LATER |= {"TableModel": "tables", "load": "tables"}
+_LATER |= dict.fromkeys(["FrequentValues", "TableModel", "frequent_values", "load"], "tables")
 """Imported when they are first used, for most programs do without them."""
 
 

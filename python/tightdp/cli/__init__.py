@@ -19,6 +19,7 @@ COMMANDS = {
     "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
     "schema": "draft what is to be declared of a CSV file, for review",
+    "frequent": "the values of a column that occur often, released with a guarantee",
     "train": "train a private linear model on a CSV file",
     "predict": "what a model says of new records",
     "statement": "what the privacy of a model covers, as text or as a page to sign",

@@ -1,0 +1,40 @@
+"""tightdp frequent: the values of a column that occur often, released with a guarantee, to be declared to train."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shlex
+from pathlib import Path
+
+from ..tables.frequent import frequent_values
+from ..tables.rows import Rows
+from . import files
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
+    p.add_argument("--column", required=True)
+    p.add_argument("--epsilon", type=float, required=True)
+    p.add_argument("--delta", type=float, required=True)
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    files.add_arguments(p)
+    p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the statement, and the values as an option of tightdp train."""
+    cells = Rows.read(arguments.data, files.written(arguments)).column(arguments.column)
+    note = f"frequent values of {arguments.column}"
+    budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}
+    found = frequent_values(cells, **budget, ledger=arguments.ledger, note=note)
+    if arguments.json:
+        print(json.dumps({**found.statement.to_dict(), "values": found.values}))
+        return 0
+    print(found.statement)
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(found.values)
+    print(f"--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}")
+    return 0

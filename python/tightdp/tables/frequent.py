@@ -1,0 +1,108 @@
+"""The values that occur often in a column: a release that is charged (docs/theory/frequent.md)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from os import PathLike
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from .. import _check
+from ..accounting.calibrate import calibrate
+from ..bound import Bound
+from ..composition import Composition
+from ..ledger import Ledger
+from ..mechanisms import ApproximateDP, Gaussian
+from ..release.exact import rounded_gaussian
+from ..release.noise import Philox, RandomSource
+from ..statement import Statement
+
+SHARE = 0.5
+"""Of delta for a value that one record alone has: the threshold depends on its logarithm."""
+MOST_NOISE = 2.0**32
+
+
+class FrequentValues(NamedTuple):
+    """What ``frequent_values`` released: all of it may be published."""
+
+    values: tuple[str, ...]
+    """Sorted, so that their order tells nothing."""
+    threshold: int
+    """A value with fewer records is left out with high probability, and one with a record alone nearly always."""
+    charged: Composition
+    privacy: Bound
+    """Bound on epsilon at the delta asked for."""
+    statement: Statement
+
+
+def frequent_values(
+    values: Iterable[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    missing: Iterable[str] = ("",),
+    rng: RandomSource | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    note: str = "frequent_values",
+) -> FrequentValues:
+    """The values of a column, as text, that occur so often that a noisy count reaches a threshold.
+
+    Use them as the categories or labels of a model: unlike all values that occur, they are private.
+
+    Parameters
+    ----------
+    values : one for each record; ``str`` makes a text of each
+    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta pays for a value that
+        one record alone has, and the noise for the others
+    missing : texts that stand for no value
+    rng : None is the operating system's secure generator; a ``Philox`` is for experiments
+    ledger : is charged first, with ``note``. It needs a ``failure`` of delta/2 or more
+
+    A record adds one to one count. Counts get rounded normal noise, exactly sampled. How many values there are, and so
+    the time that it takes, is not hidden from whoever watches the machine.
+
+    >>> import tightdp as dp
+    >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]
+    >>> found = dp.frequent_values(clinics, epsilon=0.5, delta=1e-6)
+    >>> found.values, found.privacy.upper <= 0.5
+    (('north', 'south'), True)
+    """
+    epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
+    if delta < 1e-300:
+        raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
+    failing = ApproximateDP(0.0, SHARE * delta)
+    sigma = float(calibrate(lambda z: Gaussian(z) + failing, epsilon=epsilon, delta=delta))
+    if sigma > MOST_NOISE:
+        raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
+    if isinstance(values, (str, bytes)):
+        raise TypeError("values must be a sequence of values, one for each record, got one text")
+    none = frozenset(missing)
+    counts = Counter(text for text in map(str, values) if text not in none)
+    charged, least = Gaussian(sigma) + failing, threshold(sigma, failing.nominal_delta)
+    book = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
+    if book is not None:
+        book.spend(charged, note=note)
+    noise = rounded_gaussian(sigma, len(counts), rng=rng).tolist()
+    kept = [value for (value, count), extra in zip(counts.items(), noise, strict=True) if count + extra >= least]
+    privacy = charged.epsilon(delta)
+    statement = Statement(
+        "the frequent values of a column",
+        privacy,
+        delta,
+        charged,
+        released=(f"{len(kept):,} values, whose noisy counts reach {least:,}",),
+        public={"missing": "the texts that stand for no value"},
+        seeded=isinstance(rng, Philox),
+        ledger=None if book is None else f"that of {book.dataset!r}",
+    )
+    return FrequentValues(tuple(sorted(kept)), least, charged, privacy, statement)
+
+
+def threshold(sigma: float, failure: float) -> int:
+    """The least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, Z standard normal; never less."""
+    least = max(2, math.ceil(1.5 - sigma * NormalDist().inv_cdf(failure)) - 2) if failure < 0.5 else 2
+    while 0.5 * math.erfc((least - 1.5) / sigma / math.sqrt(2)) * (1 + 1e-9) > failure:
+        least += 1
+    return least
