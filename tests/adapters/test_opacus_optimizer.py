@@ -106,11 +106,14 @@ def test_sums_and_scaling(reduction, arithmetic, dtype):
     optimizer = optimizer_of(given, 1e-6, loss_reduction=reduction, arithmetic=arithmetic)
     samples(given, 9)
     expected = clipped(given)
-    assert optimizer.pre_step()
-    for p, total in zip(given, expected, strict=True):
+    optimizer.clip_and_accumulate()
+    seen = [p.summed_grad for p in given]
+    optimizer.add_noise()
+    optimizer.scale_grad()
+    for p, total, before in zip(given, expected, seen, strict=True):
         assert p.grad.dtype == dtype and p.grad.shape == p.shape
         tolerance = 2.0**-8 * np.abs(total).max() if dtype == torch.bfloat16 else 1e-5
-        np.testing.assert_allclose(p.summed_grad.double(), total, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(before.double(), total, rtol=0, atol=tolerance)
         divisor = 4 if reduction == "mean" else 1
         np.testing.assert_allclose(p.grad.double(), total / divisor, rtol=0, atol=2 * tolerance)
 

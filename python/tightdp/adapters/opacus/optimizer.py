@@ -66,14 +66,14 @@ class _Exact(_Base):
         super().__init__(optimizer, generator=generator, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+        return {**self.__dict__, "_sums": None}  # which are unprotected until the step ends
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy begins a step anew, for copied parameters have no gradients of examples or sums of them.
 
         torch's own method would forget the inner optimiser, and wrap ``step`` of the whole class.
         """
-        self.__dict__.update(state, _sums=None)
+        self.__dict__.update(state)
         for p in self.params:
             p.summed_grad = None
 
@@ -136,7 +136,10 @@ class _Exact(_Base):
         return sums
 
     def add_noise(self) -> None:
-        """Sets every ``grad`` to the sum with noise; in distributed training the first process alone adds noise."""
+        """Sets every ``grad`` to the sum with noise; in distributed training the first process alone adds noise.
+
+        Sums without noise end here: ``summed_grad`` is then ``grad``. Where there is no noise it stays, as with Opacus.
+        """
         parameters = self.params
         for p in parameters:
             _check_processed_flag(p.summed_grad)
@@ -151,7 +154,10 @@ class _Exact(_Base):
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
             p.grad = sums.values(i, p)
+            if deviation > 0:
+                p.summed_grad = p.grad.detach()
             _mark_as_processed(p.summed_grad)
+        sums.shown = []
 
 
 class _Distributed(_Exact):
