@@ -1,8 +1,4 @@
-"""Functions of PyTorch that a trained parameter may go through, and what records' gradients by it are made of.
-
-Each rule gets the arguments of a call and the number of records. It returns the gradients of records by each trained
-parameter, given the gradient of the output; or raises ``Unsupported`` with the reason.
-"""
+"""Functions of PyTorch that a trained parameter may go through, and what records' gradients by it are made of."""
 
 from __future__ import annotations
 
@@ -12,15 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from .convolutions import convolution
 from .factors import Outer, Rows
-
-Parts = list[tuple[Any, Rows | Outer]]
-"""Parameters, each with the gradients of records by it."""
-Rule = Callable[..., Callable[[Any], Parts]]
-
-
-class Unsupported(Exception):
-    """Why a use of a parameter cannot be clipped in one pass."""
+from .uses import Parts, Rule, Unsupported
 
 
 def by_record(x: Any, records: int, what: str) -> Any:
@@ -128,41 +118,6 @@ def group_norm(
     return parts
 
 
-def convolution(
-    records: int, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Callable[[Any], Parts]:  # fmt: skip
-    """One or two dimensions, as a product with the patches of the input."""
-    axes = weight.ndim - 2
-    if isinstance(padding, str):
-        raise Unsupported("padding must be numbers")
-    if input.ndim != axes + 2 or len(input) != records:
-        raise Unsupported(f"the first axis of an input, of shape {tuple(input.shape)}, is not that of the records")
-    stride, padding, dilation = _plane(stride, axes, 1), _plane(padding, axes, 0), _plane(dilation, axes, 1)
-
-    def parts(g: Any) -> Parts:
-        x = input if axes == 2 else input[:, :, None]
-        kernel = tuple(weight.shape[2:]) if axes == 2 else (1, weight.shape[2])
-        patches = F.unfold(x, kernel, dilation, padding, stride)
-        g = g.reshape(records, g.shape[1], -1)
-        found: Parts = []
-        if groups == 1:
-            found.append((weight, Outer(g.transpose(1, 2), patches.transpose(1, 2), weight.shape[0])))
-        else:
-            left = g.reshape(records * groups, -1, g.shape[2])
-            rows = left @ patches.reshape(records * groups, -1, g.shape[2]).transpose(1, 2)
-            found.append((weight, Rows(rows.reshape(records, *weight.shape))))
-        return found if bias is None else [*found, (bias, Rows(g.sum(2)))]
-
-    return parts
-
-
-def _plane(x: Any, axes: int, neutral: int) -> tuple[int, int]:
-    """A setting for two axes, of which the first may be there for form."""
-    found = tuple(x) if isinstance(x, (tuple, list)) else (x,) * axes
-    return (neutral, found[0]) if axes == 1 else (found[0], found[-1])
-
-
 RULES: dict[Any, Rule] = {
     F.linear: linear,
     F.embedding: embedding,
@@ -171,6 +126,7 @@ RULES: dict[Any, Rule] = {
     F.rms_norm: rms_norm,
     torch.conv1d: convolution,
     torch.conv2d: convolution,
+    torch.conv3d: convolution,
     torch.matmul: matmul,
     torch.mm: matmul,
     torch.addmm: addmm,

@@ -13,9 +13,9 @@ from ...release.noise import RandomSource
 from .. import checks
 from ..plan import Plan
 from .apart import check_alone, check_apart
-from .calls import Unsupported
-from .factors import Factors, Outer, Rows, planned
+from .factors import Factors, planned
 from .recorder import Recorder
+from .uses import Unsupported
 
 SLACK = 2.0**-17
 """Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
@@ -59,7 +59,7 @@ class OnePassSums:
     def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
         """The factors of each parameter that the losses depend on, by its number."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
-        uses: dict[int, list[Rows | Outer]] = {}
+        uses: dict[int, list[Factors]] = {}
         for call, g in zip(recorder.calls, found, strict=True):
             if g is None:
                 continue

@@ -42,7 +42,7 @@ class Rows:
         return torch.linalg.vector_norm(flat, dim=1, dtype=_wide(flat.dtype)).square()
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        flat = _cleared(self.values, weights).reshape(len(self.values), -1)
+        flat = cleared(self.values, weights).reshape(len(self.values), -1)
         total.view(-1).add_(weights.to(flat.dtype) @ flat)
 
     def rows(self) -> Any:
@@ -74,13 +74,13 @@ class Outer:
         return inner(self, self)
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        right = _cleared(self.right, weights)
+        right = cleared(self.right, weights)
         total = total.view(self.m, right.shape[2])
         scaled = right * weights.to(right.dtype)[:, None, None]
         if self.sparse:
             total.index_add_(0, self.left.reshape(-1), scaled.reshape(-1, right.shape[2]).to(total.dtype))
             return
-        left = _cleared(self.left, weights)
+        left = cleared(self.left, weights)
         if left.shape[2] < right.shape[2]:  # the smaller one is scaled
             left, scaled = left * weights.to(left.dtype)[:, None, None], right
         dtype = total.dtype
@@ -134,23 +134,27 @@ HELD = 1 << 23
 """Entries of rows that one parameter may take: 32 MB of float32. Beyond, norms come from factors."""
 
 
-def planned(parts: list[Rows | Outer], shape: Any) -> Factors:
+def planned(parts: list[Factors], shape: Any) -> Factors:
     """All uses of one parameter together, in the way that takes the fewer products.
 
     From factors the norms take positions^2 (m + n) products a record and a pair of uses, rows positions m n.
     """
     outer = [part for part in parts if isinstance(part, Outer)]
-    records, entries = len(parts[0].rows() if not outer else outer[0].right), shape.numel()
-    positions = sum(part.right.shape[1] for part in outer)
-    if len(outer) == len(parts):
-        widths = sum(outer[0].right.shape[2:]) + (0 if outer[0].sparse else outer[0].m)
-        alone = len(outer) == 1 and positions == 1
-        if alone or positions * widths <= entries or records * entries > HELD:
-            return outer[0] if len(outer) == 1 else Sum(outer)
+    if len(outer) < len(parts):
+        return parts[0] if len(parts) == 1 else _together(parts, shape)
+    records, width = outer[0].right.shape[0], outer[0].right.shape[2]
+    positions, widths = sum(part.right.shape[1] for part in outer), width + (0 if outer[0].sparse else outer[0].m)
+    alone = len(outer) == 1 and positions == 1
+    if alone or positions * widths <= shape.numel() or records * shape.numel() > HELD:
+        return outer[0] if len(outer) == 1 else Sum(outer)
+    return _together(parts, shape)
+
+
+def _together(parts: list[Factors], shape: Any) -> Rows:
     rows = parts[0].rows()
     for part in parts[1:]:
-        rows = rows + part.rows()
-    return Rows(rows.reshape(records, *shape))
+        rows = rows + part.rows().reshape(rows.shape)
+    return Rows(rows.reshape(len(rows), *shape))
 
 
 def _square(x: Any) -> Any:
@@ -161,7 +165,7 @@ def _wide(dtype: Any) -> Any:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _cleared(x: Any, weights: Any) -> Any:
+def cleared(x: Any, weights: Any) -> Any:
     """``x`` with zeros where the weight is 0: a product with NaN would be NaN."""
     if bool((weights > 0).all()):
         return x

@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from .calls import RULES, Parts, Unsupported
+from .calls import RULES
 from .factors import Rows
+from .uses import Parts, Unsupported
 
 _SPREAD = {
     getattr(where, name)
