@@ -21,6 +21,7 @@ SIGNATURES = {
     "PrivateRun.epsilon": "(self, delta=None, **options)",
     "PrivateRun.state_dict": "(self)",
     "PrivateRun.load_state_dict": "(self, state)",
+    "DPAdam": "(params, lr=0.001, betas=(0.9, 0.999), damping=1e-08, weight_decay=0.0, *, noise_variance=0.0)",
     "Batch.parts": "(self)",
 }
 PROPERTIES = {"privacy_", "charged_", "history_", "steps_", "ways_", "plan", "statement_", "delta"}
@@ -49,5 +50,5 @@ def test_the_reference_names_them_all():
     text = REFERENCE.read_text()
     assert all(f"`{name}" in text or f"`.{name}" in text for name in [*tightdp.torch.__all__, *PROPERTIES])
     said = " ".join(text.split())
-    for name in ("make_private", "PoissonLoader"):
+    for name in ("make_private", "PoissonLoader", "DPAdam"):
         assert f"{name}{SIGNATURES[name]}".replace("'", '"') in said

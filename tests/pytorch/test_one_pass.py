@@ -273,6 +273,58 @@ def test_records_along_the_second_axis(length):
     refused(Sequence(), cross_entropy, [torch.randn(9, length, 4), torch.randint(0, 3, (9,))], "first axis")
 
 
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g * weight, (g * x).sum(0)
+
+
+class Hidden(nn.Module):
+    """A parameter that PyTorch's functions are not shown to, beside a use that they are."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.weight, self.out, self.seen = nn.Parameter(torch.randn(5)), nn.Linear(5, 3), seen
+
+    def forward(self, x):
+        return self.out(Doubled.apply(x, self.weight) + (x * self.weight if self.seen else 0.0))
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_uses_that_are_not_seen(seen):
+    refused(Hidden(seen), cross_entropy, rows(), "weight is used in a way that was not seen")
+    run = private(Hidden(seen), noise_multiplier=1.0, batch_size=30)  # exact: one record after the other
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert set(run.ways_.values()) == {"one record after the other"}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_activations(reentrant):
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.out = mlp(), nn.Linear(3, 3)
+
+        def forward(self, x):
+            h = torch.utils.checkpoint.checkpoint(self.first, x.requires_grad_(), use_reentrant=reentrant)
+            return self.out(h)
+
+    model, batch = Checkpointed(), rows()
+    if reentrant:
+        run = private(model, noise_multiplier=1.0, batch_size=30, arithmetic="float")
+        with pytest.raises(ValueError, match=r"does not depend on first\.0\.weight"):
+            run.step(cross_entropy, next(iter(run.loader)))
+    else:
+        found, _ = one_pass(model, cross_entropy, batch, 0.1)
+        assert_close(found, clipped_by_hand(model, cross_entropy, batch, 0.1))
+
+
 def test_inputs_that_change_in_place():
     class Changes(nn.Module):
         def __init__(self):

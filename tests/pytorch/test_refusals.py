@@ -129,6 +129,7 @@ def test_optimizers():
     refused("2 of its parameters are not in it", model=model,
             optimizer=torch.optim.SGD([*model.parameters(), *nn.Linear(2, 2).parameters()]))  # fmt: skip
     refused(r"lacks 2\.weight, 2\.bias", model=model, optimizer=torch.optim.SGD(model[0].parameters()))
+    refused("DataParallel", model=nn.DataParallel(model))
     refused("^optimizer must be", model=model, optimizer=3)
     refused("^model must be", model=3, optimizer=torch.optim.SGD(model.parameters()))
     model.requires_grad_(False)

@@ -325,6 +325,32 @@ def test_training_and_eval_mode():
     assert model.training
 
 
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+def test_gradients_are_computed_where_they_are_switched_off(arithmetic):
+    model, data = mlp(), table(40)
+    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9, arithmetic=arithmetic, epochs=2)
+    for _ in range(2):
+        expected = torch.autograd.grad(cross_entropy(model, data.tensors).mean(), list(model.parameters()))
+        with torch.no_grad():
+            run.step(cross_entropy, next(iter(run.loader)))
+        for p, gradient in zip(model.parameters(), expected, strict=True):
+            assert torch.allclose(p.grad, gradient, rtol=1e-3, atol=2e-4)
+    run = private(model, data, arithmetic=arithmetic)
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="inference_mode"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+def test_what_the_account_rests_on_cannot_be_set():
+    run = private()
+    for name in ("sampling_probability", "steps"):
+        with pytest.raises(AttributeError):
+            setattr(run.loader, name, 1)
+    for name in ("noise_multiplier", "steps", "batch_size"):
+        with pytest.raises(AttributeError):
+            setattr(run.plan, name, 1)
+
+
 def test_it_learns():
     torch.manual_seed(1)
     x = torch.randn(2000, 5)

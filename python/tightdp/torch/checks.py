@@ -14,6 +14,11 @@ _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 def check_types(model: Any, optimizer: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if type(model).__name__ in ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"):
+        raise ValueError(
+            f"model must be the module itself, got it in {type(model).__name__}: training on several devices is not "
+            "supported yet, and each would add noise of its own"
+        )
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):

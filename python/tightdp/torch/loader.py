@@ -90,8 +90,8 @@ class PoissonLoader:
         **options: Any,
     ) -> None:
         self.dataset = checked(dataset)
-        self.sampling_probability = _check.probability("sampling_probability", sampling_probability)
-        self.steps = math.ceil(1 / self.sampling_probability) if steps is None else _check.count("steps", steps)
+        self._probability = _check.probability("sampling_probability", sampling_probability)
+        self._steps = math.ceil(1 / self._probability) if steps is None else _check.count("steps", steps)
         self.physical_batch_size = (
             None if physical_batch_size is None else _check.count("physical_batch_size", physical_batch_size)
         )
@@ -103,12 +103,21 @@ class PoissonLoader:
         self._collate, self._options = collate_fn, options
         self._of_torch([])  # refuses options that it does not know, before any record is read
 
-    def __len__(self) -> int:
+    @property
+    def sampling_probability(self) -> float:
+        """With which each record is in each batch. It cannot be set: the account rests on it."""
+        return self._probability
+
+    @property
+    def steps(self) -> int:
         """Batches an iteration."""
-        return self.steps
+        return self._steps
+
+    def __len__(self) -> int:
+        return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._batches(self.steps)
+        return self._batches(self._steps)
 
     def _batches(self, steps: int) -> Iterator[Batch]:
         drawn: deque[Rows] = deque()
@@ -133,7 +142,7 @@ class PoissonLoader:
 
     def _draw(self) -> Rows:
         records = len(self.dataset)
-        rows = poisson_sample(self._source, records, self.sampling_probability) if records else np.zeros(0, np.intp)
+        rows = poisson_sample(self._source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
     def _pieces(self, rows: Rows) -> list[Rows]:

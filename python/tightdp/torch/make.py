@@ -14,10 +14,11 @@ from ..release.noise import Philox
 from ..train.driver import opened, paid, seeded
 from . import checks, loader
 from .account import Account
+from .adam import DPAdam
 from .plan import bounds, plan
 from .run import PrivateRun, RunLoader
 
-ALGORITHMS = ("dp-sgd",)
+ALGORITHMS = ("dp-sgd", "dp-adam")
 
 
 def make_private(
@@ -49,7 +50,8 @@ def make_private(
     optimizer : any of ``torch.optim`` that takes one gradient a step, over those parameters; schedules of its learning
         rate work as ever
     dataset : with a length and records by index
-    algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016)
+    algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016), for any
+        optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise
     epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
     batch_size : the expected size of a batch, and the divisor of its sum
     epochs : each record takes part in so many steps on average; there are ceil(epochs / q) steps, with q = batch_size
@@ -96,6 +98,8 @@ def make_private(
     """
     _check.choice("algorithm", algorithm, ALGORITHMS)
     checks.check_types(model, optimizer)
+    if algorithm == "dp-adam" and not isinstance(optimizer, DPAdam):
+        raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
     checks.check_modules(model)
     parameters = checks.trainable(model, optimizer)
     draws = source = seeded(random_state)
@@ -118,5 +122,8 @@ def make_private(
         arithmetic=arithmetic,
         pay=partial(paid, book, note=f"{type(model).__name__}, {algorithm}"),
     )
+    if isinstance(optimizer, DPAdam):
+        for group in optimizer.param_groups:
+            group["noise_variance"] = (made.deviation / made.batch_size) ** 2
     account = Account(made)
     return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source, book)

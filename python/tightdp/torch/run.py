@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
+import torch
+
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..bound import Bound
 from ..composition import Composition
@@ -134,7 +136,9 @@ class PrivateRun:
         if not callable(loss_fn):
             raise TypeError(f"loss_fn must be a function of the model and a batch, got {loss_fn!r}")
         self._check_batch(batch)
-        with self._alone():
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
+        with self._alone(), torch.enable_grad():
             parameters = self._parameters()
             checks.check_modules(self.model)
             if self._account.remaining == 0:

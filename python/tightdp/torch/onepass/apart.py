@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .. import examples
+from .factors import Factors
 from .recorder import Recorder
 
 
@@ -61,4 +62,28 @@ def check_alone(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, reco
             raise ValueError(
                 "model and loss_fn must treat each record apart: a record has another loss by itself than in a batch. "
                 'arithmetic="exact" takes each record alone'
+            )
+
+
+def check_whole(losses: Any, parameters: dict[str, Any], factors: dict[int, Factors], records: int) -> None:
+    """ValueError unless the gradients of all records add up to what PyTorch computes of their sum, up to rounding.
+
+    It shows a use of a parameter that was not seen, such as one in an ``autograd.Function`` of one's own. A batch with
+    gradients that are not finite shows nothing.
+    """
+    whole = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
+    for i, ((name, p), expected) in enumerate(zip(parameters.items(), whole, strict=True)):
+        found = torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32))
+        with torch.no_grad():
+            if i in factors:
+                factors[i].squares()  # which may decide on the way
+                factors[i].add_weighted(torch.ones(records, dtype=found.dtype, device=p.device), found)
+        expected = torch.zeros_like(found) if expected is None else expected.to(found.dtype)
+        if not bool(torch.isfinite(expected).all()):
+            continue
+        tolerance = 10 * torch.finfo(min((losses.dtype, p.dtype), key=lambda d: torch.finfo(d).bits)).eps ** 0.5
+        if (found - expected).abs().max() > tolerance * (expected.abs().max() + found.abs().max()):
+            raise ValueError(
+                f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as in "
+                f'an autograd.Function of its own or in compiled code. arithmetic="exact" takes any module'
             )

@@ -12,7 +12,7 @@ from ...release import arrays, clipping
 from ...release.noise import RandomSource
 from .. import checks
 from ..plan import Plan
-from .apart import check_alone, check_apart
+from .apart import check_alone, check_apart, check_whole
 from .factors import Factors, planned
 from .recorder import Recorder
 from .uses import Unsupported
@@ -48,13 +48,18 @@ class OnePassSums:
         with recorder:
             losses = checks.check_losses(loss_fn(model, batch), records)
         edges = [call.edge for call in recorder.calls]
-        if records > 1 and recorder.kinds != self._verified:
+        fresh = recorder.kinds != self._verified
+        if fresh and records > 1:
             check_apart(losses, recorder, records)
             check_alone(model, loss_fn, batch, records)
-            self._verified = recorder.kinds
-        found = torch.autograd.grad(losses.sum(), edges, allow_unused=True) if edges else ()
+        found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=fresh) if edges else ()
         with torch.no_grad():
-            self._add(self._collected(recorder, found), records)
+            factors = self._collected(recorder, found)
+        if fresh:
+            check_whole(losses, self._parameters, factors, records)
+            self._verified = recorder.kinds if records > 1 else self._verified
+        with torch.no_grad():
+            self._add(factors)
 
     def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
         """The factors of each parameter that the losses depend on, by its number."""
@@ -76,7 +81,7 @@ class OnePassSums:
         shapes = [p.shape for p in self._parameters.values()]
         return {i: planned(uses[i], shapes[i]) for i in sorted(uses)}
 
-    def _add(self, factors: dict[int, Factors], records: int) -> None:
+    def _add(self, factors: dict[int, Factors]) -> None:
         names = list(self._parameters)
         bounds = self._plan.max_norm
         squares = {i: each.squares() for i, each in factors.items()}
