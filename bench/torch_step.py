@@ -1,0 +1,291 @@
+"""A step of private training in PyTorch, forward to optimiser, beside the same step without privacy.
+
+    python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu]
+
+Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
+with LoRA. Ways: without privacy, ours with sums of floats (one pass) and exact, Opacus with hooks and with ghost
+clipping, ``torch.func`` by hand. All take turns, and the ratio is the median over rounds of a way's time over that
+without privacy in the same round. First all clipped sums are compared at noise 0. ``--cpu`` counts processor time on
+one thread, for a machine that others use. ``--memory`` measures the peak of each way in a process of its own, above what is there before the first
+step. Writes bench/results/torch_step.json.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from shared import RESULTS, options
+from torch import nn
+from torch.nn import functional as F
+
+from tightdp import SecureRandom
+from tightdp._core import set_max_threads
+from tightdp.torch.exact import ExactSums
+from tightdp.torch.onepass.clipping import OnePassSums
+from tightdp.torch.plan import Plan
+
+NORM, SIGMA = 1.0, 1.0
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.grow, self.shrink = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        b, t, d = x.shape
+        q, k, v = self.qkv(self.before(x)).view(b, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.transpose(-1, -2) * (d // self.heads) ** -0.5).softmax(-1)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(b, t, d))
+        return x + self.shrink(F.gelu(self.grow(self.after(x))))
+
+
+class Transformer(nn.Module):
+    def __init__(self, words: int = 4000, width: int = 256, length: int = 64) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.layers = nn.Sequential(*(Attention(width, 4) for _ in range(4)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 2)
+
+    def forward(self, x: Any) -> Any:
+        places = torch.arange(x.shape[1]).expand_as(x).contiguous()  # ghost clipping of Opacus needs it
+        return self.head(self.norm(self.layers(self.words(x) + self.places(places))).mean(1))
+
+
+class LoRA(nn.Module):
+    def __init__(self, inner: nn.Linear, rank: int = 8) -> None:
+        super().__init__()
+        self.inner = inner
+        self.a, self.b = nn.Linear(inner.in_features, rank, bias=False), nn.Linear(rank, inner.out_features, bias=False)
+        nn.init.normal_(self.b.weight, std=1e-3)
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x) + self.b(self.a(x))
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
+        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 1000), nn.ReLU(), nn.Linear(1000, 10))
+
+
+def lora() -> nn.Module:
+    model = Transformer().requires_grad_(False)
+    for layer in model.layers:
+        layer.qkv, layer.out = LoRA(layer.qkv), LoRA(layer.out)
+    model.head.requires_grad_(True)
+    return model
+
+
+def sentences() -> Any:
+    return torch.randint(0, 4000, (64, 64))
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], int]] = {
+    "cnn": (cnn, lambda: torch.randn(512, 1, 28, 28), 10),
+    "mlp": (mlp, lambda: torch.randn(256, 784), 10),
+    "transformer": (Transformer, sentences, 2),
+    "lora": (lora, sentences, 2),
+}
+
+
+def loss_fn(model: Any, batch: Any) -> Any:
+    return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
+class Way:
+    """One way to train: ``step`` takes a whole step, ``sums`` returns its clipped sums."""
+
+    def __init__(self, name: str) -> None:
+        torch.manual_seed(0)
+        build, inputs, classes = MODELS[name]
+        self.model, x = build(), inputs()
+        self.batch = [x, torch.arange(len(x)) % classes]
+        self.parameters = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        self.optimizer: Any = torch.optim.SGD(self.parameters.values(), lr=1e-3)
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        loss_fn(self.model, self.batch).mean().backward()
+        self.optimizer.step()
+
+    def sums(self) -> list[Any] | None:
+        return None
+
+
+class Ours(Way):
+    kind: Any = OnePassSums
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        n = len(self.batch[0])
+        arithmetic = "float" if self.kind is OnePassSums else "exact"
+        plan = Plan(10 * n, n, 10, SIGMA, (NORM,), 1e-5, arithmetic, None, None)
+        self.clipped, self.source = self.kind(plan, self.parameters), SecureRandom()
+
+    def step(self) -> None:
+        self.clipped.clear()
+        self.clipped.add(self.model, loss_fn, self.batch, len(self.batch[0]))
+        for p, gradient in zip(self.parameters.values(), self.clipped.release(self.source), strict=True):
+            p.grad = gradient.to(p.dtype)
+        self.optimizer.step()
+
+    def sums(self) -> list[Any]:
+        self.clipped.clear()
+        self.clipped.add(self.model, loss_fn, self.batch, len(self.batch[0]))
+        return list(self.clipped.values())
+
+
+class Exact(Ours):
+    kind = ExactSums
+
+
+class Opacus(Way):
+    """Hooks, and Opacus' optimizer."""
+
+    mode, clipping = "hooks", "flat"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        from opacus import PrivacyEngine
+        from torch.utils.data import DataLoader, TensorDataset
+
+        made = PrivacyEngine().make_private(
+            module=self.model,
+            optimizer=self.optimizer,
+            criterion=nn.CrossEntropyLoss(),
+            data_loader=DataLoader(TensorDataset(*self.batch), batch_size=len(self.batch[0])),
+            noise_multiplier=SIGMA,
+            max_grad_norm=NORM,
+            poisson_sampling=False,
+            grad_sample_mode=self.mode,
+            clipping=self.clipping,
+        )
+        self.model, self.optimizer = made[:2]
+        self.criterion = made[2] if self.mode == "ghost" else nn.CrossEntropyLoss()
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        self.criterion(self.model(self.batch[0]), self.batch[1]).backward()
+        self.optimizer.step()
+
+
+class Ghost(Opacus):
+    mode = "ghost"
+
+
+class Func(Way):
+    """``torch.func``, clipped and summed by hand, with PyTorch's noise."""
+
+    def clipped_sums(self) -> list[Any]:
+        values = {name: p.detach() for name, p in self.model.named_parameters()}
+        frozen = {name: value for name, value in values.items() if name not in self.parameters}
+
+        def loss(trained: Any, x: Any, y: Any) -> Any:
+            scores = torch.func.functional_call(self.model, {**frozen, **trained}, (x[None],))
+            return F.cross_entropy(scores, y[None])
+
+        trained = {name: values[name] for name in self.parameters}
+        found = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(trained, *self.batch)
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in found.values()]).norm(dim=0)
+        factors = (NORM / norms).clamp(max=1.0)
+        return [torch.einsum("k,k...->...", factors, g) for g in found.values()]
+
+    def step(self) -> None:
+        for p, total in zip(self.parameters.values(), self.clipped_sums(), strict=True):
+            p.grad = (total + SIGMA * NORM * torch.randn_like(total)) / len(self.batch[0])
+        self.optimizer.step()
+
+    def sums(self) -> list[Any]:
+        return self.clipped_sums()
+
+
+WAYS: dict[str, type[Way]] = {
+    "no privacy": Way, "one pass": Ours, "exact": Exact, "opacus hooks": Opacus, "opacus ghost": Ghost,
+    "torch.func": Func,
+}  # fmt: skip
+
+
+def assert_same_sums(ways: dict[str, Way]) -> float:
+    """The largest difference of sums over the largest sum, among the ways that show theirs."""
+    found = {way: made.sums() for way, made in ways.items()}
+    shown = [[total.double() for total in sums] for sums in found.values() if sums is not None]
+    worst = 0.0
+    for other in shown[1:]:
+        largest = max(float(total.abs().max()) for total in shown[0])
+        worst = max([worst, *(float((a - b).abs().max()) / largest for a, b in zip(shown[0], other, strict=True))])
+    assert worst < 1e-4, worst
+    return worst
+
+
+def timed(name: str, ways: list[str], rounds: int, clock: Callable[[], float]) -> dict[str, Any]:
+    made = {way: WAYS[way](name) for way in ways}
+    found: dict[str, Any] = {"difference": assert_same_sums(made)}
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for way in ways:
+        made[way].step()
+    for i in range(rounds):
+        order = ways if i % 2 == 0 else ways[::-1]
+        for way in order:
+            start = clock()
+            made[way].step()
+            times[way].append(clock() - start)
+    base = times["no privacy"]
+    for way in ways:
+        ratio = statistics.median(t / b for t, b in zip(times[way], base, strict=True))
+        found[way] = {"ms": 1e3 * statistics.median(times[way]), "ratio": ratio}
+    return found
+
+
+def peak(name: str, way: str) -> float:
+    """MiB above what was there before the first step, in this process."""
+    made = WAYS[way](name)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        made.step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main() -> None:
+    given = options(__doc__, rounds=15, models=list(MODELS), ways=list(WAYS), memory=False, cpu=False, peak="")
+    warnings.simplefilter("ignore")
+    if given.cpu:
+        torch.set_num_threads(1)
+        set_max_threads(1)
+    clock = time.process_time if given.cpu else time.perf_counter
+    if given.peak:
+        print(peak(*given.peak.split("/")))
+        return
+    results: dict[str, Any] = {}
+    for name in given.models:
+        results[name] = timed(name, given.ways, given.rounds, clock)
+        for way in given.ways:
+            if given.memory:
+                command = [sys.executable, __file__, "--peak", f"{name}/{way}"]
+                results[name][way]["MiB"] = float(subprocess.run(command, check=True, capture_output=True).stdout)
+            print(
+                f"{name:12} {way:14}", {key: round(value, 3) for key, value in results[name][way].items()}, flush=True
+            )
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "torch_step.json").write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
