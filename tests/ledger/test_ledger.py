@@ -22,7 +22,7 @@ MECHANISMS = [
 
 
 class Homemade(dp.Gaussian):
-    """Of which ``Accountant.from_json`` knows nothing."""
+    """Of which other processes know nothing."""
 
 
 def created(where, epsilon=1.0, delta=1e-6, dataset="test", **options):
@@ -120,6 +120,17 @@ def test_copies_share_the_budget(where):
         assert len(ledger.history) == before + 1
 
 
+def test_a_copy_is_of_the_same_ledger_in_any_folder(tmp_path, monkeypatch):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        ledger = created("test.ledger", dataset=name)
+    monkeypatch.chdir(tmp_path / "one")
+    assert pickle.loads(pickle.dumps(ledger)).dataset == "other"
+    ledger.spend(G)
+    assert dp.Ledger("test.ledger").history == () and len(dp.Ledger(tmp_path / "other" / "test.ledger").history) == 1
+
+
 def test_what_may_fail_needs_a_part_of_delta(where):
     ledger = created(where)
     with pytest.raises(dp.BudgetExceeded, match="sets no part of delta aside"):
@@ -139,6 +150,7 @@ def test_what_may_fail_needs_a_part_of_delta(where):
         (ValueError, "^note must be at most 10,000 characters", {"note": "a\0b"}),
         (ValueError, "^neighbors must be 'replace'", {"mechanism": dp.FixedSizeSampled(G, 1, 10)}),
         (TypeError, "^mechanism must be one that", {"mechanism": Homemade(10.0)}),
+        (TypeError, "^mechanism must be one that", {"mechanism": dp.PoissonSampled(Homemade(10.0), 0.5) + G}),
     ],
 )
 def test_bad_spends_spend_nothing(where, error, message, arguments):

@@ -38,6 +38,7 @@ def train(data, schema, *options):
 def test_a_draft_is_refused_until_it_is_reviewed(data, capsys):
     assert main(["schema", str(data), "--label", "income"]) == 0
     assert "NOT PRIVATE" in capsys.readouterr().err
+    assert data.with_name("people.schema.json").stat().st_mode & 0o077 == 0
     draft = json.loads(data.with_name("people.schema.json").read_text())
     assert draft.pop("draft").startswith("NOT PRIVATE")
     assert draft == {

@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: is there already, and may have been reviewed")
     check_writable("--out", out)
     rows = Rows.read(arguments.data, files.written(arguments))
-    out.write_text(json.dumps(draft(rows, arguments.label), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(draft(rows, arguments.label), indent=1, ensure_ascii=False) + "\n"
+    out.touch(mode=0o600)  # for whoever holds the data
+    out.write_text(text, encoding="utf-8")
     print(f"tightdp: {out}: {DRAFT}", file=sys.stderr)
     return 0

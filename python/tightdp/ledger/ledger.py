@@ -90,7 +90,9 @@ class Ledger:
         self._of(where, store, budget, start)
 
     def _of(self, where: str | PathLike[str], store: Store, budget: Budget, start: str) -> None:
-        self._where, self._store, self._budget = where, store, budget
+        # In another folder a relative path would lead to another ledger, or to none.
+        self._where = where if "://" in str(where) else store.name
+        self._store, self._budget = store, budget
         self._filter = budget.filter()
         self._start = self._known = _Known(0, start, self._filter._ledger.state)
         self._price = lru_cache(1024)(self._filter._price)
