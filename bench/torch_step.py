@@ -6,8 +6,8 @@ Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 
 with LoRA. Ways: without privacy, ours with sums of floats (one pass) and exact, Opacus with hooks and with ghost
 clipping, ``torch.func`` by hand. All take turns, and the ratio is the median over rounds of a way's time over that
 without privacy in the same round. First all clipped sums are compared at noise 0. ``--cpu`` counts processor time on
-one thread, for a machine that others use. ``--memory`` measures the peak of each way in a process of its own, above what is there before the first
-step. Writes bench/results/torch_step.json.
+one thread, for a machine that others use. ``--memory`` measures the peak of each way in a process of its own, above
+what is there before the first step. Writes bench/results/torch_step.json.
 """
 
 from __future__ import annotations
