@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #if defined(__linux__) || defined(__APPLE__)
 #include <sys/random.h>
 #endif
 
+#include "by_tiles.hpp"
 #include "kernels.hpp"
 #include "runtime/parallel.hpp"
 
@@ -20,38 +20,25 @@ using namespace random;
 
 namespace {
 
-// Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
-constexpr long kChunk = 8;
 // Values a thread takes at a time, and should have before it is worth waking: about 30 microseconds of work.
 constexpr std::size_t kGrain = 1u << 14;
 
-// Calls tiles(first_tile, count, out) on whole chunks, and on a buffer for the ragged ends.
+// Calls tiles(first_tile, count, out) on runs of whole tiles, and on a buffer for the ragged ends.
 template <class T, class Tiles>
-void by_tiles(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
-    while (n > 0) {
-        const std::uint64_t tile = first / kTileValues;
-        const std::size_t skip = first % kTileValues;
-        std::size_t taken;
-        if (skip == 0 && n >= kTileValues) {
-            const long count = std::min<std::size_t>(kChunk, n / kTileValues);
-            tiles(tile, count, out);
-            taken = static_cast<std::size_t>(count) * kTileValues;
-        } else {
+void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
+    by_tiles(
+        first, n, [&](std::uint64_t tile, long count, std::size_t at) { tiles(tile, count, out + at); },
+        [&](std::uint64_t tile, std::size_t skip, std::size_t count, std::size_t at) {
             alignas(64) T buffer[kTileValues];
             tiles(tile, 1, buffer);
-            taken = std::min<std::size_t>(n, kTileValues - skip);
-            std::memcpy(out, buffer + skip, taken * sizeof(T));
-        }
-        first += taken;
-        out += taken;
-        n -= taken;
-    }
+            std::copy_n(buffer + skip, count, out + at);
+        });
 }
 
 template <class T, class Tiles>
 void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
     parallel_pieces(n, kGrain, kGrain, [&](std::size_t begin, std::size_t end) {
-        by_tiles(first + begin, end - begin, out + begin, tiles);
+        write(first + begin, end - begin, out + begin, tiles);
     });
 }
 
@@ -59,7 +46,7 @@ void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
 template <class T, class Transform>
 auto value_tiles(const RandomStream& stream, Transform transform) {
     return [&stream, transform, draw = TIGHTDP_SELECT_SIMD(random_tiles)](std::uint64_t tile, long count, T* out) {
-        alignas(64) std::uint32_t words[kChunk * kTileWords];
+        alignas(64) std::uint32_t words[kTilesAtOnce * kTileWords];
         draw(stream, tile, count, words);
         transform(words, count, out);
     };
@@ -126,11 +113,11 @@ void fill_uniform(const RandomStream& stream, std::uint64_t first, std::size_t n
 }
 
 void normal_range(const RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept {
-    by_tiles(first, n, out, normal_tiles(stream, out));
+    write(first, n, out, normal_tiles(stream, out));
 }
 
 void normal_range(const RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept {
-    by_tiles(first, n, out, normal_tiles(stream, out));
+    write(first, n, out, normal_tiles(stream, out));
 }
 
 void fill_normal(const RandomStream& stream, std::uint64_t first, std::size_t n, float* out) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "by_tiles.hpp"
 #include "kernels.hpp"
 #include "rounded_kernels.hpp"
 #include "runtime/parallel.hpp"
@@ -13,8 +14,6 @@ using namespace random;
 
 namespace {
 
-// Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
-constexpr long kChunk = 8;
 // Values a thread takes at a time, and should have before it is worth waking: some 50 microseconds of work.
 constexpr std::size_t kGrain = 1u << 14;
 // Units of work of one settled draw by draw, as are most of a large deviation: a look at whether to stop is
@@ -40,11 +39,11 @@ void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uin
     }
 }
 
-// Whole tiles, at most kChunk of them.
+// Whole tiles, at most kTilesAtOnce of them.
 void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, Deviations sigma,
                std::int64_t* values) noexcept {
-    alignas(64) std::uint32_t words[kChunk * kTileWords];
-    unsigned char doubt[kChunk * kGroups];
+    alignas(64) std::uint32_t words[kTilesAtOnce * kTileWords];
+    unsigned char doubt[kTilesAtOnce * kGroups];
     TIGHTDP_SELECT_SIMD(random_tiles)(stream, tile, count, words);
     TIGHTDP_SELECT_SIMD(rounded_groups)(words, count * kGroups, sigma.sigma, sigma.each, values, doubt);
     for (long g = 0; g < count * kGroups; ++g)
@@ -57,27 +56,18 @@ void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, Devia
 
 void add_rounded_normals_range(const RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                                std::int64_t* values) noexcept {
-    while (n > 0) {
-        const std::uint64_t tile = first / kTileValues;
-        const std::size_t skip = first % kTileValues;
-        std::size_t taken;
-        if (skip == 0 && n >= kTileValues) {
-            const long count = static_cast<long>(std::min<std::size_t>(kChunk, n / kTileValues));
-            add_tiles(stream, tile, count, sigma, values);
-            taken = static_cast<std::size_t>(count) * kTileValues;
-        } else {
-            taken = std::min<std::size_t>(n, kTileValues - skip);
+    by_tiles(
+        first, n,
+        [&](std::uint64_t tile, long tiles, std::size_t at) {
+            add_tiles(stream, tile, tiles, sigma.from(at), values + at);
+        },
+        [&](std::uint64_t tile, std::size_t skip, std::size_t count, std::size_t at) {
             std::int64_t drawn[kTileValues] = {};
             double sigmas[kTileValues] = {};
-            std::copy_n(sigma.sigma, sigma.each ? taken : 1, sigmas + (sigma.each ? skip : 0));
+            std::copy_n(sigma.from(at).sigma, sigma.each ? count : 1, sigmas + (sigma.each ? skip : 0));
             add_tiles(stream, tile, 1, {sigmas, sigma.each}, drawn);
-            for (std::size_t i = 0; i < taken; ++i) add_one(drawn[skip + i], values[i]);
-        }
-        first += taken;
-        values += taken;
-        sigma = sigma.from(taken);
-        n -= taken;
-    }
+            for (std::size_t i = 0; i < count; ++i) add_one(drawn[skip + i], values[at + i]);
+        });
 }
 
 void add_rounded_normals(const RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,

@@ -12,13 +12,8 @@ template <class Real>
 TIGHTDP_HD inline void lane_normals(const RandomStream& s, std::uint64_t tile, int lane,
                                     NormalPair<Real> (&pairs)[4]) noexcept {
     std::uint32_t state[kChaChaWords];
-    if (s.generator == Generator::chacha20) {
-        const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
-        chacha20_setup(state, s.key, s.stream);
-        state[12] = static_cast<std::uint32_t>(block);
-        state[13] = static_cast<std::uint32_t>(block >> 32);
-        chacha20_block(state);
-    }
+    if (s.generator == Generator::chacha20)
+        chacha20_words(s, tile * kLanes + static_cast<std::uint64_t>(lane), state);
     for (int k = 0; k < 4; ++k) {
         std::uint32_t words[4];
         if (s.generator == Generator::chacha20)

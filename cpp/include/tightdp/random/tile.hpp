@@ -31,25 +31,36 @@ struct RandomStream {
     std::uint64_t stream;
 };
 
-// The words of rows 4k .. 4k+3 of a lane of a tile.
-TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int lane, int k,
-                                std::uint32_t (&out)[4]) noexcept {
+// A block of ChaCha20.
+TIGHTDP_FORMULA void chacha20_words(const RandomStream& s, std::uint64_t block,
+                                    std::uint32_t (&out)[kChaChaWords]) noexcept {
+    chacha20_setup(out, s.key, s.stream);
+    out[12] = static_cast<std::uint32_t>(block);
+    out[13] = static_cast<std::uint32_t>(block >> 32);
+    chacha20_block(out);
+}
+
+// Words 4k .. 4k+3 of a block of ChaCha20, or the four of a block of Philox.
+TIGHTDP_FORMULA void block_words(const RandomStream& s, std::uint64_t block, int k, std::uint32_t (&out)[4]) noexcept {
     if (s.generator == Generator::chacha20) {
-        std::uint32_t state[kChaChaWords];
-        const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
-        chacha20_setup(state, s.key, s.stream);
-        state[12] = static_cast<std::uint32_t>(block);
-        state[13] = static_cast<std::uint32_t>(block >> 32);
-        chacha20_block(state);
-        for (int i = 0; i < 4; ++i) out[i] = state[4 * k + i];
+        std::uint32_t words[kChaChaWords];
+        chacha20_words(s, block, words);
+        for (int i = 0; i < 4; ++i) out[i] = words[4 * k + i];
     } else {
-        const std::uint64_t block = tile * 64 + static_cast<std::uint64_t>(16 * k + lane);
         out[0] = static_cast<std::uint32_t>(block);
         out[1] = static_cast<std::uint32_t>(block >> 32);
         out[2] = static_cast<std::uint32_t>(s.stream);
         out[3] = static_cast<std::uint32_t>(s.stream >> 32);
         philox4x32_10(out, s.key[0], s.key[1]);
     }
+}
+
+// The words of rows 4k .. 4k+3 of a lane of a tile.
+TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int lane, int k,
+                                std::uint32_t (&out)[4]) noexcept {
+    const bool chacha = s.generator == Generator::chacha20;
+    const std::uint64_t first = chacha ? tile * kLanes : tile * 64 + static_cast<std::uint64_t>(16 * k);
+    block_words(s, first + static_cast<std::uint64_t>(lane), k, out);
 }
 
 // The number of the pair of normals that those words make.
@@ -62,21 +73,7 @@ TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexc
 // docs/theory/noise.md, section 5.
 TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
                                    std::uint32_t (&out)[4]) noexcept {
-    const std::uint64_t block = std::uint64_t{1} << 63 | pair << 16 | j;
-    if (s.generator == Generator::chacha20) {
-        std::uint32_t state[kChaChaWords];
-        chacha20_setup(state, s.key, s.stream);
-        state[12] = static_cast<std::uint32_t>(block);
-        state[13] = static_cast<std::uint32_t>(block >> 32);
-        chacha20_block(state);
-        for (int i = 0; i < 4; ++i) out[i] = state[i];
-    } else {
-        out[0] = static_cast<std::uint32_t>(block);
-        out[1] = static_cast<std::uint32_t>(block >> 32);
-        out[2] = static_cast<std::uint32_t>(s.stream);
-        out[3] = static_cast<std::uint32_t>(s.stream >> 32);
-        philox4x32_10(out, s.key[0], s.key[1]);
-    }
+    block_words(s, std::uint64_t{1} << 63 | pair << 16 | j, 0, out);
 }
 
 }  // namespace tightdp::random

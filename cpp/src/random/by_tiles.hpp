@@ -1,0 +1,35 @@
+// A range of values as whole tiles and the ragged ends of others.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "tightdp/random/tile.hpp"
+
+namespace tightdp {
+
+// Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
+inline constexpr long kTilesAtOnce = 8;
+
+// Of the values [first, first + n): whole(tile, tiles, at) for runs of up to kTilesAtOnce whole tiles, and part(tile,
+// skip, count, at) for `count` values of one after its first `skip`; `at` is where they begin, counted from `first`.
+template <class Whole, class Part>
+void by_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexcept {
+    constexpr std::size_t kValues = random::kTileValues;
+    for (std::size_t at = 0; at < n;) {
+        const std::uint64_t tile = (first + at) / kValues;
+        const std::size_t skip = (first + at) % kValues, left = n - at;
+        if (skip == 0 && left >= kValues) {
+            const std::size_t tiles = std::min<std::size_t>(kTilesAtOnce, left / kValues);
+            whole(tile, static_cast<long>(tiles), at);
+            at += tiles * kValues;
+        } else {
+            const std::size_t count = std::min(left, kValues - skip);
+            part(tile, skip, count, at);
+            at += count;
+        }
+    }
+}
+
+}  // namespace tightdp
