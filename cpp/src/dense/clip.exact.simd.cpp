@@ -200,11 +200,8 @@ void scaled(const DenseClip& c) {
 
 }  // namespace
 
-DenseClipKernels<float> dense_clip_f32() {
-    return {&plain<float>, &scaled<float>};
-}
-DenseClipKernels<double> dense_clip_f64() {
-    return {&plain<double>, &scaled<double>};
+ForBothTypes<DenseClipKernels> dense_clip_kernels() {
+    return {{&plain<float>, &scaled<float>}, {&plain<double>, &scaled<double>}};
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -3,10 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/dispatch.hpp"
 
 namespace tightdp {
+
+template <template <class> class Kernels>
+struct ForBothTypes {
+    Kernels<float> single;
+    Kernels<double> full;
+
+    template <class T>
+    Kernels<T> of() const noexcept {
+        if constexpr (std::is_same_v<T, float>) return single;
+        else return full;
+    }
+};
 
 // Columns of one line of the affine map: 64 bytes, whatever the width of the registers.
 template <class T>
@@ -44,8 +57,7 @@ struct RowKernels {
     void (*quantize)(const QuantizedRows<T>& r);
 };
 
-TIGHTDP_DECLARE_SIMD(RowKernels<float>, row_kernels_f32, ())
-TIGHTDP_DECLARE_SIMD(RowKernels<double>, row_kernels_f64, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<RowKernels>, row_kernels, ())
 
 enum class LossKind : int { logistic, multinomial, hinge };
 
@@ -68,8 +80,7 @@ struct LossKernels {
     void (*tanh)(const T* x, long n, T* out);
 };
 
-TIGHTDP_DECLARE_SIMD(LossKernels<float>, loss_kernels_f32, ())
-TIGHTDP_DECLARE_SIMD(LossKernels<double>, loss_kernels_f64, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 
 // Records that are clipped side by side, one a lane.
 inline constexpr long kDenseBlock = 64;
@@ -116,8 +127,7 @@ struct DenseClipKernels {
     void (*scaled)(const DenseClip& c);
 };
 
-TIGHTDP_DECLARE_SIMD(DenseClipKernels<float>, dense_clip_f32, ())
-TIGHTDP_DECLARE_SIMD(DenseClipKernels<double>, dense_clip_f64, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, dense_clip_kernels, ())
 
 // sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, a multiple of kSumTile.
 // Products and sums are integers below 2^53: neither order nor contraction matters (section 4).

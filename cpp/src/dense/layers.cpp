@@ -1,7 +1,6 @@
 #include "layers.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "runtime/parallel.hpp"
 
@@ -13,28 +12,6 @@ constexpr double kWork = 1 << 17;
 
 int workers_for(double multiplications) noexcept {
     return static_cast<int>(std::clamp(multiplications / kWork, 1.0, static_cast<double>(max_threads())));
-}
-
-// The kernels for T, of two functions that give those for float and for double.
-template <class T>
-auto kernels_of(auto single, auto full) noexcept {
-    if constexpr (std::is_same_v<T, float>) return single();
-    else return full();
-}
-
-template <class T>
-RowKernels<T> row_kernels() noexcept {
-    return kernels_of<T>(TIGHTDP_SELECT_SIMD(row_kernels_f32), TIGHTDP_SELECT_SIMD(row_kernels_f64));
-}
-
-template <class T>
-LossKernels<T> loss_kernels() noexcept {
-    return kernels_of<T>(TIGHTDP_SELECT_SIMD(loss_kernels_f32), TIGHTDP_SELECT_SIMD(loss_kernels_f64));
-}
-
-template <class T>
-DenseClipKernels<T> clip_kernels_of() noexcept {
-    return kernels_of<T>(TIGHTDP_SELECT_SIMD(dense_clip_f32), TIGHTDP_SELECT_SIMD(dense_clip_f64));
 }
 
 template <class Body>
@@ -69,7 +46,7 @@ long padded(long n, long multiple) noexcept {
 template <class T>
 class Summer {
   public:
-    explicit Summer(const OuterSum& r) : r_(r), rows_(row_kernels<T>()), clip_(clip_kernels_of<T>()) {
+    explicit Summer(const OuterSum& r) : r_(r), rows_(TIGHTDP_SELECT_SIMD(row_kernels)().of<T>()), clip_(TIGHTDP_SELECT_SIMD(dense_clip_kernels)().of<T>()) {
         std::size_t outputs = 0, widths = 0, sums = 0;
         for (const DenseLayer& layer : r.layers) {
             offsets_.push_back(static_cast<long>(sums));
@@ -176,7 +153,7 @@ class Summer {
 
 template <class T>
 void affine(const T* inputs, long rows, long columns, const T* weights, long outputs, const T* bias, T* scores) {
-    const auto kernels = row_kernels<T>();
+    const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
     const auto lines = columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns)
                                           : packed(weights, outputs, columns);
     over_rows(rows, static_cast<double>(rows) * columns * outputs, 8, [&](long first, long count) {
@@ -187,7 +164,7 @@ void affine(const T* inputs, long rows, long columns, const T* weights, long out
 
 template <class T>
 void row_units(const T* x, long rows, long columns, bool bias, double* steps, double* squares) {
-    const auto kernels = row_kernels<T>();
+    const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
     over_rows(rows, static_cast<double>(rows) * columns, 1, [&](long first, long count) {
         kernels.units(x + first * columns, count, columns, bias, steps + first, squares + first);
     });
@@ -195,7 +172,7 @@ void row_units(const T* x, long rows, long columns, bool bias, double* steps, do
 
 template <class T>
 void loss_residual(const LossRequest<T>& r, T* out) {
-    const auto kernels = loss_kernels<T>();
+    const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
     over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](long first, long count) {
         kernels.residual({r.kind, r.width, r.z + first * r.outputs, r.targets + first, count, r.outputs},
                          out + first * r.outputs);
@@ -204,7 +181,7 @@ void loss_residual(const LossRequest<T>& r, T* out) {
 
 template <class T>
 void loss_value(const LossRequest<T>& r, double* out) {
-    const auto kernels = loss_kernels<T>();
+    const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
     over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](long first, long count) {
         kernels.value({r.kind, r.width, r.z + first * r.outputs, r.targets + first, count, r.outputs}, out + first);
     });
@@ -212,7 +189,7 @@ void loss_value(const LossRequest<T>& r, double* out) {
 
 template <class T>
 void tanh_of(const T* x, long n, T* out) {
-    const auto kernels = loss_kernels<T>();
+    const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
     over_rows(n, 10.0 * n, 8, [&](long first, long count) { kernels.tanh(x + first, count, out + first); });
 }
 

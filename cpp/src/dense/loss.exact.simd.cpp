@@ -159,11 +159,8 @@ void tanh(const T* x, long n, T* out) {
 
 }  // namespace
 
-LossKernels<float> loss_kernels_f32() {
-    return {&residual<float>, &value<float>, &tanh<float>};
-}
-LossKernels<double> loss_kernels_f64() {
-    return {&residual<double>, &value<double>, &tanh<double>};
+ForBothTypes<LossKernels> loss_kernels() {
+    return {{&residual<float>, &value<float>, &tanh<float>}, {&residual<double>, &value<double>, &tanh<double>}};
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -182,11 +182,9 @@ void quantize_rows(const QuantizedRows<T>& r) {
 
 }  // namespace
 
-RowKernels<float> row_kernels_f32() {
-    return {&affine<float>, &units<float>, &quantize_rows<float>};
-}
-RowKernels<double> row_kernels_f64() {
-    return {&affine<double>, &units<double>, &quantize_rows<double>};
+ForBothTypes<RowKernels> row_kernels() {
+    return {{&affine<float>, &units<float>, &quantize_rows<float>},
+            {&affine<double>, &units<double>, &quantize_rows<double>}};
 }
 
 }  // namespace tightdp::TIGHTDP_ISA
