@@ -9,7 +9,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 // Of work: a cell of a density, its exponentials; an atom; a cell's way to weights, up and down.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 

@@ -7,8 +7,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
-
 // Of so few distinct laws all are kept one by one; of more the product of all but the last is.
 constexpr std::size_t kFewLaws = 8;
 

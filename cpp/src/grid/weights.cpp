@@ -8,7 +8,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 // From this spacing on products with e^h may be beyond doubles.
 constexpr double kWide = 300;
 
@@ -113,6 +112,16 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
     return drop;
 }
 
+// What is within a cell moved down to its left point, without regard to the mean: for cells wider than formulas reach.
+std::vector<double> moved_down(const Cells& cells) {
+    std::vector<double> w(cells.point.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+        w[i] = cells.point[i] * std::max(0.0, 1 - cells.point_error[i]) * (1 - 4 * u);
+        if (i < cells.mass.size()) w[i] += cells.mass[i] * std::max(0.0, 1 - cells.error[i]) * (1 - 4 * u);
+    }
+    return w;
+}
+
 }  // namespace
 
 std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, double slack) {
@@ -131,20 +140,6 @@ std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, doub
     w[n] = (carried + cells.point[n] * (1 + cells.point_error[n])) * more;
     return w;
 }
-
-namespace {
-
-// What is within a cell moved down to its left point, without regard to the mean: for cells wider than formulas reach.
-std::vector<double> moved_down(const Cells& cells) {
-    std::vector<double> w(cells.point.size());
-    for (std::size_t i = 0; i < w.size(); ++i) {
-        w[i] = cells.point[i] * std::max(0.0, 1 - cells.point_error[i]) * (1 - 4 * u);
-        if (i < cells.mass.size()) w[i] += cells.mass[i] * std::max(0.0, 1 - cells.error[i]) * (1 - 4 * u);
-    }
-    return w;
-}
-
-}  // namespace
 
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
     const Steps k(lattice);

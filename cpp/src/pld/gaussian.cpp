@@ -9,10 +9,8 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 constexpr double kInvSqrt2 = 0.70710678118654752440;
 constexpr double kHalfLog2Pi = 0.91893853320467274178;
-constexpr double kInfinity = HUGE_VAL;
 // Nothing below e^-745 is a double: where sketches end.
 constexpr double kFar = 39;
 // Between the edges of sketches.
@@ -127,12 +125,10 @@ class Gaussian final : public Density {
         const double near = std::min(z1, z0 + 1 / mu_);
         const Reach whole(z0, near, 0, mu_, mu_), p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
         const bool beyond = near < z1;
-        out.bend[at] = kInfinity;
         if (whole.pieces < 0 || (beyond && (p_side.pieces < 0 || q_side.pieces < 0))) {
             // Anything between nothing and all that lies on this side.
-            out.s[at] = out.t[at] = 0.5;
-            out.log_scale[at] = std::min(0.0, std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9);
-            out.rel[at] = 1;
+            const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
+            out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;
         }
         const double scale = -0.5 * nearest(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
@@ -165,10 +161,8 @@ class Gaussian final : public Density {
             pieces += static_cast<double>(p_side.pieces + q_side.pieces);
         }
         out.work += pieces;
-        out.s[at] = s;
-        out.t[at] = t;
-        out.log_scale[at] = scale;
-        out.rel[at] = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (2 * pieces + 64) * u;
+        const double rel = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (2 * pieces + 64) * u;
+        out.put(at, {s, t, scale, rel, kInfinity});
     }
 
     // Least square over an interval.

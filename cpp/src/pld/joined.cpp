@@ -11,8 +11,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
-constexpr double kInfinity = HUGE_VAL;
 constexpr double kInvSqrt2 = 0.70710678118654752440;
 
 // Right of zero the law `right`; left of it the mirror image dP(-y) = e^{-y} dP(y) of `left`; nothing where there is
@@ -25,7 +23,7 @@ class Joined final : public Density {
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
         std::size_t left = 0;  // cells left of zero
         while (left < count && edges[left + 1] <= 0) ++left;
-        for (std::size_t i = 0; i < count; ++i) out.s[i] = out.t[i] = out.log_scale[i] = out.rel[i] = out.bend[i] = 0;
+        for (std::size_t i = 0; i < count; ++i) out.put(i, {});
         if (left > 0 && left_) {
             double flipped[CellBlock::kCells + 1];
             for (std::size_t i = 0; i <= left; ++i) flipped[i] = -edges[left - i];
@@ -34,30 +32,19 @@ class Joined final : public Density {
             for (std::size_t i = 0; i < left; ++i) {
                 const std::size_t j = left - 1 - i;
                 const double w = edges[i + 1] - edges[i], mass = inner.s[j];
-                out.t[i] = std::max(0.0, -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j]);
-                out.s[i] = mass - out.t[i];
-                out.log_scale[i] = inner.log_scale[j] + edges[i + 1];
+                const double t = std::max(0.0, -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j]);
                 // The difference loses what its terms lose, both below w times the mass.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
-                out.rel[i] =
-                    inner.rel[j] + 4 * u + (out.t[i] > 0 ? lost / out.t[i] : 1) + 2 * u * std::abs(edges[i + 1]);
-                out.bend[i] = inner.bend[j] + 3 * w;
+                const double rel = inner.rel[j] + 4 * u + (t > 0 ? lost / t : 1) + 2 * u * std::abs(edges[i + 1]);
+                out.put(i, {mass - t, t, inner.log_scale[j] + edges[i + 1], rel, inner.bend[j] + 3 * w});
             }
-            out.slack = worst(out.slack, inner.slack);
-            out.work += inner.work;
+            out.add_errors(inner);
         }
         if (left == count || !right_) return;
         CellBlock inner;
         right_->cells(edges + left, count - left, inner);
-        for (std::size_t i = left; i < count; ++i) {
-            out.s[i] = inner.s[i - left];
-            out.t[i] = inner.t[i - left];
-            out.log_scale[i] = inner.log_scale[i - left];
-            out.rel[i] = inner.rel[i - left];
-            out.bend[i] = inner.bend[i - left];
-        }
-        out.slack = worst(out.slack, inner.slack);
-        out.work += inner.work;
+        for (std::size_t i = left; i < count; ++i) out.put(i, inner[i - left]);
+        out.add_errors(inner);
     }
 
     Left left_of(double y) const override {
@@ -78,8 +65,7 @@ class Joined final : public Density {
     double top() const override { return right_ ? std::max(0.0, right_->top()) : 0; }
 
     std::vector<double> sketch() const override {
-        std::vector<double> edges;
-        std::vector<double> left, right;
+        std::vector<double> edges, left, right;
         if (left_) left = left_->sketch();
         if (right_) right = right_->sketch();
         for (auto y = left.rbegin(); y != left.rend() && *y > 0; ++y) edges.push_back(-*y);
@@ -110,17 +96,16 @@ class Labelled final : public Density {
             const double second = more ? log_other_ + other.log_scale[i] : -kInfinity;
             const double unit = std::max({first, second, -1e300});
             const double w = some ? std::exp(first - unit) : 0, v = more ? std::exp(second - unit) : 0;
-            out.s[i] = (some ? w * one.s[i] : 0) + (more ? v * other.s[i] : 0);
-            out.t[i] = (some ? w * one.t[i] : 0) + (more ? v * other.t[i] : 0);
-            out.log_scale[i] = some || more ? unit : 0;
-            out.rel[i] = some || more ? std::max(some ? one.rel[i] : 0, more ? other.rel[i] : 0) + rel_ +
-                                            u * (16 + 8 * std::abs(unit))
-                                      : 0;
+            const double s = (some ? w * one.s[i] : 0) + (more ? v * other.s[i] : 0);
+            const double t = (some ? w * one.t[i] : 0) + (more ? v * other.t[i] : 0);
+            const double made = std::max(some ? one.rel[i] : 0, more ? other.rel[i] : 0);
+            const double rel = some || more ? made + rel_ + u * (16 + 8 * std::abs(unit)) : 0;
             // The logarithm of a sum varies by no more than those of its terms, where there are both.
-            out.bend[i] = some && more ? std::max(one.bend[i], other.bend[i]) : some ? one.bend[i] : other.bend[i];
+            const double bend = some && more ? std::max(one.bend[i], other.bend[i]) : (some ? one : other).bend[i];
+            out.put(i, {s, t, some || more ? unit : 0, rel, bend});
         }
-        out.slack = worst(out.slack, worst(one.slack, other.slack));
-        out.work += one.work + other.work;
+        out.add_errors(one);
+        out.add_errors(other);
     }
 
     Left left_of(double y) const override {
@@ -138,9 +123,7 @@ class Labelled final : public Density {
     std::vector<double> sketch() const override {
         std::vector<double> edges = one_->sketch(), more = other_->sketch();
         edges.insert(edges.end(), more.begin(), more.end());
-        std::sort(edges.begin(), edges.end());
-        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-        return edges;
+        return ascending(std::move(edges));
     }
 
   private:
@@ -152,6 +135,11 @@ class Labelled final : public Density {
     std::shared_ptr<const Density> one_, other_;
     double log_one_, log_other_, rel_;
 };
+
+// Losses >= 0 of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
+std::shared_ptr<const Density> opposed(double mu, double q) {
+    return mixture({{mu, q, 0}, {0, 0, q}, {-mu, 1 - q, 1 - q}}, 0, 0, 2 * u);
+}
 
 }  // namespace
 
@@ -191,15 +179,6 @@ LawPtr replace_one(const LawPtr& base, double q) {
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }
-
-namespace {
-
-// Losses >= 0 of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
-std::shared_ptr<const Density> opposed(double mu, double q) {
-    return mixture({{mu, q, 0}, {0, 0, q}, {-mu, 1 - q, 1 - q}}, 0, 0, 2 * u);
-}
-
-}  // namespace
 
 LawPtr zeroed_out(double mu, double q, bool add) {
     auto law = std::make_shared<Law>();
@@ -244,7 +223,7 @@ LawPtr zeroed_out_member(double mu, double q, bool add) {
         off = std::max(off, 2 * rel);
         law->atoms.push_back({loss, log_mass, rel});
     }
-    std::sort(law->atoms.begin(), law->atoms.end(), [](const Atom& a, const Atom& b) { return a.loss < b.loss; });
+    std::ranges::sort(law->atoms, {}, &Atom::loss);
     law->loss_slack = off;
     return law;
 }
@@ -261,7 +240,7 @@ LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& othe
     for (const auto& [from, log] : {std::pair{one, first}, std::pair{other, second}})
         for (const Atom& a : from->atoms)
             law->atoms.push_back({a.loss, a.log_mass + log, a.rel + rel + u * (8 + 4 * std::abs(a.log_mass + log))});
-    std::sort(law->atoms.begin(), law->atoms.end(), [](const Atom& a, const Atom& b) { return a.loss < b.loss; });
+    std::ranges::sort(law->atoms, {}, &Atom::loss);
     law->infinity = share * one->infinity + rest * other->infinity;
     law->minus_infinity = share * one->minus_infinity + rest * other->minus_infinity;
     law->mass_rel = std::max(one->mass_rel, other->mass_rel) + rel + 4 * u;

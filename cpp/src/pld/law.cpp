@@ -11,8 +11,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
-constexpr double kInfinity = HUGE_VAL;
 // Lumps lighter than any double are of no use to an estimate.
 constexpr double kLeastLog = -744;
 // Groups of atoms: enough for any estimate, few enough for some hundred cumulants in some milliseconds.
@@ -26,14 +24,7 @@ class Exponential final : public Density {
     Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
 
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        for (std::size_t i = 0; i < count; ++i) {
-            const Piece p = piece(edges[i], edges[i + 1]);
-            out.s[i] = p.s;
-            out.t[i] = p.t;
-            out.log_scale[i] = p.log_scale;
-            out.rel[i] = p.rel;
-            out.bend[i] = p.bend;
-        }
+        for (std::size_t i = 0; i < count; ++i) out.put(i, piece(edges[i], edges[i + 1]));
         out.slack = worst(out.slack, snap());
     }
 
@@ -46,7 +37,7 @@ class Exponential final : public Density {
     }
 
     Right right_of(double y) const override {
-        const Piece p = piece(y, kInfinity);
+        const Cell p = piece(y, kInfinity);
         const auto log_of = [&](double x) { return x > 0 ? std::log(x) + p.log_scale : -kInfinity; };
         const double s = log_of(p.s), t = log_of(p.t);
         return {{s, p.rel + rounding(s)}, {t, p.rel + rounding(t)}};
@@ -61,21 +52,15 @@ class Exponential final : public Density {
         // Large tilts look at the right end alone.
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
         edges.push_back(high_);
-        std::sort(edges.begin(), edges.end());
-        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-        return edges;
+        return ascending(std::move(edges));
     }
 
   private:
-    struct Piece {
-        double s, t, log_scale, rel, bend;
-    };
-
-    Piece piece(double a, double b) const {
+    Cell piece(double a, double b) const {
         // An edge within snap() of an end of the support counts as being on it.
         const double left = a < low_ + snap() ? low_ : a, right = b > high_ - snap() ? high_ : b;
         const double w = right - left;
-        if (!(w > 0)) return {0, 0, 0, 0, 0};
+        if (!(w > 0)) return {};
         const bool before = low_ - a > snap(), beyond = b - high_ > snap();
         const double m = -std::expm1(-0.5 * w);
         double s = 2 * m * std::exp(-0.5 * w), t = 2 * m * m;
@@ -138,7 +123,7 @@ Sketch sketch_of(const Law& law) {
         if (share < 1) lumps.push_back({left, top + std::log(mass * (1 - share))});
         if (share > 0) lumps.push_back({right, top + std::log(mass * share)});
     }
-    std::sort(lumps.begin(), lumps.end(), [](const Lump& a, const Lump& b) { return a.loss < b.loss; });
+    std::ranges::sort(lumps, {}, &Lump::loss);
     Sketch s;
     s.size = lumps.size();
     const std::size_t padded = (s.size + 7) / 8 * 8;
@@ -157,6 +142,12 @@ Sketch sketch_of(const Law& law) {
 }
 
 }  // namespace
+
+std::vector<double> ascending(std::vector<double> edges) {
+    std::ranges::sort(edges);
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    return edges;
+}
 
 std::uint64_t Law::next_id() {
     static std::atomic<std::uint64_t> last{0};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,8 @@
 #include "tightdp/config.hpp"
 
 namespace tightdp::grid {
+
+inline constexpr double u = kUnitRoundoff, kInfinity = HUGE_VAL;
 
 // The larger of two errors; what is no number is the largest.
 inline double worst(double a, double b) { return a >= b || a != a ? a : b; }
@@ -28,7 +31,14 @@ struct CellBlock {
     double slack = 0;
     double work = 0;  // cells that took more than one evaluation count for so many
 
-    void clear(std::size_t i) { s[i] = t[i] = log_scale[i] = rel[i] = bend[i] = 0; }
+    struct Cell {
+        double s = 0, t = 0, log_scale = 0, rel = 0, bend = 0;
+    };
+    Cell operator[](std::size_t i) const { return {s[i], t[i], log_scale[i], rel[i], bend[i]}; }
+    void put(std::size_t i, const Cell& cell) {
+        s[i] = cell.s, t[i] = cell.t;
+        log_scale[i] = cell.log_scale, rel[i] = cell.rel, bend[i] = cell.bend;
+    }
 
     // Takes over what cells were made of.
     void add_errors(const CellBlock& made_of) {
@@ -45,6 +55,8 @@ struct LogMass {
 // The part of a law that has a density.
 class Density {
   public:
+    using Cell = CellBlock::Cell;
+
     virtual ~Density() = default;
 
     // Precondition: edges[0] < ... < edges[count] finite, count <= CellBlock::kCells.
@@ -69,6 +81,9 @@ class Density {
     // Edges from the far left to the far right, fine enough to estimate cumulants; masses outside are below e^-700.
     virtual std::vector<double> sketch() const = 0;
 };
+
+// Sorted, each once.
+std::vector<double> ascending(std::vector<double> edges);
 
 struct Atom {
     double loss;      // within Law::loss_slack of the true one

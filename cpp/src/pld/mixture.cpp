@@ -14,8 +14,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
-constexpr double kInfinity = HUGE_VAL;
 // Nothing below e^-745 is a double: how far tables and sketches go beyond the outermost means.
 constexpr double kFar = 39;
 constexpr double kStep = 0.1;
@@ -25,9 +23,14 @@ constexpr int kMostSteps = 100;
 constexpr std::int64_t kComponentUnits = 300;
 
 struct Component {
-    double shift;  // >= 0
+    bool ahead;    // else behind
+    double shift;  // > 0
     double p, q;
     std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is that of (N(0), N(-shift))
+
+    double half() const { return 0.5 * shift * shift; }
+    // Its loss at an output.
+    double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
 };
 
 class Mixture final : public Density {
@@ -38,27 +41,25 @@ class Mixture final : public Density {
             if (one.shift == 0) {
                 p_ += one.p;
                 q_ += one.q;
-            } else if (one.shift > 0) {
-                ahead_.push_back({one.shift, one.p, 0, gaussian(one.shift)->density});
-                first_ = std::max(first_, one.shift);
-            } else {
-                behind_.push_back({-one.shift, one.p, one.q, gaussian(-one.shift)->density});
-                last_ = std::max(last_, -one.shift);
-                shared_ = shared_ || one.p > 0;
+                continue;
             }
+            const bool ahead = one.shift > 0;
+            const double shift = std::abs(one.shift);
+            components_.push_back({ahead, shift, one.p, ahead ? 0 : one.q, gaussian(shift)->density});
+            (ahead ? first_ : last_) = std::max(ahead ? first_ : last_, shift);
+            shared_ = shared_ || (!ahead && one.p > 0);
         }
-        // The least shift last: what has the shift 0 is read off its cells.
-        const auto larger = [](const Component& a, const Component& b) { return a.shift > b.shift; };
-        std::sort(ahead_.begin(), ahead_.end(), larger);
-        std::sort(behind_.begin(), behind_.end(), larger);
+        // Those ahead first, and of either kind the least shift last: what has the shift 0 is read off its cells.
+        std::ranges::sort(components_, std::ranges::greater(),
+                          [](const Component& one) { return std::pair(one.ahead, one.shift); });
         const double limit = p_ > 0 && q_ > 0 ? std::log(p_ / q_) : p_ > 0 ? kInfinity : -kInfinity;
-        if (behind_.empty()) bottom_ = limit;
-        if (ahead_.empty()) top_ = limit;
+        if (last_ == 0) bottom_ = limit;
+        if (first_ == 0) top_ = limit;
         tabulate();
     }
 
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        work::spend(kComponentUnits * static_cast<std::int64_t>(count * (ahead_.size() + behind_.size())));
+        work::spend(kComponentUnits * static_cast<std::int64_t>(count * components_.size()));
         double z[CellBlock::kCells + 1], off = 0;
         for (std::size_t i = 0; i <= count; ++i) {
             const Output found = find(edges[i]);
@@ -69,10 +70,7 @@ class Mixture final : public Density {
         std::size_t begin = 0, end = count + 1;  // of the finite ones
         while (begin <= count && z[begin] == -kInfinity) ++begin;
         while (end > begin && z[end - 1] == kInfinity) --end;
-        for (std::size_t i = 0; i < count; ++i) {
-            out.s[i] = out.t[i] = out.log_scale[i] = 0;
-            out.rel[i] = out.bend[i] = 0;
-        }
+        for (std::size_t i = 0; i < count; ++i) out.put(i, {});
         if (begin > 0 && begin <= count) first_cell(edges[begin - 1], z[begin], begin - 1, out);
         if (begin < end) inner_cells(edges, z, begin, end - 1, out);
         if (end <= count && end > begin) last_cell(edges[end - 1], end - 1, out);
@@ -85,20 +83,19 @@ class Mixture final : public Density {
         if (z == -kInfinity) return {{0, 1}, {0, 1}};
         if (z == kInfinity) return {{-kInfinity, 0}, {-kInfinity, 0}};
         double s = -kInfinity, t = -kInfinity, rel = 0, none = -kInfinity;
-        for (const Component& one : ahead_) {
-            const Right right = one.gaussian->right_of(one.shift * z - half(one));
-            t = logaddexp(t, std::log(one.p) + right.t.log);
-            none = right.s.log - (one.shift * z - half(one));
-            rel = std::max({rel, right.s.rel, right.t.rel});
-        }
-        for (const Component& one : behind_) {
-            const double edge = one.shift * z + half(one);
+        for (const Component& one : components_) {
+            const double edge = one.edge(z);
             const Right right = one.gaussian->right_of(edge);
+            rel = std::max({rel, right.s.rel, right.t.rel});
+            if (one.ahead) {
+                t = logaddexp(t, std::log(one.p) + right.t.log);
+                none = right.s.log - edge;
+                continue;
+            }
             s = logaddexp(s, std::log(one.q) + y - edge + right.s.log);
             const double surplus = over(one, y);
             if (surplus > -kInfinity) t = logaddexp(t, surplus - edge + right.t.log);
             none = logaddexp(right.s.log, right.t.log);
-            rel = std::max({rel, right.s.rel, right.t.rel});
         }
         if (q_ > 0) s = logaddexp(s, std::log(q_) + y + none);
         rel += rel_ + u * (64 + 16 * (std::abs(y) + most(z)));
@@ -114,8 +111,6 @@ class Mixture final : public Density {
     }
 
   private:
-    static double half(const Component& one) { return 0.5 * one.shift * one.shift; }
-
     double most(double z) const { return std::max(first_, last_) * (std::abs(z) + std::max(first_, last_)); }
 
     static double rounding(double log) { return std::isfinite(log) ? (24 + 8 * std::abs(log)) * u : 0; }
@@ -140,10 +135,9 @@ class Mixture final : public Density {
     Side side(double z, double rest, Weight weight) const {
         double top = 0, sum = 0, mean = 0, error = 0, total = rest;
         const auto each = [&](auto visit) {
-            for (const Component& one : ahead_)
-                if (weight(one) > 0) visit(one, one.shift, one.shift * z - half(one));
-            for (const Component& one : behind_)
-                if (weight(one) > 0) visit(one, -one.shift, -one.shift * z - half(one));
+            for (const Component& one : components_)
+                if (weight(one) > 0)
+                    visit(one, one.ahead ? one.shift : -one.shift, one.ahead ? one.edge(z) : -one.edge(z));
         };
         if (rest == 0) top = -kInfinity;
         each([&](const Component& one, double, double x) {
@@ -160,7 +154,7 @@ class Mixture final : public Density {
             grown += weight(one) * less;
             sum += e;
             shifted += e * shift;
-            error += e * (12 + 4 * (std::abs(one.shift * z) + half(one)));
+            error += e * (12 + 4 * (std::abs(one.shift * z) + one.half()));
             if (top == 0) error += 8 * weight(one);
         });
         mean = shifted / sum;
@@ -263,17 +257,12 @@ class Mixture final : public Density {
         if (z == -kInfinity) return {{-kInfinity, 0}, {-kInfinity, 0}};
         if (z == kInfinity) return {{0, 1}, {0, 1}};
         double p = -kInfinity, q = -kInfinity, rel = 0, none = -kInfinity;
-        for (const Component& one : ahead_) {
-            const Left left = one.gaussian->left_of(one.shift * z - half(one));
-            p = logaddexp(p, std::log(one.p) + left.p.log);
-            none = left.q.log;
-            rel = std::max({rel, left.p.rel, left.q.rel});
-        }
-        for (const Component& one : behind_) {
-            const Left left = one.gaussian->left_of(one.shift * z + half(one));
-            q = logaddexp(q, std::log(one.q) + left.q.log);
-            if (one.p > 0) p = logaddexp(p, std::log(one.p) + left.q.log);
-            none = left.p.log;
+        for (const Component& one : components_) {
+            const Left left = one.gaussian->left_of(one.edge(z));
+            const double own = (one.ahead ? left.p : left.q).log;
+            if (one.p > 0) p = logaddexp(p, std::log(one.p) + own);
+            if (one.q > 0) q = logaddexp(q, std::log(one.q) + own);
+            none = (one.ahead ? left.q : left.p).log;
             rel = std::max({rel, left.p.rel, left.q.rel});
         }
         if (p_ > 0) p = logaddexp(p, std::log(p_) + none);
@@ -287,18 +276,15 @@ class Mixture final : public Density {
         const Left all = left_at(z);
         const double scale = std::max({all.p.log, all.q.log, -1e300});
         double none = 0, t = 0;
-        for (const Component& one : ahead_) {
+        for (const Component& one : components_) {  // all ahead
             if (z == kInfinity) break;
-            const Left left = one.gaussian->left_of(one.shift * z - half(one));
+            const Left left = one.gaussian->left_of(one.edge(z));
             t += one.p * std::exp(left.p.log - scale);
             none = std::exp(left.q.log - scale);
         }
         if (z == kInfinity) t = none = 1;
-        out.s[at] = q_ * std::exp(edge) * none;
-        out.t[at] = t + std::max(0.0, p_ - q_ * std::exp(edge)) * none;
-        out.log_scale[at] = scale;
-        out.rel[at] = std::max(all.p.rel, all.q.rel) + 16 * u;
-        out.bend[at] = kInfinity;
+        out.put(at, {q_ * std::exp(edge) * none, t + std::max(0.0, p_ - q_ * std::exp(edge)) * none, scale,
+                     std::max(all.p.rel, all.q.rel) + 16 * u, kInfinity});
         // p - q e^edge is off by this much of Q, as if the edge were.
         out.slack = worst(out.slack, 8 * u);
     }
@@ -307,26 +293,18 @@ class Mixture final : public Density {
     void last_cell(double edge, std::size_t at, CellBlock& out) const {
         const Right right = right_of(edge);
         const double scale = std::max({right.s.log, right.t.log, -1e300});
-        out.s[at] = std::exp(right.s.log - scale);
-        out.t[at] = std::exp(right.t.log - scale);
-        out.log_scale[at] = scale;
-        out.rel[at] = std::max(right.s.rel, right.t.rel) + 16 * u;
-        out.bend[at] = kInfinity;
+        out.put(at, {std::exp(right.s.log - scale), std::exp(right.t.log - scale), scale,
+                     std::max(right.s.rel, right.t.rel) + 16 * u, kInfinity});
     }
 
     void inner_cells(const double* edges, const double* z, std::size_t begin, std::size_t end, CellBlock& out) const {
         if (begin == end) return;
-        const std::size_t count = end - begin, components = ahead_.size() + behind_.size();
+        const std::size_t count = end - begin, components = components_.size();
         std::vector<CellBlock> blocks(components);
         double at[CellBlock::kCells + 1];
-        const auto component = [&](std::size_t j) -> const Component& {
-            return j < ahead_.size() ? ahead_[j] : behind_[j - ahead_.size()];
-        };
         for (std::size_t j = 0; j < components; ++j) {
-            const Component& one = component(j);
-            const double sign = j < ahead_.size() ? -1 : 1;
-            for (std::size_t i = 0; i <= count; ++i) at[i] = one.shift * z[begin + i] + sign * half(one);
-            one.gaussian->cells(at, count, blocks[j]);
+            for (std::size_t i = 0; i <= count; ++i) at[i] = components_[j].edge(z[begin + i]);
+            components_[j].gaussian->cells(at, count, blocks[j]);
             out.work += blocks[j].work;
         }
         std::vector<double> s_log(components + 1), t_log(components);
@@ -334,15 +312,15 @@ class Mixture final : public Density {
             const double y = edges[begin + i], here = z[begin + i];
             double unit = -1e300, rel = 0, none = 0, none_log = -kInfinity;
             for (std::size_t j = 0; j < components; ++j) {
-                const Component& one = component(j);
+                const Component& one = components_[j];
                 const CellBlock& block = blocks[j];
-                if (j < ahead_.size()) {
+                const double edge = one.edge(here);
+                if (one.ahead) {
                     s_log[j] = -kInfinity;
                     t_log[j] = std::log(one.p) + block.log_scale[i];
                     none = block.s[i];
-                    none_log = block.log_scale[i] - (one.shift * here - half(one));
+                    none_log = block.log_scale[i] - edge;
                 } else {
-                    const double edge = one.shift * here + half(one);
                     s_log[j] = std::log(one.q) + y - edge + block.log_scale[i];
                     t_log[j] = over(one, y) - edge + block.log_scale[i];
                     none = block.s[i] + block.t[i];
@@ -360,17 +338,14 @@ class Mixture final : public Density {
                 if (blocks[j].s[i] > 0) s += blocks[j].s[i] * std::exp(s_log[j] - unit);
                 if (blocks[j].t[i] > 0) t += blocks[j].t[i] * std::exp(t_log[j] - unit);
             }
-            const std::size_t to = begin + i;
-            out.s[to] = s;
-            out.t[to] = t;
-            out.log_scale[to] = unit;
-            out.rel[to] = 2 * rel + rel_ + u * (64 + 8 * std::abs(unit) + 32 * (std::abs(y) + most(here)));
-            const double width = z[to + 1] - here, far = std::max(std::abs(here), std::abs(z[to + 1]));
-            out.bend[to] = shared_ ? kInfinity : width * (far + 4 * std::max(first_, last_)) * (1 + 1e-9);
+            const double next = z[begin + i + 1], width = next - here, far = std::max(std::abs(here), std::abs(next));
+            const double bend = shared_ ? kInfinity : width * (far + 4 * std::max(first_, last_)) * (1 + 1e-9);
+            const double error = 2 * rel + rel_ + u * (64 + 8 * std::abs(unit) + 32 * (std::abs(y) + most(here)));
+            out.put(begin + i, {s, t, unit, error, bend});
         }
     }
 
-    std::vector<Component> ahead_, behind_;
+    std::vector<Component> components_;
     double p_ = 0, q_ = 0;  // weights of N(0)
     double rel_, constant_;
     double first_ = 0, last_ = 0;  // the largest shifts

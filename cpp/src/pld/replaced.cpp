@@ -14,7 +14,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 // From here asinh(x) = ln(2x) to the last bit.
 constexpr double kLarge = 40;
 
@@ -43,15 +42,13 @@ class Replaced final : public Density {
             const double one = ahead.log_scale[i] + log_q_, two = behind.log_scale[i] + sampled_loss(w[i] - half_, q_);
             const double unit = ahead.t[i] > 0 ? std::max(one, two) : two;
             const double scale = std::exp(two - unit);
-            out.s[i] = scale * (behind.s[i] + behind.t[i] * (1 - back));
-            out.t[i] = scale * back * behind.t[i] + (ahead.t[i] > 0 ? std::exp(one - unit) * ahead.t[i] : 0);
-            out.log_scale[i] = unit;
-            out.rel[i] = ahead.rel[i] + behind.rel[i] +
-                         u * (64 + 8 * (std::abs(one) + std::abs(two)) +
-                              16 * (std::abs(w[i]) + half_ + std::abs(log_q_)));
+            const double s = scale * (behind.s[i] + behind.t[i] * (1 - back));
+            const double t = scale * back * behind.t[i] + (ahead.t[i] > 0 ? std::exp(one - unit) * ahead.t[i] : 0);
+            const double size = std::abs(w[i]) + half_ + std::abs(log_q_);
+            const double rel = ahead.rel[i] + behind.rel[i] + u * (64 + 8 * (std::abs(one) + std::abs(two)) + 16 * size);
             // d ln(dQ/de^y)/dz is at most |z|/sigma + 4 mu in units of sigma.
-            const double width = (w[i + 1] - w[i]) / mu_;
-            out.bend[i] = width * (std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_ + 4 * mu_) * (1 + 1e-9);
+            const double width = (w[i + 1] - w[i]) / mu_, far = std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_;
+            out.put(i, {s, t, unit, rel, width * (far + 4 * mu_) * (1 + 1e-9)});
         }
         out.slack = worst(out.slack, 1.5 * steepest * (ahead.slack + behind.slack) + 1.1 * off);
         out.work += ahead.work + behind.work;
@@ -88,9 +85,7 @@ class Replaced final : public Density {
         const std::size_t n = edges.size();
         for (std::size_t i = 0; i < n; ++i)
             if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
-        std::sort(edges.begin(), edges.end());
-        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-        return edges;
+        return ascending(std::move(edges));
     }
 
   private:

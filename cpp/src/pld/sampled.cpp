@@ -5,20 +5,13 @@
 
 #include "kernels.hpp"
 #include "law.hpp"
+#include "tightdp/special/logaddexp.hpp"
 
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
-constexpr double kInfinity = HUGE_VAL;
-
 // Relative error of a mass from the rounding of its logarithm.
 double rounding(double log) { return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0; }
-
-double log_add(double a, double b) {
-    const double top = std::max(a, b);
-    return top == -kInfinity ? top : top + std::log1p(std::exp(std::min(a, b) - top));
-}
 
 // ln(1 - q + q e^y), as far as 1 - q + q e^y is not near 0.
 double roughly_sampled(double y, double q) { return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y)); }
@@ -62,18 +55,15 @@ class Remove final : public Sampled {
         std::size_t below = 0;  // edges at or under log(1 - q), where the new law has nothing
         while (below <= count && y[below] == -kInfinity) ++below;
         const std::size_t first = below == 0 ? 0 : below - 1;
-        for (std::size_t i = 0; i < std::min(first, count); ++i) out.clear(i);
+        for (std::size_t i = 0; i < std::min(first, count); ++i) out.put(i, {});
         if (below > count) return;
         if (below < count) {
             CellBlock inner;
             base_->cells(y + below, count - below, inner);
             for (std::size_t i = below; i < count; ++i) {
                 const std::size_t j = i - below;
-                out.s[i] = inner.s[j] * (q_ + (1 - q_) / ratio[i]);
-                out.t[i] = inner.t[j] * q_;
-                out.log_scale[i] = inner.log_scale[j];
-                out.rel[i] = inner.rel[j] + (6 + 2 * std::abs(y[i])) * u;
-                out.bend[i] = inner.bend[j];
+                out.put(i, {inner.s[j] * (q_ + (1 - q_) / ratio[i]), inner.t[j] * q_, inner.log_scale[j],
+                            inner.rel[j] + (6 + 2 * std::abs(y[i])) * u, inner.bend[j]});
             }
             out.add_errors(inner);
         }
@@ -81,11 +71,8 @@ class Remove final : public Sampled {
             const Left left = base_->left_of(y[below]);
             const double scale = std::max({left.p.log, left.q.log, -1e300});
             const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
-            out.s[first] = std::exp(x[first]) * q;
-            out.t[first] = q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q;
-            out.log_scale[first] = scale;
-            out.rel[first] = std::max(left.p.rel, left.q.rel) + 16 * u;
-            out.bend[first] = kInfinity;
+            out.put(first, {std::exp(x[first]) * q, q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q, scale,
+                            std::max(left.p.rel, left.q.rel) + 16 * u, kInfinity});
             // 1 - q - e^x is off by this much of Q, as if the edge were.
             out.slack = worst(out.slack, 4 * u);
         }
@@ -96,7 +83,7 @@ class Remove final : public Sampled {
         const double y = BaseEdges(&x, 0, q_, 1).y[0];
         if (!(y > -kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Left left = base_->left_of(y);
-        const double p = log_add(std::log1p(-q_) + left.q.log, std::log(q_) + left.p.log);
+        const double p = logaddexp(std::log1p(-q_) + left.q.log, std::log(q_) + left.p.log);
         return {{p, std::max(left.p.rel, left.q.rel) + rounding(p)}, left.q};
     }
 
@@ -139,11 +126,9 @@ class Add final : public Sampled {
             base_->cells(y, inside - 1, inner);
             for (std::size_t i = 0; i + 1 < inside; ++i) {
                 const double left = (1 - q_) / (1 - q_ + q_ * ratio[i]);
-                out.t[i] = inner.t[i] * kept(ratio[i]);
-                out.s[i] = inner.s[i] + inner.t[i] * left;
-                out.log_scale[i] = inner.log_scale[i];
-                out.rel[i] = inner.rel[i] + (8 + 2 * std::abs(y[i])) * u;
-                out.bend[i] = inner.bend[i] + 3 * (y[i + 1] - y[i]) + 3 * (x[i + 1] - x[i]);
+                out.put(i, {inner.s[i] + inner.t[i] * left, inner.t[i] * kept(ratio[i]), inner.log_scale[i],
+                            inner.rel[i] + (8 + 2 * std::abs(y[i])) * u,
+                            inner.bend[i] + 3 * (y[i + 1] - y[i]) + 3 * (x[i + 1] - x[i])});
             }
             out.add_errors(inner);
         }
@@ -152,13 +137,10 @@ class Add final : public Sampled {
             const Right right = base_->right_of(y[last]);
             const double scale = std::max({right.s.log, right.t.log, -1e300});
             const double s = std::exp(right.s.log - scale), t = std::exp(right.t.log - scale);
-            out.t[last] = t * kept(ratio[last]);
-            out.s[last] = s + t * ((1 - q_) / (1 - q_ + q_ * ratio[last]));
-            out.log_scale[last] = scale;
-            out.rel[last] = std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u;
-            out.bend[last] = kInfinity;
+            out.put(last, {s + t * ((1 - q_) / (1 - q_ + q_ * ratio[last])), t * kept(ratio[last]), scale,
+                           std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u, kInfinity});
         }
-        for (std::size_t i = inside; i < count; ++i) out.clear(i);
+        for (std::size_t i = inside; i < count; ++i) out.put(i, {});
         for (std::size_t i = 0; i < std::min(inside, count + 1); ++i) out.slack = worst(out.slack, made.slack[i]);
     }
 
@@ -166,7 +148,7 @@ class Add final : public Sampled {
         const double y = BaseEdges(&x, 0, q_, -1).y[0];
         if (!(y < kInfinity)) return {{0, 1}, {0, 1}};  // all there is
         const Left left = base_->left_of(y);
-        const double q = log_add(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
+        const double q = logaddexp(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
         return {left.p, {q, std::max(left.p.rel, left.q.rel) + rounding(q)}};
     }
 
@@ -176,7 +158,7 @@ class Add final : public Sampled {
         if (!(y < kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = base_->right_of(y);
         const double share = kept(ratio);
-        const double t = right.t.log + std::log(share), s = log_add(right.s.log, right.t.log + std::log1p(-share));
+        const double t = right.t.log + std::log(share), s = logaddexp(right.s.log, right.t.log + std::log1p(-share));
         return {{s, right.s.rel + right.t.rel + rounding(s)}, {t, right.t.rel + rounding(t)}};
     }
 
@@ -202,7 +184,7 @@ class Add final : public Sampled {
 
 // One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
-    const double log_mass = log_add(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
+    const double log_mass = logaddexp(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,
             a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + slack * (1 + slack)};
 }
