@@ -10,7 +10,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 // e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
 constexpr double kUnseen = 1e-300;
 // Of work: of each point, what a transform, a product, a power and the winding take; of each weight, its moments.
@@ -101,19 +100,16 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
     out.z = std::move(circle.x);
     plan->forward(out.z.data(), out.z.data());
 
-    Moments right, left;
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i) right[i] = exponents.right(i), left[i] = exponents.left(i);
-    log_moments(w, right.data(), h, out.right.data());
-    log_moments(w, left.data(), h, out.left.data());
-    const auto placed = [&](double& moment, double exponent) {
-        const double shift = exponent * h * out.least;
-        out.moments_size = std::max(out.moments_size, std::abs(moment) + std::abs(shift) + std::abs(w.log_scale));
-        moment += shift + w.log_scale + law.log_error;
+    const auto moments = [&](const TailExponents::Each& exponents, TailExponents::Each& moments) {
+        log_moments(w, exponents.data(), h, moments.data());
+        for (std::size_t i = 0; i < moments.size(); ++i) {
+            const double shift = exponents[i] * h * out.least, size = std::abs(moments[i]) + std::abs(shift);
+            out.moments_size = std::max(out.moments_size, size + std::abs(w.log_scale));
+            moments[i] += shift + w.log_scale + law.log_error;
+        }
     };
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
-        placed(out.right[i], exponents.right(i));
-        placed(out.left[i], exponents.left(i));
-    }
+    moments(exponents.right(), out.right);
+    moments(exponents.left(), out.left);
     return out;
 }
 

@@ -1,7 +1,6 @@
 // Composition on a lattice: spectra, powers, and what rounding costs (docs/theory/grid.md, section 5).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -22,9 +21,6 @@ struct Inexact {
     double span = 0;
 };
 
-// ln sum y_I e^{further I h} of unwound weights y, scale included, at the exponents of TailExponents; rounded up.
-using Moments = std::array<double, TailExponents::kCount>;
-
 // What a factor and a product of factors have in common.
 struct OnCircle {
     AlignedArray z;                          // the spectrum
@@ -33,7 +29,8 @@ struct OnCircle {
     double error1 = 0;
     double least = 0, most = 0;              // indices of the unwound weights
     double last = 0, reach = 0;              // of the true ones; the sum of magnitudes of those indices
-    Moments right{}, left{};
+    // ln sum y_I e^{exponent I h} of unwound weights y, scale included, at each exponent; rounded up.
+    TailExponents::Each right{}, left{};
     double moments_size = 0;                 // the largest magnitude of all that was added up to any of them
 };
 

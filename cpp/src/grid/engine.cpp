@@ -14,7 +14,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 // ln of the part of the asked width that cutting off the right tails may cost.
 constexpr double kCut = -4.6;
 // ln of the largest width of ln delta that a plan is made for.
@@ -41,16 +40,12 @@ constexpr double kDeviations = 8;
 constexpr std::int64_t kUnits = 6'000'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
-    for (const Part& part : parts)
-        if (!part.law->density && part.law->atoms.empty()) return true;
-    return false;
+    return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
 // Whether some law is so extreme that no estimates, and so no plan, can be made of it.
 bool no_sketch(const std::vector<Part>& parts) {
-    for (const Part& part : parts)
-        if (part.law->sketch().size == 0) return true;
-    return false;
+    return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
 }
 
 std::atomic<std::size_t> crossed{0};
@@ -64,6 +59,9 @@ void uncrossed(const Bounds& a) {
     throw Crossed();
 }
 
+// A term of the budget; what is no number is not known.
+double known(double term) { return term >= 0 ? term : HUGE_VAL; }
+
 // No curve is below this, rounded down.
 double least_delta(double epsilon) { return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u)); }
 
@@ -76,8 +74,8 @@ struct Curves {
     double work;
 
     Curves(const Composed& c, const Plan& plan)
-        : upper(c.upper, c.outside_upper, c.sums.anchor, c.h, plan.tilt),
-          lower(c.lower, c.outside_lower, c.sums.anchor, c.h, plan.tilt),
+        : upper(c.upper.law, c.upper.beyond, c.sums.anchor, c.h, plan.tilt),
+          lower(c.lower.law, c.lower.beyond, c.sums.anchor, c.h, plan.tilt),
           slack(c.sums.slack * (1 + 0x1p-30)),
           infinity_upper(c.sums.infinity(true)),
           infinity_lower(c.sums.infinity(false)),
@@ -119,12 +117,10 @@ struct Curves {
     // Terms of the budget, in units of delta.
     void budget(double epsilon, double delta, double slope_, Bounds& a) const {
         const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
-        a.rounding = (upper.absolute + lower.absolute) * unit +
-                     (upper.relative + lower.relative + 2 * slack * slope_) * delta;
-        a.wrapping = upper.wrapping(epsilon, true) + lower.wrapping(epsilon, false);
+        a.rounding = known((upper.absolute + lower.absolute) * unit +
+                           (upper.relative + lower.relative + 2 * slack * slope_) * delta);
+        a.wrapping = known(upper.wrapping(epsilon, true) + lower.wrapping(epsilon, false));
         a.truncation = infinity_upper - infinity_lower;
-        for (double* term : {&a.rounding, &a.wrapping})
-            if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
         a.points = points;
         a.levels = levels;
         a.work = work;
@@ -245,10 +241,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         Bounds a;
         curves.epsilon(delta, a);
         curves.budget(a.upper, delta, target.slope, a);
-        for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) {
-            *term /= target.slope * delta;
-            if (!(*term >= 0)) *term = HUGE_VAL;  // no number: nothing is known of it
-        }
+        for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) *term = known(*term / (target.slope * delta));
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
         low = std::max(low, a.lower), high = std::min(high, a.upper);
         // Only a bracket within the lattice is of use.

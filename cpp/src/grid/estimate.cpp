@@ -65,6 +65,11 @@ Saddle minimise(F f, double guess, Enough enough) {
     return {tilt_at(b), fb};
 }
 
+// Standard deviation, not less than a small part of all there is: where all of a law sits in one point.
+double deviation(const Cumulant& c, const Sketches& sketches) {
+    return std::max(std::sqrt(c.variance), 1e-9 * (sketches.most() - sketches.least())) + 1e-300;
+}
+
 }  // namespace
 
 double on_ladder(double tilt, int halvings) {
@@ -72,15 +77,17 @@ double on_ladder(double tilt, int halvings) {
     return tilt_at((rung + (rung < 0 ? -unit : unit) / 2) / unit * unit);
 }
 
-double TailExponents::right(std::size_t i) const {
-    constexpr double kTimes[kCount] = {4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-3, 0x1p-5, 0x1p-7};
-    return right_unit * kTimes[i];
+TailExponents::Each TailExponents::right() const {
+    Each found{4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-3, 0x1p-5, 0x1p-7};
+    for (double& one : found) one *= right_unit;
+    return found;
 }
 
 // Where the support ends near a window the lattice may reach beyond it, by little mass: the largest ones show it.
-double TailExponents::left(std::size_t i) const {
-    constexpr double kTimes[kCount] = {64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
-    return -left_from - left_unit * kTimes[i];
+TailExponents::Each TailExponents::left() const {
+    Each found{64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
+    for (double& one : found) one = -left_from - left_unit * one;
+    return found;
 }
 
 double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1p(tilt); }
@@ -244,24 +251,14 @@ Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest
         [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
 }
 
-namespace {
-
-// Standard deviation, not less than a small part of all there is: where all of a law sits in one point.
-double deviation(const Cumulant& c, const Sketches& sketches) {
-    return std::max(std::sqrt(c.variance), 1e-9 * (sketches.most() - sketches.least())) + 1e-300;
-}
-
-}  // namespace
-
 Window window(const Sketches& sketches, double tilt, double log_tail, double share) {
     const Cumulant centre = sketches.cumulant(tilt, share);
     const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
     Window w{-HUGE_VAL, HUGE_VAL, {normal, normal, 0}};
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
-        const double right = w.exponents.right(i), left = -w.exponents.left(i);
+    for (const double right : w.exponents.right())
         w.right = std::min(w.right, (sketches.cumulant(tilt + right, share).value - centre.value + log_tail) / right);
-        w.left = std::max(w.left, (centre.value - sketches.cumulant(tilt - left, share).value - log_tail) / left);
-    }
+    for (const double left : w.exponents.left())
+        w.left = std::max(w.left, (sketches.cumulant(tilt + left, share).value - centre.value + log_tail) / left);
     w.right = std::min(w.right, sketches.most(share));
     w.left = std::max(w.left, sketches.least(share));
     if (!(w.left <= w.right)) w.left = std::min(w.left, centre.mean), w.right = std::max(w.right, centre.mean);
@@ -276,8 +273,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     Window w{0, 0, {normal, around, tilt}};
     // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
     double length = sketches.most() - epsilon, right = sketches.most();
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
-        const double step = w.exponents.right(i), s = tilt + step, value = sketches.cumulant(s).value;
+    for (const double step : w.exponents.right()) {
+        const double s = tilt + step, value = sketches.cumulant(s).value;
         length = std::min(length, (value - s * epsilon + goal) / step);
         right = std::min(right, (value + goal) / s);
     }
@@ -285,15 +282,14 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     length = std::max(length, 0.0);
     // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
     // left, at the quantile that makes up for the rest.
-    double values[TailExponents::kCount];
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i)
-        values[i] = sketches.cumulant(tilt + w.exponents.left(i)).value;
+    const TailExponents::Each steps = w.exponents.left();
+    TailExponents::Each values;
+    for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;
     const auto left_for = [&](double tried) {
         const double rest = goal - tilt * tried;
         if (rest <= 0) return epsilon;
         double left = sketches.least();
-        for (std::size_t i = 0; i < TailExponents::kCount; ++i)
-            left = std::max(left, (values[i] + rest) / (tilt + w.exponents.left(i)));
+        for (std::size_t i = 0; i < steps.size(); ++i) left = std::max(left, (values[i] + rest) / (tilt + steps[i]));
         return std::min(left, epsilon);
     };
     if (left_for(length) + length < right) {

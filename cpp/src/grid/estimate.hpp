@@ -78,10 +78,11 @@ Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest
 // tails.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
+    using Each = std::array<double, kCount>;
     double right_unit = 1, left_unit = 1, left_from = 0;  // powers of two; what left exponents count from
 
-    double right(std::size_t i) const;
-    double left(std::size_t i) const;
+    Each right() const;
+    Each left() const;
 };
 
 // An interval of the lattice.

@@ -20,8 +20,6 @@ void grid_tilt(double tilt, double shift, const double* x, std::size_t count, co
     }
 }
 
-// With w_i = e^{log_mass + tilt loss - peak}: sums of w, w loss, w loss^2, and, if peak = 0, of mass (e^{tilt
-// loss} - 1).
 void grid_moments(double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
                   std::size_t count, double* sums) {
     Vec zero{}, first{}, second{}, grown{};

@@ -38,12 +38,6 @@ double roundest(double least, double most) {
     return most;
 }
 
-double most_count(const std::vector<Part>& parts) {
-    double most = 0;
-    for (const Part& part : parts) most = std::max(most, part.count);
-    return most;
-}
-
 // Fraction of the law that no lattice through the right points would carry exactly.
 double rough_mass(const Law& law) {
     double on = 0;
@@ -126,10 +120,6 @@ struct Shape {
     double most = 0;  // points of the largest level, or what all levels count for
 };
 
-}  // namespace
-
-namespace {
-
 // How much further from delta a tilt's bound lies than the best one's, in nats: so much precision it gives up.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
@@ -202,7 +192,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
-    const double most = most_count(parts);  // no more levels than leave the first one something to do
+    const double most = std::ranges::max(parts, {}, &Part::count).count;  // no more levels than leave the first one something to do
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
         const double pieces = rough * first_share + 6.0 * levels + 3 * (levels > 0);

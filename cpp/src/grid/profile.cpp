@@ -7,11 +7,6 @@
 #include "runtime/work.hpp"
 
 namespace tightdp::grid {
-namespace {
-
-constexpr double u = kUnitRoundoff;
-
-}  // namespace
 
 // Unimodal, so the sum is at most integral / h + maximum.
 double kernel_norm(double tilt, double h, double points) {
@@ -40,32 +35,25 @@ Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, do
                8 * u * std::abs(log_scale);
 }
 
-double Outside::least_right(double tilt, double at) const {
+double Tail::least(double tilt, double at) const {
     double least = HUGE_VAL;
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i)  // what is no number is passed over
-        least = std::min(least, up(right[i], -(tilt + exponents.right(i)) * at));
-    return beyond_right ? least : -HUGE_VAL;
-}
-
-double Outside::least_left(double tilt, double at) const {
-    double least = HUGE_VAL;
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i)
-        least = std::min(least, up(left[i], -(tilt + exponents.left(i)) * at));
-    return beyond_left ? least : -HUGE_VAL;
+    for (std::size_t i = 0; i < exponents.size(); ++i)  // what is no number is passed over
+        least = std::min(least, up(moments[i], -(tilt + exponents[i]) * at));
+    return some ? least : -HUGE_VAL;
 }
 
 double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
-    if (upper) return std::exp(outside.least_right(tilt, from + length));
+    if (upper) return std::exp(outside.right.least(tilt, from + length));
     // P(x < from) by the exponents that fall, and at most 1.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
-        const double exponent = tilt + outside.exponents.left(i), further = outside.exponents.right(i);
-        if (exponent < 0) left = std::min(left, up(outside.left[i], -exponent * from));
-        far = std::min(far, up(up(outside.right[i], -(tilt + further) * at), -further * length));
+        const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];
+        if (exponent < 0) left = std::min(left, up(outside.left.moments[i], -exponent * from));
+        far = std::min(far, up(up(outside.right.moments[i], -(tilt + further) * at), -further * length));
     }
-    return (outside.beyond_left ? std::exp(up(left, -tilt * length)) : 0) + (outside.beyond_right ? std::exp(far) : 0);
+    return (outside.left.some ? std::exp(up(left, -tilt * length)) : 0) + (outside.right.some ? std::exp(far) : 0);
 }
 
 double Profile::bound(std::size_t j, bool upper) const {

@@ -9,17 +9,20 @@
 
 namespace tightdp::grid {
 
-// What the window of a composition leaves out or moves. With x counted from the anchor, logarithms of moments
-// E[e^{(tilt + further) x}; finite] of one side.
-struct Outside {
-    TailExponents exponents;
-    Moments right{}, left{};
-    bool beyond_right = false, beyond_left = false;  // whether anything lies there
-    double last = HUGE_VAL;                          // index of the largest loss
+// What lies beyond one end of the window. With x counted from the anchor, logarithms of E[e^{(tilt + exponent) x};
+// finite].
+struct Tail {
+    TailExponents::Each exponents{}, moments{};
+    bool some = false;  // whether anything lies there
 
-    // The least of bounds exponent by exponent: ln of a moment less (tilt + further) at.
-    double least_right(double tilt, double at) const;
-    double least_left(double tilt, double at) const;
+    // The least of bounds exponent by exponent: ln of a moment less (tilt + exponent) at.
+    double least(double tilt, double at) const;
+};
+
+// What the window of a composition leaves out or moves.
+struct Outside {
+    Tail right, left;
+    double last = HUGE_VAL;  // index of the largest loss
 };
 
 // a + b, which nearly cancel, of two logarithms: rounded up. Also where one is -infinity.

@@ -11,7 +11,6 @@
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
 // Indices of lattice points are exact as doubles, and so are their sums.
 constexpr double kMostIndex = 0x1p50;
 
@@ -21,49 +20,44 @@ struct Coarse : Kept<Spectrum> {
 };
 
 Outside outside(const Product& product, const Level& level) {
-    Outside out;
-    out.exponents = level.window.exponents;
-    out.last = product.reach < kMostIndex && !product.nothing ? product.last : HUGE_VAL;  // as good as unknown
+    const TailExponents& exponents = level.window.exponents;
     const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
-    out.beyond_right = product.most >= first + n;
-    out.beyond_left = product.least < first;
+    Outside out{{exponents.right(), product.right, product.most >= first + n},
+                {exponents.left(), product.left, product.least < first}};
     const double rounding = (8 + 2 * product.terms) * u * product.moments_size;
-    for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
-        out.right[i] = product.right[i] + rounding;
-        out.left[i] = product.left[i] + rounding;
-    }
+    for (Tail* tail : {&out.right, &out.left})
+        for (double& moment : tail->moments) moment += rounding;
+    if (product.reach < kMostIndex && !product.nothing) out.last = product.last;
     return out;
 }
 
 // Tilted mass that is missing from the window, and mass that is in it though it belongs elsewhere, in units of the law.
-double outside_mass(const Outside& o, const Inexact& law, const Level& level) {
+double outside_mass(const Side& side, const Level& level) {
+    const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
     const double error = law.log_error + 4 * u * std::abs(law.w.log_scale);
     const auto mass = [&](double log) { return std::exp(log - law.w.log_scale + error); };
-    return mass(o.least_right(0, to)) + mass(o.least_left(0, from));
+    return mass(side.beyond.right.least(0, to)) + mass(side.beyond.left.least(0, from));
 }
 
 // Curves that bound nothing.
-Composed failed(Composed out, const Level& level) {
-    out.upper = out.lower = Inexact{};
-    out.upper.w.w = out.lower.w.w = std::vector<double>(4);
-    out.upper.error1 = out.lower.error1 = HUGE_VAL;
-    out.upper.last = out.lower.last = HUGE_VAL;
-    out.outside_upper = out.outside_lower = Outside{};
-    out.h = level.h;
-    return out;
+Composed failed(const Level& level) {
+    Side nothing;
+    nothing.law.w.w = std::vector<double>(4);
+    nothing.law.error1 = nothing.law.last = HUGE_VAL;
+    return {nothing, nothing, {}, level.h};
 }
 
 // One side of a level: what came out, or nothing.
-Inexact finished(const Product& product, const Outside& beyond, const Level& level) {
-    Inexact out;
+Side finished(const Product& product, const Level& level) {
+    Side out{{}, outside(product, level)};
     if (product.nothing || product.empty) {
-        out.w = {level.first, std::vector<double>(level.n), 0};
-        out.error1 = HUGE_VAL;
+        out.law.w = {level.first, std::vector<double>(level.n), 0};
+        out.law.error1 = HUGE_VAL;
     } else {
-        out = weights_of(product, level.first);
+        out.law = weights_of(product, level.first);
     }
-    out.last = beyond.last;
+    out.law.last = out.beyond.last;
     return out;
 }
 
@@ -88,13 +82,12 @@ bool place(const Range& range, const Lattice& lattice, std::size_t most, std::in
 }
 
 Composed run(const std::vector<Part>& parts, const Plan& plan) {
-    Composed out;
     const std::size_t last = plan.levels.size() - 1;
     const double last_norm = kernel_norm(plan.tilt, plan.levels[last].h, static_cast<double>(plan.levels[last].n));
     std::vector<LevelRun> levels;
     for (std::size_t l = 0; l <= last; ++l) {
         levels.emplace_back(parts, plan, l);
-        if (!levels.back().possible()) return failed(out, plan.levels[l]);
+        if (!levels.back().possible()) return failed(plan.levels[l]);
     }
     // The key of what the levels up to one hand on: all that they were made of, and the next one's lattice.
     Key key{kLevel, word(last_norm)};
@@ -130,24 +123,16 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             sums.work += t.work;
         }
         sums.work += static_cast<double>(level.n);
-        const Outside outside_upper = outside(*above, level), outside_lower = outside(*below, level);
-        Inexact high = finished(*above, outside_upper, level), low = finished(*below, outside_lower, level);
-        if (l == last) {
-            out.upper = std::move(high);
-            out.lower = std::move(low);
-            out.outside_upper = outside_upper;
-            out.outside_lower = outside_lower;
-            out.sums = sums;
-            out.h = level.h;
-            return out;
-        }
+        Side high = finished(*above, level), low = finished(*below, level);
+        if (l == last) return {std::move(high), std::move(low), sums, level.h};
         const Level& next = plan.levels[l + 1];
         const Lattice lattice{sums.anchor, next.h, plan.tilt};
         // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
         const double lean = std::exp(plan.tilt * next.h);
-        const auto coarse = [&](Inexact& fine, const Outside& beyond, bool upward) {
+        const auto coarse = [&](Side& side, bool upward) {
+            Inexact& fine = side.law;
             trim(fine);
-            fine.error1 += outside_mass(beyond, fine, level);
+            fine.error1 += outside_mass(side, level);
             // Each coarsening may multiply a 2-norm by sqrt 2: before many, the 1-norm is the better measure.
             const double one = std::sqrt(fine.span) * std::exp(log_kernel(plan.tilt));
             if (one < std::exp2(0.5 * static_cast<double>(last - l)) * last_norm) {
@@ -159,8 +144,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             return transform(law, next.window.exponents, next.h, next.n);
         };
         auto made = std::make_shared<Coarse>();
-        made->upper = coarse(high, outside_upper, true);
-        made->lower = coarse(low, outside_lower, false);
+        made->upper = coarse(high, true);
+        made->lower = coarse(low, false);
         made->sums = sums;
         made->units = work::spent() - start;
         Store::shared().keep<Coarse>(beginning(key, ends[l]), made, made->bytes());

@@ -21,10 +21,15 @@ struct StepSums {
     double infinity(bool high) const;
 };
 
-// Both sides of a composition at the last level of a plan.
+// One side of a composition.
+struct Side {
+    Inexact law;
+    Outside beyond;
+};
+
+// Both sides at the last level of a plan.
 struct Composed {
-    Inexact upper, lower;
-    Outside outside_upper, outside_lower;
+    Side upper, lower;
     StepSums sums;
     double h = 0;
 };

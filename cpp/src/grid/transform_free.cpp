@@ -2,33 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "run.hpp"
 
 namespace tightdp::grid {
 namespace {
 
-constexpr double u = kUnitRoundoff;
+// A law on a lattice of so many cells over what its sketch covers.
+struct Coarse {
+    Lattice lattice;
+    Discretised law;
+};
 
-Range covered(const Law& law) {
+// Nothing if out of reach of indices.
+std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells) {
     const Sketch& sketch = law.sketch();
-    return {sketch.loss.front(), sketch.loss[sketch.size - 1]};
-}
-
-// A lattice of so many cells over what a law's sketch covers.
-Lattice over(const Law& law, double tilt, double cells) {
-    const Range range = covered(law);
+    const Range range{sketch.loss.front(), sketch.loss[sketch.size - 1]};
     const double spread = std::max({range.right - range.left, 1e-9 * std::abs(range.left), 1e-300});
-    return {law.anchor, spread / cells, tilt};
-}
-
-// The law on that lattice. False if out of reach of indices.
-bool coarsely(const Law& law, const Lattice& lattice, double log_scale, double most, Discretised& d) {
+    Coarse coarse{{law.anchor, spread / cells, tilt}, {}};
     std::int64_t first;
-    std::size_t cells;
-    if (!place(covered(law), lattice, 2 * static_cast<std::size_t>(most), first, cells)) return false;
-    discretise(law, lattice, log_scale, first, cells, d);
-    return true;
+    std::size_t count;
+    if (!place(range, coarse.lattice, 2 * static_cast<std::size_t>(cells), first, count)) return std::nullopt;
+    discretise(law, coarse.lattice, log_scale, first, count, coarse.law);
+    return coarse;
 }
 
 // sum w_i e^{-power h i} of up to a thousand points: within a relative 4096 u, and what underflows, under
@@ -82,9 +79,9 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
     std::vector<Rates> rates;
     double fall = 0;
     for (const Part& part : parts) {
-        const Lattice lattice = over(*part.law, 0, kCells);
-        Discretised d;
-        if (!coarsely(*part.law, lattice, 0, kCells, d)) return 0;
+        const auto coarse = coarsely(*part.law, 0, 0, kCells);
+        if (!coarse) return 0;
+        const auto& [lattice, d] = *coarse;
         // The losses of the lower law count from its first point.
         const double first = lattice.at(d.lower.first), from = first - d.slack - 4 * u * std::abs(first);
         const double mass = (d.infinity_lower + decayed(d.lower, 0, lattice.h)) * (1 - 4096 * u);
@@ -116,9 +113,9 @@ double left_of_all(const std::vector<Part>& parts, double epsilon) {
     constexpr double kCells = 512;
     double log_mass = 0, log_rest = epsilon, bottom = 0, size = std::abs(epsilon);
     for (const Part& part : parts) {
-        const Lattice lattice = over(*part.law, 0, kCells);
-        Discretised d;
-        if (!coarsely(*part.law, lattice, 0, kCells, d)) return 1;
+        const auto coarse = coarsely(*part.law, 0, 0, kCells);
+        if (!coarse) return 1;
+        const auto& [lattice, d] = *coarse;
         const double first = lattice.at(d.upper.first), slack = d.slack + 4 * u * std::abs(first);
         const double mass = d.infinity_upper + decayed(d.upper, 0, lattice.h), rest = decayed(d.upper, 1, lattice.h);
         log_mass += part.count * std::log(mass * (1 + 4096 * u));
@@ -138,13 +135,12 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
     double log_finite = 0;
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Part& part = parts[j];
-        const Lattice lattice = over(*part.law, tilt, kCells);
-        const double scale = sketches.cumulant(j, tilt).value - tilt * lattice.anchor;
-        Discretised d;
-        if (!coarsely(*part.law, lattice, scale, kCells, d)) return 1;
+        const double shift = tilt * part.law->anchor, scale = sketches.cumulant(j, tilt).value - shift;
+        const auto coarse = coarsely(*part.law, tilt, scale, kCells);
+        if (!coarse) return 1;
+        const Discretised& d = coarse->law;
         double sum = 0;
         for (const double w : d.upper.w) sum += w;
-        const double shift = tilt * lattice.anchor;
         log += part.count * (std::log(sum * (1 + 0x1p-38) + 0x1p-960) + scale + shift + tilt * d.slack);
         log_finite += part.count * log_without(d.infinity_upper);
         size += part.count * (std::abs(std::log(sum)) + std::abs(scale) + std::abs(shift));
