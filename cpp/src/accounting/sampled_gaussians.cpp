@@ -8,6 +8,7 @@
 #include "contour/engine.hpp"
 #include "grid/engine.hpp"
 #include "runtime/arithmetic.hpp"
+#include "runtime/compensated_sum.hpp"
 
 namespace tightdp {
 namespace {
@@ -29,23 +30,18 @@ void check(std::span<const SampledGaussians> run) {
     }
 }
 
-// Plain Gaussians add up to one, whose mu^2 is within 4u (contour.md 5.3): a compensated sum.
+// Plain Gaussians add up to one, whose mu^2 is within 4u (contour.md 5.3).
 struct Parts {
     std::vector<contour::Sampled> sampled;
-    double mu2 = 0;
+    CompensatedSum mu2;
 
     explicit Parts(std::span<const SampledGaussians> run) {
-        double lost = 0;
         for (const SampledGaussians& part : run) {
-            if (part.sampling_probability < 1) {
+            if (part.sampling_probability < 1)
                 sampled.push_back({part.noise_multiplier, part.sampling_probability, part.steps});
-                continue;
-            }
-            const double term = part.steps / (part.noise_multiplier * part.noise_multiplier), sum = mu2 + term;
-            lost += mu2 >= term ? (mu2 - sum) + term : (term - sum) + mu2;
-            mu2 = sum;
+            else
+                mu2 += part.steps / (part.noise_multiplier * part.noise_multiplier);
         }
-        mu2 += lost;
     }
 };
 

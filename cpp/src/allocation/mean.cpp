@@ -9,7 +9,7 @@ namespace tightdp::allocation {
 namespace {
 
 using Index = std::int64_t;
-constexpr double u = kUnitRoundoff;
+using grid::u;
 // Losses kept. Products below 1e-308 are lost, of moments in kUnit or of a moment and a mass: over all pairs less than
 // this of a moment, and of a mass, which is kept as a moment, less than that.
 constexpr double kFarthest = 600;
@@ -35,11 +35,9 @@ class Builder {
         x.offset = span.low - kMargin * (1 - span.low);
         const bool roomy = span.low <= kNearlyOne && law.minus_infinity <= floor_ / steps_;
         if (!(1 - x.offset <= kWorthwhile && roomy)) x.offset = 0;
-        x.first = index(span.low - x.offset);
-        const Index last = std::max(index(span.high - x.offset), x.first) + 1;
-        check(last - x.first + 1);
-        x.q.assign(static_cast<std::size_t>(last - x.first + 1), 0);
-        x.p = x.q;
+        const Index first = index(span.low - x.offset), last = std::max(index(span.high - x.offset), first) + 1;
+        check(last - first + 1);
+        x.cover(first, last);
         x.slack = law.loss_slack;
         if (law.density) density(*law.density, x);
         for (const grid::Atom& a : law.atoms) atom(a, x);
@@ -51,8 +49,7 @@ class Builder {
         } else if (upper_) {
             x.at_zero += zero;
         }
-        x.slack += 32 * u;
-        x.rel = 32 * u;
+        x.add_rounding(32 * u);
         return settled(std::move(x));
     }
 
@@ -69,12 +66,9 @@ class Builder {
         };
         if (x.offset > 0) put(x.offset, x.at_offset * x.offset);
         else out.minus_infinity = x.at_offset;
-        for (std::size_t i = 0; i < x.q.size(); ++i) {
-            if (!(x.q[i] > 0)) continue;
-            const double v = at(x.first + static_cast<Index>(i));
-            const double value = x.offset + v * (x.p[i] / x.q[i]);
-            put(value, x.p[i] / kUnit + mass(x, i) * x.offset);
-        }
+        each_cell(x, [&](std::size_t i, double v) {
+            put(x.offset + v * (x.p[i] / x.q[i]), x.p[i] / kUnit + mass(x, i) * x.offset);
+        });
         out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
         out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
         out.loss_slack = x.slack + 16 * u;
@@ -91,6 +85,13 @@ class Builder {
     double at(Index i) const { return std::exp(h_ * static_cast<double>(i)); }
 
     double mass(const Sum& x, std::size_t i) const { return x.q[i] / at(x.first + static_cast<Index>(i)) / kUnit; }
+
+    // visit(i, its point) of those that are not empty.
+    template <class Visit>
+    void each_cell(const Sum& x, Visit visit) const {
+        for (std::size_t i = 0; i < x.q.size(); ++i)
+            if (x.q[i] > 0) visit(i, at(x.first + static_cast<Index>(i)));
+    }
 
     Index index(double v) const { return static_cast<Index>(std::floor(std::log(v) / h_)); }
 
@@ -223,8 +224,7 @@ class Builder {
             x.q[i] = x.p[i] = x.q[i] - right + carry;
             carry = right * (1 + width);
         }
-        x.slack += 16 * u;
-        x.rel += 16 * u;
+        x.add_rounding(16 * u);
     }
 
     // What is at zero in one term, plus the other term.
@@ -237,22 +237,19 @@ class Builder {
     void zero_plus(const Sum& a, const Sum& b, Sum& x) const {
         if (!(a.at_zero > 0)) return;
         const double low = at(x.first);
-        Adder front;
-        for (std::size_t i = 0; i < b.q.size(); ++i) {
-            if (!(b.q[i] > 0)) continue;
-            const double v = at(b.first + static_cast<Index>(i)), y = v - a.offset;
-            const double moved = a.at_zero * mass(b, i);
+        CompensatedSum front;
+        each_cell(b, [&](std::size_t i, double v) {
+            const double y = v - a.offset, moved = a.at_zero * mass(b, i);
             if (y >= 0 && y < low) {
                 front += moved * kUnit * y;
                 x.at_offset += moved * (1 - y / low) * (1 + 2 * u);
             } else {
                 put_split(y, moved, x);
             }
-        }
+        });
         x.add(0, front, front);
         put_split(-a.offset, a.at_zero * b.at_offset, x);
-        x.rel += 16 * u;
-        x.slack += 16 * u;
+        x.add_rounding(16 * u);
     }
 
     // The same as deposit, followed by split.
@@ -283,7 +280,7 @@ class Builder {
             above += p;
             --to;
         }
-        Adder q, p;
+        CompensatedSum q, p;
         for (std::size_t i = 0; i < from; ++i) {
             const double away = -h_ * static_cast<double>(from - i);
             q += upper_ ? x.q[i] : x.q[i] * std::exp(-away);
@@ -305,8 +302,7 @@ class Builder {
         x.p.erase(x.p.begin(), x.p.begin() + static_cast<std::ptrdiff_t>(from));
         x.first += static_cast<Index>(from);
         check(static_cast<Index>(x.q.size()));
-        x.rel += 32 * u;
-        x.slack += 32 * u;
+        x.add_rounding(32 * u);
     }
 
     // The offset as high as the law allows, so that the lattice is finest where most of the mass is.
@@ -326,34 +322,27 @@ class Builder {
         y.infinity = x.infinity;
         y.rel = x.rel + 16 * u;
         y.slack = x.slack + 16 * u;
-        y.first = index(low - move);
-        const Index last = index(at(x.last()) * (1 + h_) - move) + 2;
-        check(last - y.first + 1);
-        y.q.assign(static_cast<std::size_t>(last - y.first + 1), 0);
-        y.p = y.q;
+        const Index first = index(low - move), last = index(at(x.last()) * (1 + h_) - move) + 2;
+        check(last - first + 1);
+        y.cover(first, last);
         if (upper_) {
             y.at_zero = x.at_zero;
             deposit(-move, x.at_offset, y);
-            for (std::size_t i = 0; i < x.q.size(); ++i) {
-                if (!(x.q[i] > 0)) continue;
-                const double v = at(x.first + static_cast<Index>(i));
-                put_split(v - move, mass(x, i), y);
-            }
+            each_cell(x, [&](std::size_t i, double v) { put_split(v - move, mass(x, i), y); });
         } else {
             // From the left, gathered until the mean is on the lattice.
             double w = x.at_offset, m = -move * x.at_offset;
             std::size_t from = 0, longest = 0;
-            for (std::size_t i = 0; i < x.q.size(); ++i) {
-                if (!(x.q[i] > 0)) continue;
-                const double v = at(x.first + static_cast<Index>(i)), here = mass(x, i);
+            each_cell(x, [&](std::size_t i, double v) {
+                const double here = mass(x, i);
                 w += here;
                 m += here * (v * (x.p[i] / x.q[i]) - move);
-                if (m < w * at(y.first)) continue;
+                if (m < w * at(y.first)) return;
                 deposit(m / w, w, y);
                 w = m = 0;
                 longest = std::max(longest, i - from);
                 from = i;
-            }
+            });
             y.rel += static_cast<double>(longest) * u;
             y.slack += 2 * static_cast<double>(longest) * u;
         }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pld/law.hpp"
+#include "runtime/compensated_sum.hpp"
 
 namespace tightdp::allocation {
 
@@ -32,26 +33,6 @@ struct Mean {
 // infinite in `upper` and are merged with others in `lower`.
 Mean mean_of_ratios(const grid::Law& law, std::uint64_t steps, double h, double floor, std::size_t most_cells);
 
-// Adds up many positive numbers with the roundings kept (Knuth's two-sum): within 3u of the sum.
-class Adder {
-  public:
-    Adder& operator+=(double x) {
-        const double total = high_ + x, part = total - high_;
-        low_ += (high_ - (total - part)) + (x - part);
-        high_ = total;
-        return *this;
-    }
-    Adder& operator=(double x) {
-        high_ = x;
-        low_ = 0;
-        return *this;
-    }
-    operator double() const { return high_ + low_; }
-
-  private:
-    double high_ = 0, low_ = 0;
-};
-
 // Moments are kept in this unit: those of masses at values of e^-600 are doubles then, and of e^600 as well.
 inline constexpr double kUnit = 0x1p400;
 
@@ -61,14 +42,24 @@ struct Sum {
     double offset = 0;
     std::int64_t first = 0;
     std::vector<double> q, p;   // kUnit times: of cell first + i, mass times e^{(first + i) h}, moment about the offset
-    Adder at_offset;           // mass at the offset itself
-    Adder at_zero;             // mass at 0, where the offset is positive
-    Adder infinity;            // first moment of what is infinitely large
+    CompensatedSum at_offset;  // mass at the offset itself
+    CompensatedSum at_zero;    // mass at 0, where the offset is positive
+    CompensatedSum infinity;   // first moment of what is infinitely large
     double slack = 0, rel = 0;  // relative errors of values (offset included) and of masses
 
     void add(std::size_t cell, double to_q, double to_p) {
         q[cell] += to_q;
         p[cell] += to_p;
+    }
+    void add_rounding(double error) {
+        rel += error;
+        slack += error;
+    }
+    // Cells from one to another, all empty.
+    void cover(std::int64_t from, std::int64_t to) {
+        first = from;
+        q.assign(static_cast<std::size_t>(to - from + 1), 0);
+        p = q;
     }
     std::int64_t last() const { return first + static_cast<std::int64_t>(q.size()) - 1; }
 };

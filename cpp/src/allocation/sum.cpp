@@ -18,7 +18,7 @@ namespace tightdp::allocation {
 namespace {
 
 using Index = std::int64_t;
-constexpr double u = kUnitRoundoff;
+using grid::u;
 constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
 // Cells of the result worked on at a time: four arrays of them stay in the nearest cache.
 constexpr Index kBlock = 512;
@@ -80,7 +80,7 @@ std::vector<double> masses(const Sum& x, double h) {
 
 std::vector<double> partial_sums(const std::vector<double>& x) {
     std::vector<double> out(x.size());
-    Adder sum;
+    CompensatedSum sum;
     for (std::size_t i = 0; i < x.size(); ++i) out[i] = sum += x[i];
     return out;
 }
@@ -169,10 +169,7 @@ Sum plus(const Sum& x, const Sum& y, double h, double& work) {
     Sum out;
     out.count = x.count + y.count;
     out.offset = x.offset + y.offset;
-    out.first = std::min(x.first, y.first);
-    const std::size_t size = static_cast<std::size_t>(std::max(x.last(), y.last()) + reach - out.first + 1);
-    out.q.assign(size, 0);
-    out.p.assign(size, 0);
+    out.cover(std::min(x.first, y.first), std::max(x.last(), y.last()) + reach);
     if (same) {
         pairs(x, x, h, 1, kNoLimit, 2, out, work);
         pairs(x, x, h, 0, 0, 1, out, work);
@@ -184,7 +181,7 @@ Sum plus(const Sum& x, const Sum& y, double h, double& work) {
     add_scaled(y, x.at_offset, out);
     out.at_offset = x.at_offset * y.at_offset;
     out.infinity = x.infinity * mass_of(y, h) + y.infinity * mass_of(x, h);
-    work += 40 * static_cast<double>(size);  // exponentials, here and in what follows
+    work += 40 * static_cast<double>(out.q.size());  // exponentials, here and in what follows
     // Of a mass or a moment: blocks of up to 2^14 cells from up to 15 others, two products of two factors that are
     // rounded exponentials, at most kChunk runs and then the number of chunks of them.
     const double chunks = std::log(2.0) / h / kChunk + 1;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "fft/real_fft.hpp"
+#include "runtime/compensated_sum.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::prv {
@@ -13,23 +14,9 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 
-// Neumaier's compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of
-// magnitudes.
+// A compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of magnitudes.
 constexpr long kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
-
-class Sum {
-  public:
-    void add(double x) {
-        const double next = total_ + x;
-        lost_ += std::fabs(total_) >= std::fabs(x) ? (total_ - next) + x : (x - next) + total_;
-        total_ = next;
-    }
-    double value() const { return total_ + lost_; }
-
-  private:
-    double total_ = 0, lost_ = 0;
-};
 
 // Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise
 // them.
@@ -41,7 +28,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
     std::vector<double> mass(static_cast<std::size_t>(count));
     cells(law, circle.h, first, count, mass.data());
 
-    Sum total, moment, magnitude;
+    CompensatedSum total, moment, magnitude;
     for (long from = 0; from < count; from += kChunk) {
         double t = 0, m = 0, a = 0;
         for (long i = from; i < std::min(count, from + kChunk); ++i) {
@@ -50,16 +37,16 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
             m += mass[static_cast<std::size_t>(i)] * index;
             a += mass[static_cast<std::size_t>(i)] * std::fabs(index);
         }
-        total.add(t);
-        moment.add(m);
-        magnitude.add(a);
+        total += t;
+        moment += m;
+        magnitude += a;
     }
-    const double inverse = 1 / total.value();
+    const double inverse = 1 / total;
     std::fill_n(out, circle.n, 0.0);
     for (long i = 0; i < count; ++i)
         // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): scratch has circle.n elements wherever it is used
         out[static_cast<std::size_t>(first + i) & (circle.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
-    return {total.value(), moment.value(), magnitude.value()};
+    return {total, moment, magnitude};
 }
 
 }  // namespace

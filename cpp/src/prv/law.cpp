@@ -122,19 +122,15 @@ void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w
     for (long i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
 }
 
-std::vector<double> edge_buffer(long count) {
-    return std::vector<double>(static_cast<std::size_t>(count + 9));
-}
-
 void cells_of(const GaussianLaw& law, double h, long long first, long count, double* out) {
-    auto edges = edge_buffer(count);
+    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
     const double start = static_cast<double>(first) - 0.5;
     const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
     differences(edges, left, 1, 0, count, out);
 }
 
 void cells_of(const SampledLaw& law, double h, long long first, long count, double* out) {
-    auto edges = edge_buffer(count);
+    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
     // Y = -L under "add": the same cells, last to first
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
