@@ -225,53 +225,46 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
 
 // --- Levels of the real sequence. Reads x, writes out; the two may be one array.
 
-// One group of the split at length m, q = m/4, twiddle w_m^j: with d = x - (x shifted by m/2),
-// d_j - i d_{j+q} carries the odd frequencies 1 + 4k once multiplied by w_m^j.
-template <class V, class Load, class Store>
-inline void split_group(const double* x, double* out, size_t j, size_t q, V wr, V wi, Load get, Store put) {
-    const V a = get(x + j), b = get(x + j + q), c = get(x + j + 2 * q), d = get(x + j + 3 * q);
-    const V re = a - c, im = d - b;
-    put(out + j, a + c);
-    put(out + j + q, b + d);
-    put(out + j + 2 * q, re * wr - im * wi);
-    put(out + j + 3 * q, re * wi + im * wr);
+// group(j, w_m^j, load, store) for j < m/4, by vectors where they fit.
+template <class Group>
+inline void each_group(const FftTables& w, size_t m, Group group) {
+    const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
+    if (m / 4 >= kLanes) {
+        const auto get = [](const double* p) { return load(p); };
+        const auto put = [](double* p, Vec v) { store(p, v); };
+        for (size_t j = 0; j < m / 4; j += kLanes) group(j, load(c + j), load(s + j), get, put);
+    } else {
+        const auto get = [](const double* p) { return *p; };
+        const auto put = [](double* p, double v) { *p = v; };
+        for (size_t j = 0; j < m / 4; ++j) group(j, c[j], s[j], get, put);
+    }
 }
 
-template <class V, class Load, class Store>
-inline void join_group(const double* x, double* out, size_t j, size_t q, V wr, V wi, double scale, Load get,
-                       Store put) {
-    const V re = get(x + j + 2 * q), im = get(x + j + 3 * q);
-    const V dr = 2.0 * (re * wr + im * wi), di = 2.0 * (im * wr - re * wi);
-    const V a = get(x + j), b = get(x + j + q);
-    put(out + j, (a + dr) * scale);
-    put(out + j + 2 * q, (a - dr) * scale);
-    put(out + j + q, (b - di) * scale);
-    put(out + j + 3 * q, (b + di) * scale);
-}
-
-constexpr auto load_vec = [](const double* p) { return load(p); };
-constexpr auto store_vec = [](double* p, Vec v) { store(p, v); };
-constexpr auto load_one = [](const double* p) { return *p; };
-constexpr auto store_one = [](double* p, double v) { *p = v; };
-
+// With q = m/4 and d = x - (x shifted by m/2), d_j - i d_{j+q} carries the odd frequencies 1 + 4k once multiplied by
+// w_m^j.
 inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     const size_t q = m / 4;
-    const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
-    if (q >= kLanes)
-        for (size_t j = 0; j < q; j += kLanes)
-            split_group(x, out, j, q, load(c + j), load(s + j), load_vec, store_vec);
-    else
-        for (size_t j = 0; j < q; ++j) split_group(x, out, j, q, c[j], s[j], load_one, store_one);
+    each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
+        const auto a = get(x + j), b = get(x + j + q), c = get(x + j + 2 * q), d = get(x + j + 3 * q);
+        const auto re = a - c, im = d - b;
+        put(out + j, a + c);
+        put(out + j + q, b + d);
+        put(out + j + 2 * q, re * wr - im * wi);
+        put(out + j + 3 * q, re * wi + im * wr);
+    });
 }
 
 inline void join(const FftTables& w, const double* x, double* out, size_t m, double scale) {
     const size_t q = m / 4;
-    const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
-    if (q >= kLanes)
-        for (size_t j = 0; j < q; j += kLanes)
-            join_group(x, out, j, q, load(c + j), load(s + j), scale, load_vec, store_vec);
-    else
-        for (size_t j = 0; j < q; ++j) join_group(x, out, j, q, c[j], s[j], scale, load_one, store_one);
+    each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
+        const auto re = get(x + j + 2 * q), im = get(x + j + 3 * q);
+        const auto dr = 2.0 * (re * wr + im * wi), di = 2.0 * (im * wr - re * wi);
+        const auto a = get(x + j), b = get(x + j + q);
+        put(out + j, (a + dr) * scale);
+        put(out + j + 2 * q, (a - dr) * scale);
+        put(out + j + q, (b - di) * scale);
+        put(out + j + 3 * q, (b + di) * scale);
+    });
 }
 
 }  // namespace

@@ -57,10 +57,8 @@ inline void each_coefficient(size_t n, const double* a, const double* b, double*
             continue;
         }
         for (size_t j = 0; j < q; j += kLanes) {
-            const Complex z =
-                f(Complex{load(a + re + j), load(a + im + j)}, Complex{load(b + re + j), load(b + im + j)});
-            store(out + re + j, z.re);
-            store(out + im + j, z.im);
+            const Complex x = load(a + re + j, a + im + j), y = load(b + re + j, b + im + j);
+            store(out + re + j, out + im + j, f(x, y));
         }
     }
 }

@@ -9,20 +9,6 @@ namespace {
 constexpr double kHigh = 0x1.921fb4p-1;
 constexpr double kLow = 0x1.4442d18469899p-25;
 
-// Taylor coefficients: on [0, pi/4] the first one left out changes the value by less than 2^-62 of it.
-constexpr double kSin[] = {-1.0 / 6,          1.0 / 120,          -1.0 / 5040,         1.0 / 362880,
-                           -1.0 / 39916800.0, 1.0 / 6227020800.0, -1.0 / 1307674368e3, 1.0 / 355687428096e3};
-constexpr double kCos[] = {1.0 / 24,          -1.0 / 720,           1.0 / 40320,        -1.0 / 3628800.0,
-                           1.0 / 479001600.0, -1.0 / 87178291200.0, 1.0 / 20922789888e3};
-
-// Horner, highest power first; N coefficients in ascending order.
-template <std::size_t N>
-inline Vec polynomial(Vec x, const double (&c)[N]) {
-    Vec sum = splat(c[N - 1]);
-    for (std::size_t i = N - 1; i-- > 0;) sum = sum * x + c[i];
-    return sum;
-}
-
 // sin and cos of f pi/4, f in [0, 1] dyadic of at most 31 bits.
 inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec high = f * kHigh;
@@ -30,20 +16,23 @@ inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec r = high + low;
     const Vec rest = (high - r) + low;
     const Vec r2 = r * r;
-    s = r + (r * r2 * polynomial(r2, kSin) + rest);
+    // By Taylor's series: on [0, pi/4] the first term left out changes the value by less than 2^-62 of it.
+    const Vec sine = horner(r2, 1.0 / 355687428096e3, -1.0 / 1307674368e3, 1.0 / 6227020800.0, -1.0 / 39916800.0,
+                            1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6);
+    const Vec cosine = horner(r2, 1.0 / 20922789888e3, -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0,
+                              1.0 / 40320, -1.0 / 720, 1.0 / 24);
+    s = r + (r * r2 * sine + rest);
     const Vec half = 0.5 * r2;
     const Vec head = 1.0 - half;
-    c = head + (((1.0 - head) - half) + (r2 * r2 * polynomial(r2, kCos) - r * rest));
+    c = head + (((1.0 - head) - half) + (r2 * r2 * cosine - r * rest));
 }
 
 }  // namespace
 
 void fft_twiddles(std::size_t m, std::size_t count, double* re, double* im) {
-    Vec lane;
-    for (std::size_t l = 0; l < kLanes; ++l) lane[l] = static_cast<double>(l);
     for (std::size_t j = 0; j < count; j += kLanes) {
         // the angle in units of pi/4, in [0, 4), exactly; folded onto [0, 1] octant by octant
-        const Vec t = (static_cast<double>(j) + lane) * (8.0 / static_cast<double>(m));
+        const Vec t = (static_cast<double>(j) + iota()) * (8.0 / static_cast<double>(m));
         const Vec folded_half = t > 2.0 ? 4.0 - t : t;
         const Vec f = folded_half > 1.0 ? 2.0 - folded_half : folded_half;
         Vec s, c;
