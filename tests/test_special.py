@@ -85,7 +85,7 @@ def test_log1mexp(x):
 def test_log_sums(a, b):
     with mp.workdps(700):
         exact = mp.log(mp.exp(mp.mpf(a)) + mp.exp(mp.mpf(b)))
-        assert abs(mp.mpf(_core.logaddexp(a, b)) - exact) <= 3 * UNIT * (abs(exact) + 1)
+        assert abs(mp.mpf(_testing.logaddexp(a, b)) - exact) <= 3 * UNIT * (abs(exact) + 1)
 
 
 def test_edges():
@@ -95,7 +95,7 @@ def test_edges():
     assert (_core.log_ndtri(-inf), _core.log_ndtri(0)) == (-inf, inf)
     assert math.isnan(_core.log_ndtri(0.5)) and math.isnan(_core.ndtr(math.nan))
     assert (_testing.log1mexp(0), _testing.log1mexp(-inf)) == (-inf, 0)
-    assert (_core.logaddexp(-inf, -inf), _core.logaddexp(-inf, 3)) == (-inf, 3)
+    assert (_testing.logaddexp(-inf, -inf), _testing.logaddexp(-inf, 3)) == (-inf, 3)
 
 
 sampling = st.one_of(st.floats(-9, 0).map(lambda p: 10.0**p), st.floats(-10, -0.5).map(lambda p: 1 - 10.0**p))

@@ -6,3 +6,17 @@
 #include <pybind11/stl.h>
 
 namespace py = pybind11;
+
+namespace tightdp::bindings {
+
+// A new array of that shape, which fill(data) writes without the interpreter's lock.
+template <class T, class Fill>
+py::array_t<T, py::array::c_style> filled(std::vector<py::ssize_t> shape, const Fill& fill) {
+    py::array_t<T, py::array::c_style> out(std::move(shape));
+    T* const data = out.mutable_data();
+    py::gil_scoped_release release;
+    fill(data);
+    return out;
+}
+
+}  // namespace tightdp::bindings

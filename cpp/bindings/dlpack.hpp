@@ -1,8 +1,9 @@
 // Arrays of any library as rows in memory: NumPy's own, or whatever hands out a DLPack capsule (DLPack 0.8
-// ABI, https://dmlc.github.io/dlpack). No copies; what is returned keeps its owner alive.
+// ABI, https://dmlc.github.io/dlpack). No copies; a view is valid as long as it and the array live.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -60,6 +61,65 @@ inline std::optional<Dtype> dtype_of(DataType t) {
 
 }  // namespace dlpack
 
+// Owns the tensor of a capsule from here on and gives it back to its producer at the end, once.
+class DlpackArray {
+  public:
+    explicit DlpackArray(const py::capsule& capsule) {
+        const std::string name = capsule.name() ? capsule.name() : "";
+        if (name == "dltensor") {
+            taken_ = take<dlpack::ManagedTensor>(capsule, "dltensor", "used_dltensor");
+        } else if (name == "dltensor_versioned") {
+            versioned_ = take<dlpack::ManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+            if (versioned_->major != 1) {
+                const std::string found = std::to_string(versioned_->major);
+                give_back();
+                throw py::type_error("DLPack version 1 is understood, not " + found);
+            }
+        } else {
+            throw py::type_error("not a DLPack capsule, or one that was consumed before: " + name);
+        }
+    }
+    DlpackArray(const DlpackArray&) = delete;
+    DlpackArray& operator=(const DlpackArray&) = delete;
+    ~DlpackArray() { give_back(); }
+
+    const dlpack::Tensor& tensor() const { return taken_ ? taken_->tensor : versioned_->tensor; }
+    void* data() const { return static_cast<char*>(tensor().data) + tensor().byte_offset; }
+    std::vector<std::int64_t> shape() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
+    // In elements.
+    std::vector<std::int64_t> strides() const {
+        const dlpack::Tensor& t = tensor();
+        std::vector<std::int64_t> strides(static_cast<std::size_t>(t.ndim));
+        std::int64_t dense = 1;
+        for (std::size_t i = strides.size(); i-- > 0; dense *= t.shape[i])
+            strides[i] = t.strides ? t.strides[i] : dense;
+        return strides;
+    }
+    // Nothing: the first version of the standard has no word for it.
+    std::optional<bool> read_only() const {
+        if (!versioned_) return std::nullopt;
+        return (versioned_->flags & dlpack::kReadOnly) != 0;
+    }
+
+  private:
+    template <class Managed>
+    static Managed* take(const py::capsule& capsule, const char* name, const char* used) {
+        auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
+        // The producer's destructor leaves a capsule of that name alone.
+        if (!managed || PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
+        return managed;
+    }
+    void give_back() {
+        if (taken_ && taken_->deleter) taken_->deleter(taken_);
+        if (versioned_ && versioned_->deleter) versioned_->deleter(versioned_);
+        taken_ = nullptr;
+        versioned_ = nullptr;
+    }
+
+    dlpack::ManagedTensor* taken_ = nullptr;
+    dlpack::ManagedTensorVersioned* versioned_ = nullptr;
+};
+
 // An array seen as rows: the first axis, and all the others flattened.
 struct RowsView {
     void* data = nullptr;
@@ -68,7 +128,7 @@ struct RowsView {
     std::ptrdiff_t stride = 0;  // bytes from row to row
     bool contiguous = false;    // each row is one run in memory
     bool writable = true;
-    py::object owner;
+    std::shared_ptr<const DlpackArray> owner;  // of what is not NumPy's
 
     std::int64_t columns() const {
         std::int64_t n = 1;
@@ -107,7 +167,6 @@ inline std::optional<Dtype> dtype_of(const py::dtype& t) {
 
 inline RowsView from_numpy(const py::array& a) {
     RowsView view;
-    view.owner = a;
     view.data = const_cast<void*>(a.data());
     view.writable = a.writeable();
     view.dtype = dtype_of(a.dtype());
@@ -123,33 +182,17 @@ inline RowsView from_numpy(const py::array& a) {
     return view;
 }
 
-inline void release(PyObject* capsule) {
-    auto* const managed = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, "used_dltensor"));
-    if (managed && managed->deleter) managed->deleter(managed);
-}
-
 inline RowsView from_dlpack(const py::object& array) {
-    auto capsule = py::reinterpret_borrow<py::object>(array.attr("__dlpack__")());
-    auto* const managed = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-    if (!managed) throw py::error_already_set();
-    // Ours from here on: the producer leaves a capsule of this name alone.
-    if (PyCapsule_SetName(capsule.ptr(), "used_dltensor") != 0 || PyCapsule_SetDestructor(capsule.ptr(), &release) != 0)
-        throw py::error_already_set();
-    const dlpack::Tensor& t = managed->tensor;
+    auto taken = std::make_shared<const DlpackArray>(py::capsule(array.attr("__dlpack__")()));
+    const dlpack::Tensor& t = taken->tensor();
     if (t.device.type != dlpack::kCpu && t.device.type != dlpack::kCudaHost)
         throw py::type_error("the array is not in the memory of the host");
     RowsView view;
-    view.owner = capsule;
-    view.data = static_cast<char*>(t.data) + t.byte_offset;
+    view.data = taken->data();
     view.dtype = dlpack::dtype_of(t.dtype);
-    view.shape.assign(t.shape, t.shape + t.ndim);
-    std::vector<std::int64_t> strides(view.shape.size());
-    std::int64_t expected = 1;
-    for (std::size_t i = strides.size(); i-- > 0;) {
-        strides[i] = t.strides ? t.strides[i] : expected;
-        expected *= view.shape[i];
-    }
-    lay_out(view, strides, t.dtype.bits / 8);
+    view.shape = taken->shape();
+    lay_out(view, taken->strides(), t.dtype.bits / 8);
+    view.owner = std::move(taken);
     return view;
 }
 

@@ -4,6 +4,7 @@
 
 namespace {
 
+using tightdp::bindings::filled;
 template <class T>
 using Matrix = py::array_t<T, py::array::c_style>;
 using Vector = Matrix<double>;
@@ -27,12 +28,10 @@ template <class T>
 Matrix<T> affine(const Matrix<T>& inputs, const Matrix<T>& weights, const std::optional<Matrix<T>>& bias) {
     require(inputs.ndim() == 2 && weights.ndim() == 2 && inputs.shape(1) == weights.shape(1) &&
             (!bias || bias->size() == weights.shape(0)));
-    Matrix<T> out({inputs.shape(0), weights.shape(0)});
-    T* const scores = out.mutable_data();
-    py::gil_scoped_release release;
-    tightdp::affine(inputs.data(), extent(inputs, 0), extent(inputs, 1), weights.data(), extent(weights, 0),
-                    data_or_null(bias), scores);
-    return out;
+    return filled<T>({inputs.shape(0), weights.shape(0)}, [&](T* scores) {
+        tightdp::affine(inputs.data(), extent(inputs, 0), extent(inputs, 1), weights.data(), extent(weights, 0),
+                        data_or_null(bias), scores);
+    });
 }
 
 template <class T>
@@ -56,30 +55,19 @@ tightdp::LossRequest<T> loss_request(int kind, double width, const Matrix<T>& z,
 template <class T>
 Matrix<T> loss_residual(int kind, double width, const Matrix<T>& z, const Targets& targets) {
     const auto request = loss_request(kind, width, z, targets);
-    Matrix<T> out({z.shape(0), z.shape(1)});
-    T* const data = out.mutable_data();
-    py::gil_scoped_release release;
-    tightdp::loss_residual(request, data);
-    return out;
+    return filled<T>({z.shape(0), z.shape(1)}, [&](T* out) { tightdp::loss_residual(request, out); });
 }
 
 template <class T>
 Vector loss_value(int kind, double width, const Matrix<T>& z, const Targets& targets) {
     const auto request = loss_request(kind, width, z, targets);
-    Vector out(z.shape(0));
-    double* const data = out.mutable_data();
-    py::gil_scoped_release release;
-    tightdp::loss_value(request, data);
-    return out;
+    return filled<double>({z.shape(0)}, [&](double* out) { tightdp::loss_value(request, out); });
 }
 
 template <class T>
 Matrix<T> tanh_of(const Matrix<T>& x) {
-    Matrix<T> out(std::vector<py::ssize_t>(x.shape(), x.shape() + x.ndim()));
-    T* const data = out.mutable_data();
-    py::gil_scoped_release release;
-    tightdp::tanh_of(x.data(), static_cast<long>(x.size()), data);
-    return out;
+    return filled<T>({x.shape(), x.shape() + x.ndim()},
+                     [&](T* out) { tightdp::tanh_of(x.data(), static_cast<long>(x.size()), out); });
 }
 
 // (inputs, errors, steps, squares, bias) and, under a centre and a scale, (center, inverse_scale, column_squares)

@@ -12,37 +12,29 @@ std::size_t length(const Array& x) {
     return static_cast<std::size_t>(x.size());
 }
 
-// Plan, result array, GIL released: apply(plan, out) does the work.
+// apply(plan, out) does the work.
 template <class F>
-py::array_t<double> transformed(std::size_t n, F apply) {
-    const auto plan = RealFft::plan(n);
-    py::array_t<double> out(static_cast<py::ssize_t>(n));
-    double* data = out.mutable_data();
-    py::gil_scoped_release release;
-    apply(*plan, data);
-    return out;
+py::array_t<double> transformed(const Array& x, F apply) {
+    const auto plan = RealFft::plan(length(x));
+    return tightdp::bindings::filled<double>({x.size()}, [&](double* out) { apply(*plan, out); });
 }
 
 py::array_t<double> forward(const Array& x) {
-    const double* in = x.data();
-    return transformed(length(x), [in](const RealFft& plan, double* out) { plan.forward(in, out); });
+    return transformed(x, [&](const RealFft& plan, double* out) { plan.forward(x.data(), out); });
 }
 
 py::array_t<double> inverse(const Array& spectrum) {
-    const double* in = spectrum.data();
-    return transformed(length(spectrum), [in](const RealFft& plan, double* out) { plan.inverse(in, out); });
+    return transformed(spectrum, [&](const RealFft& plan, double* out) { plan.inverse(spectrum.data(), out); });
 }
 
 py::array_t<double> multiply(const Array& a, const Array& b) {
     if (length(a) != length(b)) throw std::invalid_argument("spectra differ in length");
-    const double *x = a.data(), *y = b.data();
-    return transformed(length(a), [x, y](const RealFft& plan, double* out) { plan.multiply(x, y, out); });
+    return transformed(a, [&](const RealFft& plan, double* out) { plan.multiply(a.data(), b.data(), out); });
 }
 
 py::array_t<double> power(const Array& a, std::uint64_t k) {
     if (k < 1) throw std::invalid_argument("k must be an integer >= 1");
-    const double* x = a.data();
-    return transformed(length(a), [x, k](const RealFft& plan, double* out) { plan.power(x, k, out); });
+    return transformed(a, [&](const RealFft& plan, double* out) { plan.power(a.data(), k, out); });
 }
 
 }  // namespace

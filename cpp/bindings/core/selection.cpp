@@ -8,13 +8,9 @@ void bind_selection(py::module_& m) {
     m.def(
         "worst_selections",
         [](double eta, std::size_t count, std::size_t cells) {
-            py::array_t<double> curve(static_cast<py::ssize_t>(2 * count * cells + 1));
-            double* out = curve.mutable_data();
-            {
-                py::gil_scoped_release release;
-                tightdp::worst_selections(eta, count, cells, out);
-            }
-            return curve;
+            return tightdp::bindings::filled<double>(
+                {static_cast<py::ssize_t>(2 * count * cells + 1)},
+                [&](double* curve) { tightdp::worst_selections(eta, count, cells, curve); });
         },
         "eta"_a, "count"_a, "cells"_a);
     m.def(
@@ -23,10 +19,8 @@ void bind_selection(py::module_& m) {
             if (losses.ndim() != 1 || weights.ndim() != 1 || losses.size() != weights.size())
                 throw std::invalid_argument("losses and weights must be vectors of one length");
             const auto n = static_cast<std::size_t>(losses.size());
-            const double* at = losses.data();
-            const double* of = weights.data();
             py::gil_scoped_release release;
-            return tightdp::gaussian_mixture(mu, at, of, n, eps);
+            return tightdp::gaussian_mixture(mu, losses.data(), weights.data(), n, eps);
         },
         "mu"_a, "losses"_a, "weights"_a, "eps"_a);
 }

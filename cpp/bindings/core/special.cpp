@@ -5,7 +5,6 @@
 #include "../bind.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 #include "tightdp/special/log_ndtri.hpp"
-#include "tightdp/special/logaddexp.hpp"
 
 namespace {
 
@@ -41,7 +40,6 @@ py::tuple epsilon(double mu, double delta) {
 void bind_special(py::module_& m) {
     m.def("ndtr", py::vectorize(ndtr), py::arg("x"));
     m.def("log_ndtri", py::vectorize(log_ndtri), py::arg("log_p"));
-    m.def("logaddexp", py::vectorize(logaddexp), py::arg("a"), py::arg("b"));
     m.def("gaussian_delta", &delta, py::arg("mu"), py::arg("eps"), "Certified (lower, upper) of delta(eps).");
     m.def("gaussian_epsilon", &epsilon, py::arg("mu"), py::arg("delta"), "Certified (lower, upper) of epsilon(delta).");
 }
