@@ -23,27 +23,12 @@ from . import allocation, closed_form, contour, derived, fallback, gdp, grid, pa
 from .base import Engine, Request
 
 ENGINES: dict[str, Engine] = {
-    engine.name: engine
-    for engine in (
-        closed_form.ENGINE,
-        contour.ENGINE,
-        allocation.ENGINE,
-        grid.ENGINE,
-        renyi.ENGINE,
-        gdp.ENGINE,
-        prv.ENGINE,
-    )
+    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, gdp, prv)
 }
-"""Every engine by its name."""
+"""Those that can be asked for, by their names."""
 NAMES = tuple(ENGINES)
-_AUTO: tuple[Engine, ...] = (
-    closed_form.ENGINE,
-    contour.ENGINE,
-    participations.ENGINE,
-    allocation.ENGINE,
-    grid.ENGINE,
-    renyi.ENGINE,
-    fallback.ENGINE,
+_AUTO: tuple[Engine, ...] = tuple(
+    module.ENGINE for module in (closed_form, contour, participations, allocation, grid, renyi, fallback)
 )
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 

@@ -66,11 +66,9 @@ class RandomAllocations:
             lower = max(lower, sums.epsilon(delta))
         single = _single(parts)
         if single is None:
-
-            def ask(laws: _Laws, width: float, points: int) -> _Found:
-                return _core.grid_epsilon(laws, delta, width, points)
-
-            found = _composed(parts, direction, floor, request, ask)
+            found = _composed(
+                parts, direction, floor, request, lambda laws, *size: _core.grid_epsilon(laws, delta, *size)
+            )
         else:
             found = _refined(
                 single, floor, request.width, lambda one: _epsilons(one.lower, one.upper, direction, delta)
@@ -91,12 +89,11 @@ class RandomAllocations:
             lower = max(lower, sums.delta(epsilon))
         single = _single(parts)
         if single is None:
-
-            def ask(laws: _Laws, width: float, points: int) -> _Found:
-                return _core.grid_delta(laws, epsilon, width, points)
-
             floor = allocation_laws.floor_for(max(lower, min(upper, 1e-20)))
-            return _combined(_composed(parts, direction, floor, request, ask), lower, upper)
+            found = _composed(
+                parts, direction, floor, request, lambda laws, *size: _core.grid_delta(laws, epsilon, *size)
+            )
+            return _combined(found, lower, upper)
         # What may be lost follows from the answer: found on a coarse lattice first.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
@@ -106,13 +103,11 @@ class RandomAllocations:
             floor = allocation_laws.floor_for(max(rough.lower.delta(epsilon, direction), lower))
             if floor >= guess:
                 break
-        found = _refined(
-            single,
-            floor,
-            request.width,
-            lambda one: (one.lower.delta(epsilon, direction), one.upper.delta(epsilon, direction)),
-        )
-        return _combined(found, lower, upper)
+
+        def deltas(one: Allocation) -> tuple[float, float]:
+            return one.lower.delta(epsilon, direction), one.upper.delta(epsilon, direction)
+
+        return _combined(_refined(single, floor, request.width, deltas), lower, upper)
 
 
 ENGINE = RandomAllocations()
@@ -241,7 +236,7 @@ def _above(parts: Parts, direction: Direction) -> list[Parts]:
         else (mechanism, count)
         for mechanism, count in parts
     )
-    return _with_formula(_merged(found), direction)
+    return _with_formula(Composition(found).parts, direction)
 
 
 def _below(parts: Parts, direction: Direction) -> list[Parts]:
@@ -282,10 +277,6 @@ def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
         if mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS:
             found.append(allocation_sums.sums(sigma, steps, mechanism.selected * count, direction))
     return found
-
-
-def _merged(parts: Parts) -> Parts:
-    return Composition(parts).parts
 
 
 def _with_formula(parts: Parts, direction: Direction) -> list[Parts]:

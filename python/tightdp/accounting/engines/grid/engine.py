@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from .... import _core
 from ...pairs.members import reveals_nothing
@@ -21,9 +23,6 @@ BYTES_PER_POINT = 256
 MOST_POINTS = 1 << 20
 """Of the largest lattice. All lattices of all attempts together have about five times as many: half a second."""
 MOST_STEPS = float(2**53)
-
-_Laws = list[tuple[_core.GridLaw, float]]
-_Answer = tuple[float, float, dict[str, float], int, int]
 
 
 class Grid:
@@ -41,31 +40,19 @@ class Grid:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        def ask(laws: _Laws, points: int) -> _Answer:
-            return _core.grid_epsilon(laws, delta, request.width, points)
-
-        return _best(parts, direction, ask, request, Bound(0.0, 0.0, self.name))
+        nothing = Bound(0.0, 0.0, self.name)
+        return _best(parts, direction, partial(_core.grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        def ask(laws: _Laws, points: int) -> _Answer:
-            return _core.grid_delta(laws, epsilon, request.width, points)
-
         bare = -math.expm1(min(epsilon, 0.0))
-        return _best(
-            parts, direction, ask, request, Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
-        )
+        nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
+        return _best(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
 
 
 ENGINE = Grid()
 
 
-def _best(
-    parts: Parts,
-    direction: Direction,
-    ask: Callable[[_Laws, int], _Answer],
-    request: Request,
-    nothing: Bound,
-) -> Bound:
+def _best(parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound) -> Bound:
     """One composition where all laws are exact; else one for the upper bound, and the best of others for the lower."""
     pairs = [
         (grid_laws.law(mechanism, direction), float(count))
@@ -75,10 +62,11 @@ def _best(
     if not pairs:
         return nothing
     points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
-    lower, upper, budget, _, _ = ask([(pair.upper, count) for pair, count in pairs], points)
+    size = {"width": request.width, "most_points": points}
+    lower, upper, budget, _, _ = ask([(pair.upper, count) for pair, count in pairs], **size)
     if any(pair.lowers != (pair.upper,) for pair, _ in pairs):
         choices = range(max(len(pair.lowers) for pair, _ in pairs))
         lower = max(
-            ask([(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs], points)[0] for i in choices
+            ask([(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs], **size)[0] for i in choices
         )
     return Bound(lower, upper, ENGINE.name, budget)
