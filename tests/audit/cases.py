@@ -28,7 +28,7 @@ from tightdp.train import (
     Records,
     Target,
 )
-from tightdp.train.linear import Logistic
+from tightdp.train.models.linear import Logistic
 
 
 @dataclass(frozen=True)

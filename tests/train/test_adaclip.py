@@ -21,8 +21,8 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train.adaclip import Moments, debiased
-from tightdp.train.linear import Multinomial
+from tightdp.train.algorithms.adaclip import Moments, debiased
+from tightdp.train.models.linear import Multinomial
 
 
 def test_it_is_charged_what_it_released(blobs):

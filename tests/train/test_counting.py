@@ -29,7 +29,7 @@ from tightdp.train import (
     fit,
 )
 from tightdp.train.counting import FREED, SHARE
-from tightdp.train.linear import Logistic
+from tightdp.train.models.linear import Logistic
 
 ALGORITHMS = {
     "NoisyGD": NoisyGD(),

@@ -7,9 +7,9 @@ import pytest
 
 import tightdp as dp
 from tightdp.train import DPAGD, Gate, LogisticRegression, Query
-from tightdp.train.budget import Target
-from tightdp.train.dpagd import _Descent
-from tightdp.train.oracle import Public
+from tightdp.train.algorithms.dpagd import _Descent
+from tightdp.train.releases.budget import Target
+from tightdp.train.releases.oracle import Public
 
 
 def fit(blobs, algorithm=None, **settings):

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import tightdp as dp
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records
-from tightdp.train.dpis import importance_sum
+from tightdp.train.algorithms.dpis import importance_sum
 
 
 def vectors(X):

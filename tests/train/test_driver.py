@@ -19,7 +19,7 @@ from tightdp.train import (
     ObjectivePerturbation,
     fit,
 )
-from tightdp.train.linear import Logistic
+from tightdp.train.models.linear import Logistic
 
 
 def gradients(w, X, y):

@@ -31,10 +31,10 @@ from tightdp.train import (
     Records,
     fit,
 )
-from tightdp.train.dense import grid_for
-from tightdp.train.linear import Logistic
-from tightdp.train.oracle import poisson_sample
-from tightdp.train.step_length import STRIDE, plain_steps
+from tightdp.train.algorithms.step_length import STRIDE, plain_steps
+from tightdp.train.models.dense import grid_for
+from tightdp.train.models.linear import Logistic
+from tightdp.train.releases.oracle import poisson_sample
 
 
 def oracle(X, y, records=None):
@@ -186,7 +186,7 @@ def test_a_callable_model_is_held_to_its_shapes():
 
 def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     """Every sum over all records, in parts: the same value as with them all in memory."""
-    from tightdp.train.oracle import CHUNK
+    from tightdp.train.releases.oracle import CHUNK
 
     X = np.random.default_rng(5).normal(size=(2 * CHUNK + 5, 2))
     seen = []
@@ -284,7 +284,8 @@ def test_default_steps_are_no_longer_than_what_a_logistic_loss_allows(algorithm,
     """At epsilon 50 they were some hundred long, and the log-loss grew with epsilon."""
     found = []
     monkeypatch.setattr(
-        "tightdp.train.step_length.plain_steps", lambda public, stride: found.append(stride) or plain_steps(public, 1.0)
+        "tightdp.train.algorithms.step_length.plain_steps",
+        lambda public, stride: found.append(stride) or plain_steps(public, 1.0),
     )
     X, y = np.ones((500, 2)), np.arange(500) % 2
     fit(LinearModel(2, Logistic()), X, y, algorithm, epsilon=50.0, delta=1e-5, public_size=10**6, random_state=0)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp.train import Gate, Query
-from tightdp.train.gate import _noise, _units
-from tightdp.train.grid import FAST, MOST
+from tightdp.train.models.grid import FAST, MOST
+from tightdp.train.releases.gate import _noise, _units
 
 MULTIPLIERS = st.floats(1e-3, 1e6)
 BOUNDS = st.floats(1e-30, 1e30)
@@ -109,7 +109,8 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
     asked = Query((len(sums),), bound, 1.0, step, lambda source: np.array(sums, np.int64), scores=True)
     chosen = Chosen()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"tightdp.train.gate.{'permute_and_flip' if permuted else 'exponential_mechanism'}", chosen)
+        choice = "permute_and_flip" if permuted else "exponential_mechanism"
+        patch.setattr(f"tightdp.train.releases.gate.{choice}", chosen)
         gate = Gate(Unlimited(), dp.Philox(1))
         gate.least(asked, dp.PureDP(rate) if permuted else dp.BoundedRange(rate), offset=np.array(offsets))
     assert chosen.a_step == Fraction(rate) * Fraction(step) / Fraction(bound)

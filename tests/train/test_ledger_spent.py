@@ -5,7 +5,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.train import DPAGD, DPPCA, DPSGD, LogisticRegression, NoisyGD, ObjectivePerturbation, fit
-from tightdp.train.model import CallableModel
+from tightdp.train.models.model import CallableModel
 
 X = np.random.default_rng(0).random((400, 3))
 Y = X[:, 0] > 0.5
@@ -40,7 +40,7 @@ def test_what_is_refused_has_looked_at_nothing(ledger, monkeypatch):
         raise Reads
 
     for name in ("count", "gradient_sum", "loss_sums", "batch"):
-        monkeypatch.setattr(f"tightdp.train.oracle.Oracle.{name}", looked, raising=False)
+        monkeypatch.setattr(f"tightdp.train.releases.oracle.Oracle.{name}", looked, raising=False)
     for size in (None, 400):
         model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[False, True], public_size=size, ledger=ledger)
         with pytest.raises(Reads):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightdp.train.dense import grid_for
-from tightdp.train.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.train.model import materialised
-from tightdp.train.records import Records
+from tightdp.train.models.dense import grid_for
+from tightdp.train.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.train.models.model import materialised
+from tightdp.train.models.records import Records
 
 LOSSES = {
     "logistic": (Logistic(), 2),

@@ -27,8 +27,8 @@ from tightdp.train import (
     Records,
 )
 from tightdp.train import minimum_query as minimum_module
-from tightdp.train.linear import Hinge, Logistic
-from tightdp.train.minimum_query import _order
+from tightdp.train.models.linear import Hinge, Logistic
+from tightdp.train.releases.minimum_query import _order
 
 
 def unrounded(loss):

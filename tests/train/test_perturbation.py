@@ -23,9 +23,9 @@ from tightdp.train import (
     Records,
 )
 from tightdp.train import minimum_query as minimum_module
-from tightdp.train.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.train.minimum_query import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
-from tightdp.train.solver import NotReached, minimize
+from tightdp.train.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.train.releases.minimum_query import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
+from tightdp.train.releases.solver import NotReached, minimize
 
 
 def setting(loss, classes, n=60, d=3, lam=0.01, max_norm=1.0, seed=0):

@@ -12,7 +12,7 @@ import tightdp as dp
 from tightdp.audit import paired, run_pairs
 from tightdp.train import Ridge
 from tightdp.train import regression as module
-from tightdp.train.gate import Gate
+from tightdp.train.releases.gate import Gate
 
 QUIET = 1e-4
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Mechanism
-from ..train.budget import FixedPlan
+from ..train.releases.budget import FixedPlan
 from .plan import Plan
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from .. import _check
 from ..release.noise import RandomSource, source
-from ..train.oracle import poisson_sample
+from ..train.releases.oracle import poisson_sample
 
 Rows = npt.NDArray[np.intp]
 OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})

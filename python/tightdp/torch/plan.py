@@ -19,10 +19,10 @@ from ..release import clipping
 from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
-from ..train.budget import FixedPlan, Target, check_noise, noise_for
 from ..train.counting import PLAIN_SHARE
-from ..train.gate import Gate
-from ..train.oracle import Query
+from ..train.releases.budget import FixedPlan, Target, check_noise, noise_for
+from ..train.releases.gate import Gate
+from ..train.releases.oracle import Query
 
 
 @dataclass(frozen=True)

@@ -12,29 +12,32 @@ How the parts fit together, in one direction::
 
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
+``models`` holds what a record is to an oracle, ``releases`` the way from a query to a release, ``algorithms`` what is
+done with it; what joins them is here.
+
 How to add an algorithm: docs/architecture.md.
 """
 
-from .adaclip import AdaCliP
-from .algorithm import Algorithm, Plan
-from .budget import Caps, FixedPlan, Target
-from .dpagd import DPAGD
-from .dpis import DPIS
-from .dpsgd import DPSGD
+from .algorithms.adaclip import AdaCliP
+from .algorithms.algorithm import Algorithm, Plan
+from .algorithms.dpagd import DPAGD
+from .algorithms.dpis import DPIS
+from .algorithms.dpsgd import DPSGD
+from .algorithms.noisygd import NoisyGD
+from .algorithms.optimizers import SGD, Adam
+from .algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
 from .driver import Fit, fit
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
-from .gate import Gate, Release
-from .linear import LinearModel
-from .mlp import Perceptron
-from .model import CallableModel
+from .models.linear import LinearModel
+from .models.mlp import Perceptron
+from .models.model import CallableModel
+from .models.records import Records
 from .network import MLPClassifier
-from .noisygd import NoisyGD
-from .optimizers import SGD, Adam
-from .oracle import Oracle, Public, Query
 from .pca import DPPCA
-from .perturbation import ObjectivePerturbation, OutputPerturbation
-from .records import Records
 from .regression import Ridge
+from .releases.budget import Caps, FixedPlan, Target
+from .releases.gate import Gate, Release
+from .releases.oracle import Oracle, Public, Query
 
 __all__ = [
     "DPAGD",

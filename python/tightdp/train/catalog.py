@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .adaclip import AdaCliP
-from .dpagd import DPAGD
-from .dpis import DPIS
-from .dpsgd import DPSGD
+from .algorithms.adaclip import AdaCliP
+from .algorithms.dpagd import DPAGD
+from .algorithms.dpis import DPIS
+from .algorithms.dpsgd import DPSGD
+from .algorithms.noisygd import NoisyGD
+from .algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
-from .noisygd import NoisyGD
-from .perturbation import ObjectivePerturbation, OutputPerturbation
 
 ALGORITHMS: Mapping[str, type[Any]] = {
     "noisy-gd": NoisyGD,

@@ -16,11 +16,11 @@ from ..accounting.calibrate import calibrate
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import RandomSource
-from .algorithm import Algorithm, Plan
-from .budget import Budget, Caps, FixedPlan, Target, Within, check_noise
-from .gate import Gate
-from .oracle import Oracle, Public
-from .step_length import check_stable
+from .algorithms.algorithm import Algorithm, Plan
+from .algorithms.step_length import check_stable
+from .releases.budget import Budget, Caps, FixedPlan, Target, Within, check_noise
+from .releases.gate import Gate
+from .releases.oracle import Oracle, Public
 
 SHARE = 0.01
 """Of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records at

@@ -15,14 +15,14 @@ from ..composition import Composition
 from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .algorithm import Algorithm
-from .budget import Target
+from .algorithms.algorithm import Algorithm
 from .counting import counted
-from .gate import Gate
-from .linear import LinearModel
-from .model import Model, Vector
-from .oracle import Oracle, Public
-from .records import Records
+from .models.linear import LinearModel
+from .models.model import Model, Vector
+from .models.records import Records
+from .releases.budget import Target
+from .releases.gate import Gate
+from .releases.oracle import Oracle, Public
 
 Callback = Callable[[int, int | None], object]
 

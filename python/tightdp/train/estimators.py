@@ -16,12 +16,12 @@ from ..mechanisms import Mechanism
 from ..statement import Statement
 from . import stated
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
-from .algorithm import Algorithm
+from .algorithms.algorithm import Algorithm
+from .algorithms.noisygd import NoisyGD
 from .driver import Callback, fit, opened
-from .linear import Hinge, LinearModel, Logistic, Loss, Multinomial
-from .model import Model, Vector
-from .noisygd import NoisyGD
-from .records import Array
+from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
+from .models.model import Model, Vector
+from .models.records import Array
 
 
 def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:

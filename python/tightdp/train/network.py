@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from .. import _check
-from .dpsgd import DPSGD
+from .algorithms.dpsgd import DPSGD
 from .estimators import PrivateClassifier, Probabilities
-from .mlp import ACTIVATIONS, Perceptron
+from .models.mlp import ACTIVATIONS, Perceptron
 
 
 @dataclass(eq=False, repr=False)

@@ -16,12 +16,12 @@ from ..mechanisms import Gaussian, Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from .budget import FixedPlan, Target, noise_for
 from .driver import opened, paid, seeded
-from .gate import Gate
-from .grid import clipped_rows, exact_bound, grid_below
-from .oracle import CHUNK, Integers, Query
-from .records import Records
+from .models.grid import clipped_rows, exact_bound, grid_below
+from .models.records import Records
+from .releases.budget import FixedPlan, Target, noise_for
+from .releases.gate import Gate
+from .releases.oracle import CHUNK, Integers, Query
 from .stated import AGAIN, UNSCALED, name_of
 
 DIGITS = 16

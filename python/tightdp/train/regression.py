@@ -19,12 +19,12 @@ from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
-from .budget import FixedPlan, Target, noise_for
 from .driver import opened, paid, seeded
-from .gate import Gate
-from .grid import exact_bound
+from .models.grid import exact_bound
+from .models.records import Records
 from .pca import second_moment, unpacked
-from .records import Records
+from .releases.budget import FixedPlan, Target, noise_for
+from .releases.gate import Gate
 from .stated import AGAIN, UNSCALED, bounds_of, name_of
 
 

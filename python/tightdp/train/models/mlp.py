@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .. import _core
+from ... import _core
 from . import dense
 from .dense import Layer, affine
 from .linear import Loss

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..release.clipping import clip_factors
-from ..release.clipping import exact_bound as exact_bound
+from ...release.clipping import clip_factors
+from ...release.clipping import exact_bound as exact_bound
 
 FINE = 20
 """Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:

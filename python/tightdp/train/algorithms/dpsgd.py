@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .. import _check
-from ..composition import Composition
-from ..mechanisms import Gaussian, PoissonSampled
+from ... import _check
+from ...composition import Composition
+from ...mechanisms import Gaussian, PoissonSampled
+from ..models.grid import exact_bound
+from ..releases.budget import FixedPlan, Target, noise_for
+from ..releases.oracle import Public
 from .algorithm import Plan
-from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
-from .grid import exact_bound
 from .optimizers import Optimizer, check_optimizer
-from .oracle import Public
 from .step_length import FRACTION, chosen
 
 

@@ -14,13 +14,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from .. import _check, _core
-from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
-from ..release.noise import RandomSource
+from ... import _check, _core
+from ...mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
+from ...release.noise import RandomSource
+from ..models.grid import FAST, MOST
+from ..models.model import Vector
 from .budget import Budget
-from .grid import FAST, MOST
 from .minimum_query import Perturbed
-from .model import Vector
 from .oracle import Integers, Query
 from .selection import Coins, exponential_mechanism, permute_and_flip
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from ... import _core
 from .dense import Layer, affine
 from .model import Gradients, Vector
 from .records import Array, Records

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from .budget import Budget, Target
-from .gate import Gate
-from .model import Vector
-from .oracle import Oracle, Public
+from ..models.model import Vector
+from ..releases.budget import Budget, Target
+from ..releases.gate import Gate
+from ..releases.oracle import Oracle, Public
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""

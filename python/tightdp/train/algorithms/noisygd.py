@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check
-from ..composition import Composition
-from ..mechanisms import Gaussian
+from ... import _check
+from ...composition import Composition
+from ...mechanisms import Gaussian
+from ..models.grid import exact_bound
+from ..releases.budget import FixedPlan, Target, noise_for
+from ..releases.oracle import Public
 from .algorithm import Plan
-from .budget import FixedPlan, Target, noise_for
 from .centering import center_noise, centered, movable
 from .descent import descent
-from .grid import exact_bound
 from .optimizers import SGD
-from .oracle import Public
 from .step_length import STRIDE, check_stable, plain_steps, total_length
 
 FEWEST, MOST = 20, 150

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from .. import _check
-from ..accounting.adaptive.families import GaussianCap
-from ..accounting.adaptive.filters import Capped, PrivacyFilter
-from ..accounting.calibrate import calibrate
-from ..composition import Composition
-from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+from ... import _check
+from ...accounting.adaptive.families import GaussianCap
+from ...accounting.adaptive.filters import Capped, PrivacyFilter
+from ...accounting.calibrate import calibrate
+from ...composition import Composition
+from ...mechanisms import ApproximateDP, Gaussian, Mechanism
 
 ROUNDING = 1e-12
 """Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..release.noise import Philox, RandomSource
-from .dense import affine
-from .grid import grid_below, row_factors, truncated
-from .linear import Hinge, Logistic, Loss
-from .model import Vector
+from ...release.noise import Philox, RandomSource
+from ..models.dense import affine
+from ..models.grid import grid_below, row_factors, truncated
+from ..models.linear import Hinge, Logistic, Loss
+from ..models.model import Vector
+from ..models.records import Array, Records
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .records import Array, Records
 from .solver import NotReached, dot, minimize, norm
 
 SLACK = 1e-6

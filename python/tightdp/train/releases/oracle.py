@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..release.noise import RandomSource
-from . import dense
-from .grid import COARSE, clipped_rows, confined, grid_below
-from .linear import LinearModel, Loss
-from .model import Gradients, Model, Vector
-from .records import Records
+from ...release.noise import RandomSource
+from ..models import dense
+from ..models.grid import COARSE, clipped_rows, confined, grid_below
+from ..models.linear import LinearModel, Loss
+from ..models.model import Gradients, Model, Vector
+from ..models.records import Records
 
 CHUNK = 8192
 """Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""

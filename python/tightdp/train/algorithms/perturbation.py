@@ -11,16 +11,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import _check
-from ..accounting.calibrate import calibrate
-from ..mechanisms import ApproximateDP, Gaussian
+from ... import _check
+from ...accounting.calibrate import calibrate
+from ...mechanisms import ApproximateDP, Gaussian
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from ..releases.budget import FixedPlan, Target, noise_for
+from ..releases.gate import Gate
+from ..releases.minimum_query import Objective, minimum, objective, perturbed_minimum
+from ..releases.oracle import Oracle, Public
 from .algorithm import Plan
-from .budget import FixedPlan, Target, noise_for
-from .gate import Gate
-from .grid import exact_bound
-from .minimum_query import Objective, minimum, objective, perturbed_minimum
-from .model import Vector
-from .oracle import Oracle, Public
 
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
+from ..models.model import Vector
+from ..releases.gate import Gate
+from ..releases.oracle import Oracle, Public
 from .algorithm import Run
-from .gate import Gate
-from .model import Vector
-from .oracle import Oracle, Public
 
 
 def movable(public: Public) -> bool:

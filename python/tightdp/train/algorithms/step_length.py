@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 
+from ..releases.oracle import Public
 from .optimizers import SGD, Optimizer
-from .oracle import Public
 
 FRACTION = 0.02
 """Sampling probability by default. 20 epochs are then 1,000 steps, which are short enough for step lengths not to

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..models.model import Vector
+from ..releases.gate import Gate
+from ..releases.oracle import Oracle
 from .algorithm import Run
-from .gate import Gate
-from .model import Vector
 from .optimizers import Optimizer, TailMean
-from .oracle import Oracle
 
 
 def descent(

@@ -15,17 +15,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import _check
-from ..accounting.adaptive.filters import BudgetExceeded
-from ..composition import Composition
-from ..mechanisms import BoundedRange, PureDP
+from ... import _check
+from ...accounting.adaptive.filters import BudgetExceeded
+from ...composition import Composition
+from ...mechanisms import BoundedRange, PureDP
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from ..releases.budget import Caps, Target, noise_for
+from ..releases.gate import Gate
+from ..releases.oracle import Oracle, Public, Query
 from .algorithm import Plan
-from .budget import Caps, Target, noise_for
 from .centering import centered, movable
-from .gate import Gate
-from .grid import exact_bound
-from .model import Vector
-from .oracle import Oracle, Public, Query
 
 
 @dataclass(frozen=True)

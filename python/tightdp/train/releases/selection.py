@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from ..release.noise import RandomSource
+from ...release.noise import RandomSource
 
 BATCH = 128
 """Words drawn at once: an ordinary choice needs fewer."""

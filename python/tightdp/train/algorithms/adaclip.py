@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check
-from ..composition import Composition
-from ..mechanisms import Gaussian, PoissonSampled
+from ... import _check
+from ...composition import Composition
+from ...mechanisms import Gaussian, PoissonSampled
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from ..releases.budget import FixedPlan, Target, noise_for
+from ..releases.gate import Gate
+from ..releases.oracle import Oracle, Public
 from .algorithm import Plan
-from .budget import FixedPlan, Target, noise_for
-from .gate import Gate
-from .grid import exact_bound
-from .model import Vector
 from .optimizers import Optimizer, TailMean, check_optimizer
-from .oracle import Oracle, Public
 from .step_length import FRACTION, chosen
 
 

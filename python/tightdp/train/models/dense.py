@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from ... import _core
 from .grid import grid_below
 
 Array = NDArray[np.floating[Any]]

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .model import Vector
-from .records import Array
+from ..models.model import Vector
+from ..models.records import Array
 
 MOST = 2000
 """Most passes over the data. Some 15 to 300 are usual; more are for settings that make the problem nearly singular."""

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
-from ..accounting.numerics.root import crossing
-from ..composition import Composition
-from ..mechanisms import Gaussian, Mechanism, PoissonSampled
-from ..release.noise import RandomSource
+from ... import _check
+from ...accounting.numerics.root import crossing
+from ...composition import Composition
+from ...mechanisms import Gaussian, Mechanism, PoissonSampled
+from ...release.noise import RandomSource
+from ..models.dense import grid_for
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from ..releases.budget import Filtered, FixedPlan, Target, noise_for
+from ..releases.gate import Gate
+from ..releases.oracle import Integers, Oracle, Public, Query
 from .algorithm import Plan
-from .budget import Filtered, FixedPlan, Target, noise_for
-from .dense import grid_for
-from .gate import Gate
-from .grid import exact_bound
-from .model import Vector
 from .optimizers import Optimizer, TailMean, check_optimizer
-from .oracle import Integers, Oracle, Public, Query
 from .step_length import FRACTION, check_stable, chosen
 
 COIN = 2.0**-50

@@ -1,0 +1,1 @@
+"""Models: what a record's gradient and loss are, and what it adds to a sum, in integers."""
