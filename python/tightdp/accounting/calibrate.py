@@ -178,6 +178,7 @@ def noise_multiplier(
 
 
 _SIGMAS = 1e-4, 1e12
+"""Noise multipliers that are searched: one Gaussian has an epsilon of 5e7 at the least, and 1e-11 at the most."""
 
 
 def _training_gap(sigma: float, q: float, steps: int, target: float, delta: float, asked: Question) -> float:

@@ -21,6 +21,7 @@ from .progress import Progress
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
 MOST_ROWS = 1_000_000
+"""What a spreadsheet holds: a table of more is rather written by a program."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -18,7 +18,8 @@ from .law import Law
 
 MOST_TERMS = 10**7
 """Standard deviations beyond a tenth of this are refused: 80 MB and a tenth of a second a sum."""
-_NEGLIGIBLE = 2.0**-70
+NEGLIGIBLE = 2.0**-70
+"""Part of a sum that its last terms may be: far below the roundings of those before, and of a double."""
 _CERTAIN = 700.0
 """From this e on the topmost atom has all but 2^53 e^-700 < 1e-280 of the mass."""
 
@@ -99,7 +100,7 @@ class _Fold(Law):
             done += self.chunk
             following = float(ratio[-1])
             rest = last / (1 - following) if following < 1 else INF
-            if rest <= _NEGLIGIBLE * total:
+            if rest <= NEGLIGIBLE * total:
                 return Range(down(total - slack), (total + slack + rest) * (1 + 4 * ULP))
             if done > MOST_TERMS:
                 return Range(down(total - slack), INF)

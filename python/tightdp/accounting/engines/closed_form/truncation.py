@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numerics.outward import ULP, Range
-from .binomial import CONTEXT, mass
+from .binomial import CONTEXT, NEGLIGIBLE, mass
 
 _MOST_TERMS = 1 << 21
+"""Terms of a tail: 35 milliseconds. What is left out after that is bounded by a geometric series."""
 _CHUNK = 1 << 16
-_NEGLIGIBLE = 2.0**-70
+"""Terms that are computed at once."""
 
 
 class Truncation(NamedTuple):
@@ -62,7 +63,7 @@ def tail(n: int, q: float, least: int) -> Range:
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
         done += _CHUNK
         rest = last / (1 - following) if following < 1 else math.inf
-        if rest <= _NEGLIGIBLE * total or done >= _MOST_TERMS:
+        if rest <= NEGLIGIBLE * total or done >= _MOST_TERMS:
             break
     found = mass(n, start, log_p, log_q) * Range(max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP))
     return (found if above else 1 - found).clamp(0.0, 1.0)

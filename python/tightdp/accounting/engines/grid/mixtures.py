@@ -120,6 +120,7 @@ def draws(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range
 
 
 _MOST_DRAWS = 4000
+"""Numbers of draws on either side of the mode: some forty standard deviations of ten thousand draws on average."""
 
 
 def settled(weights: Weights, lost: float) -> Weights:
@@ -132,6 +133,7 @@ def settled(weights: Weights, lost: float) -> Weights:
 
 
 _PLENTY = 1e-18
+"""Of probability, for the least shifts to be set to 0: beside it what is left out (``_FAINT``) is nothing."""
 
 
 def _middle(weight: Range) -> float:
