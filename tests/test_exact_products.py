@@ -14,7 +14,8 @@ from together import every_instruction_set
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.train import LinearModel, Perceptron, Records, dense
+from tightdp.train import LinearModel, Perceptron, Records
+from tightdp.train.models import dense
 from tightdp.train.models.linear import Hinge, Logistic, Multinomial
 from tightdp.train.models.model import Gradients, materialised
 

@@ -26,8 +26,8 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train import minimum_query as minimum_module
 from tightdp.train.models.linear import Hinge, Logistic
+from tightdp.train.releases import minimum_query as minimum_module
 from tightdp.train.releases.minimum_query import _order
 
 

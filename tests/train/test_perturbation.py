@@ -22,8 +22,8 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train import minimum_query as minimum_module
 from tightdp.train.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.train.releases import minimum_query as minimum_module
 from tightdp.train.releases.minimum_query import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
 from tightdp.train.releases.solver import NotReached, minimize
 
