@@ -46,7 +46,9 @@ long padded(long n, long multiple) noexcept {
 template <class T>
 class Summer {
   public:
-    explicit Summer(const OuterSum& r) : r_(r), rows_(TIGHTDP_SELECT_SIMD(row_kernels)().of<T>()), clip_(TIGHTDP_SELECT_SIMD(dense_clip_kernels)().of<T>()) {
+    explicit Summer(const OuterSum& r)
+        : r_(r), rows_(TIGHTDP_SELECT_SIMD(row_kernels)().of<T>()),
+          clip_(TIGHTDP_SELECT_SIMD(dense_clip_kernels)().of<T>()) {
         std::size_t outputs = 0, widths = 0, sums = 0;
         for (const DenseLayer& layer : r.layers) {
             offsets_.push_back(static_cast<long>(sums));

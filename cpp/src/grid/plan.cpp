@@ -192,7 +192,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
-    const double most = std::ranges::max(parts, {}, &Part::count).count;  // no more levels than leave the first one something to do
+    // No more levels than leave the first one something to do.
+    const double most = std::ranges::max(parts, {}, &Part::count).count;
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
         const double pieces = rough * first_share + 6.0 * levels + 3 * (levels > 0);

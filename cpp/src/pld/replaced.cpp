@@ -45,7 +45,8 @@ class Replaced final : public Density {
             const double s = scale * (behind.s[i] + behind.t[i] * (1 - back));
             const double t = scale * back * behind.t[i] + (ahead.t[i] > 0 ? std::exp(one - unit) * ahead.t[i] : 0);
             const double size = std::abs(w[i]) + half_ + std::abs(log_q_);
-            const double rel = ahead.rel[i] + behind.rel[i] + u * (64 + 8 * (std::abs(one) + std::abs(two)) + 16 * size);
+            const double rounding = u * (64 + 8 * (std::abs(one) + std::abs(two)) + 16 * size);
+            const double rel = ahead.rel[i] + behind.rel[i] + rounding;
             // d ln(dQ/de^y)/dz is at most |z|/sigma + 4 mu in units of sigma.
             const double width = (w[i + 1] - w[i]) / mu_, far = std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_;
             out.put(i, {s, t, unit, rel, width * (far + 4 * mu_) * (1 + 1e-9)});
