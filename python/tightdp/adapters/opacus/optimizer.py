@@ -43,11 +43,11 @@ class _Sums:
 
     def values(self, i: int, parameter: Any) -> Any:
         """Sum ``i`` as floats, of the parameter's dtype and shape, in memory of its own."""
-        wide = torch.promote_types(parameter.dtype, torch.float32)
+        wide = parameter.dtype if parameter.dtype in (torch.float32, torch.float64) else torch.float32
         values = self.totals[i].to(wide, copy=True)
         if self.grid is not None:
             values *= self.grid  # a power of two: exact
-        return values.to(parameter.dtype).view_as(parameter)
+        return (values if wide is parameter.dtype else values.to(parameter.dtype)).view_as(parameter)
 
 
 class _Exact(_Base):
@@ -251,8 +251,8 @@ def _batches(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
             if g.dtype not in _FLOATS:
                 raise TypeError(f"grad_sample of parameter {i} must be of float16, bfloat16, float32 or float64, "
                                 f"got {g.dtype}")  # fmt: skip
-        parts.append([g.detach() for g in one])
+        parts.append([g.detach() if g.requires_grad else g for g in one])
     if len({len(part) for part in parts}) > 1:
         raise ValueError("every parameter must have accumulated the same number of batches")
     dtype = functools.reduce(torch.promote_types, [g.dtype for part in parts for g in part])
-    return [[g.to(dtype) for g in batch] for batch in zip(*parts, strict=True)]
+    return [[g if g.dtype is dtype else g.to(dtype) for g in batch] for batch in zip(*parts, strict=True)]
