@@ -224,4 +224,4 @@ def test_larger_groups_lose_more_and_one_record_is_no_group():
     with pytest.raises(TypeError, match="size"):
         run.group(2.0)
     with pytest.raises(ValueError, match="size"):
-        dp.Group(run, 10_001)
+        dp.Group(run, 1001)

@@ -77,6 +77,10 @@ OTHERS = [
     dp.PoissonSampled(dp.ApproximateDP(1.0, 1e-12), 0.1),
     dp.PoissonSampled(dp.BoundedRange(1.0), 0.1),
     dp.RandomAllocation(dp.Gaussian(1.0), 100, 2),
+    dp.RepeatAndSelect(dp.Gaussian(1.0), 10.0),
+    dp.RepeatAndSelect(dp.Laplace(1.0) * 3, 10.0, "poisson"),
+    dp.Group(dp.PureDP(0.5) * 3, 4),
+    dp.Group(dp.PoissonSampled(dp.Gaussian(2.0), 0.01), 3),
 ]
 
 

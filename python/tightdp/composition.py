@@ -114,7 +114,7 @@ class Composable:
 
     def group(self, size: int) -> Composition:
         """The same as a group of ``size`` records sees it, which are added, removed or replaced together: a composition
-        that answers the same questions. See ``Group``; ``size`` is an integer in [1, 10000].
+        that answers the same questions. See ``Group``; ``size`` is an integer in [1, 1000].
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"

@@ -14,7 +14,7 @@ from .composition import Composable, Composition, Mechanism, Parts
 from .mechanisms import _set
 
 POISSON = "poisson"
-MOST_RECORDS = 10_000
+MOST_RECORDS = 1000
 """In a group: the chain of data sets from one end to the other is walked."""
 
 
@@ -102,7 +102,7 @@ class Group(Derived):
     A smaller group is no worse. Gaussians, Laplace noise and their discrete forms are themselves at a sensitivity
     ``size`` times as large, Poisson samples of Gaussians are mixtures, and both are exact. Other upper ends are those
     of all mechanisms with the curve of ``mechanism``, for which they are exact; other lower ends are those of one
-    record (docs/theory/derived.md section 2). ``size`` is at most 10,000. ``Composition.group`` takes each mechanism of
+    record (docs/theory/derived.md section 2). ``size`` is at most 1000. ``Composition.group`` takes each mechanism of
     a composition for itself where that is exact.
     """
 

@@ -24,7 +24,7 @@ _TRIED = 96
 """Type I errors at which chains are followed together."""
 _NARROWINGS = 5
 _MARGIN = 1e-11
-"""More than a chain of 10,000 products and sums of positive numbers errs by, relative to its result."""
+"""More than a chain of 1000 products and sums of positive numbers errs by, relative to its result."""
 _MOST = 700.0
 _FAINT = 1e-4
 
@@ -76,7 +76,7 @@ def epsilon(size: int, run: Run, delta: float) -> float:
             continue
         if _between(_best(lines, size, 0.0), 0.0) <= delta:
             return 0.0
-        while high - low > 1e-7 * high:
+        while high - low > 1e-6 * high:
             middle = 0.5 * (low + high)
             low, high = (low, middle) if _between(_best(lines, size, middle), middle) <= delta else (middle, high)
         best = min(best, high)
