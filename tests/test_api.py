@@ -99,6 +99,7 @@ METHODS = {
     "PrivacyFilter.spend": "(self, mechanism, count=1)",
     "TableModel.predict": "(self, table)",
     "TableModel.predict_proba": "(self, table)",
+    "TableModel.to_onnx": "(self)",
     "TableModel.to_sklearn": "(self)",
     "Statement.from_json": "(text)",
     "Statement.save": "(self, path)",

@@ -71,6 +71,21 @@ def test_scikit_learn_says_the_same(tmp_path, changes):
             model.predict_proba(TABLE)
 
 
+@pytest.mark.parametrize("changes", [{}, MANY, {"model": "svm"}, {**MANY, "model": "svm", "classes": ["é", "b", "c"]}])
+def test_onnx_says_the_same(tmp_path, changes):
+    reference = pytest.importorskip("onnx.reference", reason="the extra onnx is not installed")
+    model = dp.load(saved(tmp_path, **changes))
+    graph = model.to_onnx()
+    names = [output.name for output in graph.graph.output]
+    assert names == (["label", "probabilities"] if model.model == "logistic" else ["label"])
+    X = np.vstack([model.encode(TABLE), np.random.default_rng(0).random((50, 3))])
+    label, *probabilities = reference.ReferenceEvaluator(graph.SerializeToString()).run(None, {"features": X})
+    theirs = model.to_sklearn()
+    assert [str(each) for each in label] == theirs.predict(X).tolist()
+    for each in probabilities:
+        np.testing.assert_allclose(each, theirs.predict_proba(X), rtol=1e-12)
+
+
 def said(capsys):
     return list(csv.reader(io.StringIO(capsys.readouterr().out)))
 

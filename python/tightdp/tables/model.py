@@ -114,6 +114,13 @@ class TableModel:
         made.n_features_in_ = len(self.features)
         return made
 
+    def to_onnx(self) -> Any:
+        """An ``onnx.ModelProto``: from "features" (n, d) of doubles, as ``encode`` makes them, to "label" (n,) as text,
+        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``."""
+        from .onnx import graph
+
+        return graph(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
