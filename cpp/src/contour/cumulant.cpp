@@ -53,10 +53,10 @@ double log_chord(const Bin& bin, double least, double most) {
 
 }  // namespace
 
-Cumulant::Cumulant(const Composition& composition, bool interpolates)
-    : interpolates_(interpolates), pair_(composition.pair), mu2_(composition.gaussian_mu2) {
+Cumulant::Cumulant(const Composition& composition, bool groups)
+    : pair_(composition.pair), mu2_(composition.gaussian_mu2) {
     for (const Sampled& s : composition.sampled) total_count_ += s.count;
-    if (pair_.kind != Pair::replace && composition.sampled.size() >= kManyParts) {
+    if (groups && pair_.kind != Pair::replace && composition.sampled.size() >= kManyParts) {
         levels_.assign(composition.sampled.begin(), composition.sampled.end());
         std::sort(levels_.begin(), levels_.end(),
                   [](const Sampled& a, const Sampled& b) { return a.q < b.q || (a.q == b.q && a.sigma < b.sigma); });
@@ -82,10 +82,7 @@ void Cumulant::arrange(double c, double log_inverse) {
     interpolations_.clear();
     parts_.clear();
     std::vector<Sampled> rest;
-    if (interpolates_)
-        interpolate(levels_, pair_, c, log_inverse, interpolations_, rest);
-    else
-        rest = levels_;
+    interpolate(levels_, pair_, c, log_inverse, interpolations_, rest);
     for (const Sampled& s : rest) parts_.emplace_back(s.sigma, s.q, s.count, pair_);
 }
 
@@ -157,9 +154,7 @@ double Cumulant::reach(const Plan& plan, double log_inverse) const {
         for (std::size_t j = 0; j < (bins_.empty() ? parts_ : guides_).size(); ++j)
             nodes +=
                 (bins_.empty() ? parts_[j] : guides_[j]).nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
-                (bins_.empty()   ? 1
-                 : interpolates_ ? std::min(bins_[j].members, kNodesABin)
-                                 : bins_[j].members);
+                (bins_.empty() ? 1 : std::min(bins_[j].members, kNodesABin));
         if (nodes * (s / plan.step) <= kMaxProducts) break;
     }
     return s;

@@ -17,8 +17,8 @@ class Cumulant {
   public:
     static constexpr double kEnough = 0;
 
-    // Many noise levels may be interpolated.
-    Cumulant(const Composition& composition, bool interpolates);
+    // groups: whether many noise levels may be looked at in bins and interpolated, which is not always as good.
+    Cumulant(const Composition& composition, bool groups);
 
     double total_count() const { return total_count_; }
     long nodes() const;
@@ -35,7 +35,7 @@ class Cumulant {
     // The same without the plain Gaussians.
     CertifiedLogMgf sampled(double c);
     double sampled_bounded(double c);
-    bool interpolated() const { return !interpolations_.empty(); }
+    bool grouped() const { return !bins_.empty(); }
 
     // Lower bound on -ln |M(c + is)/M(c)| for every s >= end, by moved lines; first_s as for the plan ("remove",
     // "add").
@@ -64,7 +64,6 @@ class Cumulant {
     std::vector<Bin> bins_;
     std::vector<Part> guides_;
     std::vector<Interpolation> interpolations_;
-    bool interpolates_;
     std::vector<Part> parts_;
     Pair pair_;
     double mu2_, total_count_ = 0, reach_ = -1;

@@ -20,8 +20,8 @@ Result within_budget(const Composition& composition, double tolerance, bool by_d
     try {
         Cumulant cumulant(composition, true);
         const Result r = invert(cumulant, tolerance, by_delta, at);
-        if (r.status != Status::inaccurate || !cumulant.interpolated()) return r;
-        Cumulant each(composition, false);  // where |M(c + is)| is too small for its logarithm to be interpolated
+        if (r.status == Status::certified || !cumulant.grouped()) return r;
+        Cumulant each(composition, false);
         return invert(each, tolerance, by_delta, at);
     } catch (const OutOfWork&) {  // the caller turns to another engine
         Result r;

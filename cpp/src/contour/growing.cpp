@@ -108,8 +108,8 @@ void Growing::extend(Line& line, const Sampled& part) const {
     line.latest.push_back(column(line, part));
 }
 
-std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool interpolates) const {
-    Cumulant cumulant({parts_, mu2_ + mu2_lost_, pair_}, interpolates);
+std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool groups) const {
+    Cumulant cumulant({parts_, mu2_ + mu2_lost_, pair_}, groups);
     cumulant.restart();
     Line line;
     Plan& plan = line.plan;

@@ -45,8 +45,8 @@ class Growing {
     };
 
     bool plan(double delta, double tolerance);
-    // Nothing where none serves, or where interpolation of many noise levels does not.
-    std::optional<Line> line(double delta, double tolerance, bool interpolates) const;
+    // Nothing where none serves.
+    std::optional<Line> line(double delta, double tolerance, bool groups) const;
     void extend(Line& line, const Sampled& part) const;
     Column column(const Line& line, const Sampled& part) const;
     static void fold(Line& line);
