@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "fft/kernels.hpp"
+#include "fft/real_fft.simd.hpp"
 
 namespace tightdp {
 

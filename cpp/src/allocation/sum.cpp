@@ -10,9 +10,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels.hpp"
 #include "mean.hpp"
 #include "runtime/work.hpp"
+#include "sum.simd.hpp"
 
 namespace tightdp::allocation {
 namespace {

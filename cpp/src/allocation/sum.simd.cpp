@@ -1,5 +1,5 @@
-// The loop declared in kernels.hpp.
-#include "kernels.hpp"
+// The loop declared in sum.simd.hpp.
+#include "sum.simd.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {

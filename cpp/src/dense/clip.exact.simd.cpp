@@ -2,7 +2,7 @@
 //
 // Whatever the floats below do, the last step of each kernel compares integers with the bound and leaves nothing of a
 // record that fails: the guarantee rests on that step alone.
-#include "kernels.hpp"
+#include "layers.simd.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels.hpp"
+#include "layers.simd.hpp"
 
 namespace tightdp {
 

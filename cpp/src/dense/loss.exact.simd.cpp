@@ -1,5 +1,5 @@
 // Losses of scores and their derivatives, record by record. docs/theory/exact-products.md, section 1.
-#include "kernels.hpp"
+#include "layers.simd.hpp"
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

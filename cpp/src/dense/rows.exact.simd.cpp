@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "clipping/vec.hpp"
-#include "kernels.hpp"
+#include "layers.simd.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

@@ -1,5 +1,5 @@
 // Integer outer products, added in doubles that hold them exactly. docs/theory/exact-products.md, section 4.
-#include "kernels.hpp"
+#include "layers.simd.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

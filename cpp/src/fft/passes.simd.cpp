@@ -4,7 +4,7 @@
 // complex one of length m/4 (one of each conjugate pair of odd frequencies), in place. Complex sequences go
 // through radix-4 passes, depth first so that sub-transforms stay in cache, and end in radix-8 butterflies
 // down the columns of a transposed register block.
-#include "kernels.hpp"
+#include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 #include "simd/transpose.hpp"
 

@@ -1,5 +1,5 @@
 // Products and powers of spectra, coefficient by coefficient, over the layout of fft/real_fft.hpp.
-#include "kernels.hpp"
+#include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

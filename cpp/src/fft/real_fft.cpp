@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels.hpp"
+#include "real_fft.simd.hpp"
 #include "runtime/per_process.hpp"
 
 namespace tightdp {

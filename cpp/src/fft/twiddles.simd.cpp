@@ -1,5 +1,5 @@
 // Roots of unity to 1.5 u (docs/theory/fft.md, Lemma 1).
-#include "kernels.hpp"
+#include "real_fft.simd.hpp"
 #include "simd/vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "fft/real_fft.hpp"
-#include "kernels.hpp"
+#include "points.simd.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::grid {

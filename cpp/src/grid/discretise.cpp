@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels.hpp"
 #include "lattice.hpp"
+#include "points.simd.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::grid {

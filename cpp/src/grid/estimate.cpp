@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "kernels.hpp"
+#include "points.simd.hpp"
 #include "runtime/work.hpp"
 #include "store.hpp"
 

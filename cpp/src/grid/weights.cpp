@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels.hpp"
 #include "lattice.hpp"
+#include "points.simd.hpp"
 
 namespace tightdp::grid {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels.hpp"
+#include "cells.simd.hpp"
 #include "law.hpp"
 #include "runtime/work.hpp"
 

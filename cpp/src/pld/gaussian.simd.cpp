@@ -1,5 +1,5 @@
 // Cells of the Gaussian loss law by Gauss-Legendre quadrature; error analysis in docs/theory/grid.md, section 6.3.
-#include "kernels.hpp"
+#include "cells.simd.hpp"
 
 #include "simd/math.hpp"
 

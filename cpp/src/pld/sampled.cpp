@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "kernels.hpp"
+#include "cells.simd.hpp"
 #include "law.hpp"
 #include "tightdp/special/logaddexp.hpp"
 

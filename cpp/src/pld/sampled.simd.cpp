@@ -1,5 +1,5 @@
 // The edges of a Poisson sample's cells (grid.md, section 6.1).
-#include "kernels.hpp"
+#include "cells.simd.hpp"
 
 #include "simd/math.hpp"
 

@@ -1,7 +1,7 @@
 // Distribution functions at the edges of a grid's cells. Error analysis: docs/theory/prv.md, section 4.
 #include <cmath>
 
-#include "kernels.hpp"
+#include "edges.simd.hpp"
 #include "simd/math.hpp"
 #include "tightdp/special/mills.hpp"
 

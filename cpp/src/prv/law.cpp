@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cell.hpp"
-#include "kernels.hpp"
+#include "edges.simd.hpp"
 #include "tightdp/special/log_ndtri.hpp"
 #include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels.hpp"
+#include "tiles.simd.hpp"
 
 namespace tightdp {
 

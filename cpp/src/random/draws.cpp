@@ -11,8 +11,8 @@
 #endif
 
 #include "by_tiles.hpp"
-#include "kernels.hpp"
 #include "runtime/parallel.hpp"
+#include "tiles.simd.hpp"
 
 namespace tightdp {
 

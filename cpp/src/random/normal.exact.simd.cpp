@@ -1,7 +1,7 @@
 // Box and Muller over tiles of words.
 #include "tightdp/random/normal.hpp"
 
-#include "kernels.hpp"
+#include "tiles.simd.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "by_tiles.hpp"
-#include "kernels.hpp"
-#include "rounded_kernels.hpp"
+#include "rounded_normal.simd.hpp"
 #include "runtime/parallel.hpp"
 #include "tightdp/random/rounded_normal.hpp"
+#include "tiles.simd.hpp"
 
 namespace tightdp {
 

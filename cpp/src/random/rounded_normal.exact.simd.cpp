@@ -1,5 +1,5 @@
 // Rounded normals over tiles of words, where floats leave no doubt.
-#include "rounded_kernels.hpp"
+#include "rounded_normal.simd.hpp"
 #include "tightdp/random/rounding.hpp"
 #include "tightdp/random/tile.hpp"
 

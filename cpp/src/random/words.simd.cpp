@@ -1,5 +1,5 @@
 // ChaCha20 and Philox, a lane of the vector to each lane of the tile.
-#include "kernels.hpp"
+#include "tiles.simd.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 

@@ -1,5 +1,5 @@
-// The loops over cells and lattice points declared in kernels.hpp.
-#include "kernels.hpp"
+// The loops over cells and lattice points declared in points.simd.hpp.
+#include "points.simd.hpp"
 
 #include "simd/math.hpp"
 

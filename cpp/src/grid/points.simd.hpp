@@ -1,5 +1,5 @@
 // The loops of the grid engine over cells and lattice points, compiled once per instruction set
-// (pld/gaussian.simd.cpp, kernels.simd.cpp). Arrays hold a multiple of 8 doubles, edges eight more.
+// (pld/gaussian.simd.cpp, points.simd.cpp). Arrays hold a multiple of 8 doubles, edges eight more.
 #pragma once
 
 #include <cstddef>
