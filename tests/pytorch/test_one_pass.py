@@ -9,7 +9,7 @@ from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.nn import functional as F
 
-from tightdp.torch.onepass import factors
+from tightdp.torch.onepass import clipping, factors
 from tightdp.torch.onepass.clipping import OnePassSums
 
 
@@ -340,18 +340,35 @@ def test_inputs_that_change_in_place():
     refused(Changes(), cross_entropy, rows(), "changed in place")
 
 
-def test_tables_of_positions_stay_shared_when_shapes_coincide():
-    """The first batch shows that the table is shared; later ones with as many records as positions do not unsay it."""
-    model = Language(length=6)
-    x = torch.randint(0, 13, (6 + 9, 6))
-    batch = [x, x.roll(1, 1)]
+@pytest.mark.parametrize("sizes", [(9, 6), (6, 9), (5, 6), (8, 5, 2, 1, 6)])
+def test_tables_of_positions_stay_shared_when_shapes_coincide(sizes):
+    """Whether a table is shared is seen once, and as many records as positions do not unsay it."""
+    x = torch.randint(0, 13, (sum(sizes), 6))
+    batch, model = [x, x.roll(1, 1)], Language(length=6)
     parameters = dict(model.named_parameters())
-    sums = OnePassSums(private(model, arithmetic="float").plan, parameters)
-    for part in ([t[:9] for t in batch], [t[9:] for t in batch]):
-        sums.add(model, words, part, len(part[0]))
+    sums = OnePassSums(private(model, arithmetic="float", noise_multiplier=1.0).plan, parameters)
+    for part in zip(*(tensor.split(sizes) for tensor in batch), strict=True):
+        sums.add(model, words, list(part), len(part[0]))
     expected = clipped_by_hand(model, words, batch, 1.0)
     assert_close(dict(zip(parameters, sums.values(), strict=True)), expected)
-    refused(Language(length=6), words, [t[9:] for t in batch], "treat each record apart")
+
+
+def test_tables_of_positions_that_cannot_be_told_from_those_of_records():
+    refused(Language(length=5), words, [torch.randint(0, 13, (5, 5))] * 2, "treat each record apart")
+
+
+def test_the_model_is_looked_at_once(monkeypatch):
+    """Also where records come one at a time, and none can be told from others."""
+    looks = []
+    for name in ("check_apart", "check_alone", "check_whole"):
+        seen = getattr(clipping, name)
+        monkeypatch.setattr(clipping, name, lambda *a, name=name, seen=seen: (looks.append(name), seen(*a)))
+    model, batch = mlp(), rows()
+    one_pass(model, cross_entropy, batch, 0.1, cuts=9)
+    assert looks == ["check_whole"]
+    looks.clear()
+    one_pass(model, cross_entropy, batch, 0.1, cuts=3)
+    assert looks == ["check_apart", "check_alone", "check_whole"]
 
 
 def test_mixed_precision():

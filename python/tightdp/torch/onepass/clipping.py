@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
-from .. import checks
+from .. import checks, examples
 from ..plan import Plan
 from .apart import check_alone, check_apart, check_whole
 from .factors import Factors, planned
@@ -19,6 +20,8 @@ from .uses import Unsupported
 
 SLACK = 2.0**-17
 """Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
+FEW = 5
+"""Records of the first batch that show how the model treats them, at little cost; the rest is taken to be the same."""
 _LARGEST = 2.0**60
 """Of sums, in steps of the grid; beyond, their noise would be lost in them anyway."""
 
@@ -30,7 +33,8 @@ class OnePassSums:
         self._plan, self._parameters = plan, parameters
         wide = [torch.promote_types(p.dtype, torch.float32) for p in parameters.values()]
         self._totals = [torch.zeros_like(p, dtype=w) for p, w in zip(parameters.values(), wide, strict=True)]
-        self._verified: tuple[Any, ...] | None = None
+        self._verified: tuple[Any, ...] | None = None  # the calls that were seen to treat records apart
+        self._whole: tuple[Any, ...] | None = None  # those whose gradients were seen to be all there are
         self.ways: dict[str, str] = {}
         """How the norms of each parameter were computed last."""
 
@@ -44,22 +48,31 @@ class OnePassSums:
 
     def add(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros."""
+        if self._verified is None and records > FEW:
+            tensors, rebuild = examples.split(batch, records)
+            with contextlib.suppress(ValueError):  # the whole batch decides then
+                self._factors(model, loss_fn, rebuild([tensor[:FEW] for tensor in tensors]), FEW)
+        self._add(self._factors(model, loss_fn, batch, records))
+
+    def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
+        """What the gradients of the records are made of; looked at closely where the model was not seen before."""
         recorder = Recorder(self._parameters, records, self._verified)
         with recorder:
             losses = checks.check_losses(loss_fn(model, batch), records)
         edges = [call.edge for call in recorder.calls]
-        fresh = recorder.kinds != self._verified
-        if fresh and records > 1:
+        apart, whole = recorder.kinds == self._verified, recorder.kinds == self._whole
+        if not apart and records > 1:
             check_apart(losses, recorder, records)
             check_alone(model, loss_fn, batch, records)
-        found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=fresh) if edges else ()
+        found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=not whole) if edges else ()
         with torch.no_grad():
             factors = self._collected(recorder, found)
-        if fresh:
+        if not whole:
             check_whole(losses, self._parameters, factors, records)
-            self._verified = recorder.kinds if records > 1 else self._verified
-        with torch.no_grad():
-            self._add(factors)
+        self._whole = recorder.kinds
+        if records > 1:
+            self._verified = recorder.kinds
+        return factors
 
     def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
         """The factors of each parameter that the losses depend on, by its number."""
@@ -81,6 +94,7 @@ class OnePassSums:
         shapes = [p.shape for p in self._parameters.values()]
         return {i: planned(uses[i], shapes[i]) for i in sorted(uses)}
 
+    @torch.no_grad()
     def _add(self, factors: dict[int, Factors]) -> None:
         names = list(self._parameters)
         bounds = self._plan.max_norm
