@@ -101,6 +101,17 @@ def test_noise_is_added_once_a_step_with_the_deviation_that_is_charged(size, bat
     assert torch.allclose(moved, run.model.weight.grad, rtol=1e-3, atol=1e-6 * float(moved.abs().max()) + 1e-6)
 
 
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+def test_noise_of_a_bound_for_each_parameter(arithmetic):
+    """One record moves the sums by the root of the sum of squared bounds: all coordinates have noise for that."""
+    model = nn.Linear(300, 200)
+    run = private(model, wide_table(), max_norm=[0.3, 0.4], noise_multiplier=2.0, arithmetic=arithmetic)
+    run.step(still, next(iter(run.loader)))
+    for p in model.parameters():
+        noise, n = p.grad.double() * 6 / (2.0 * 0.5), p.numel()
+        assert abs(noise.mean()) < 5 / n**0.5 and abs(noise.var() - 1) < 5 * (2 / n) ** 0.5
+
+
 def test_noise_differs_from_step_to_step_and_between_parameters():
     run = private(nn.Sequential(nn.Linear(50, 50, bias=False), nn.Linear(50, 50, bias=False)),
                   TensorDataset(torch.randn(20, 50), torch.randint(0, 50, (20,))), noise_multiplier=1.0)  # fmt: skip

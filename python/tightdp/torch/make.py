@@ -56,7 +56,8 @@ def make_private(
     batch_size : the expected size of a batch, and the divisor of its sum
     epochs : each record takes part in so many steps on average; there are ceil(epochs / q) steps, with q = batch_size
         over the number of records
-    max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter
+    max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is
+        trained, in the order of ``model.parameters()``
     noise_multiplier : noise over the norm bound, instead of ``epsilon``
     public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
         first, for a fiftieth of epsilon and delta, and the run uses that
