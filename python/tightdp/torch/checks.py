@@ -9,6 +9,7 @@ import torch
 
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 """All batch norms, those of several processes and lazy ones included."""
+_LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
 
 
 def check_types(model: Any, optimizer: Any) -> None:
@@ -43,7 +44,7 @@ def check_modules(model: Any) -> None:
                 raise ValueError(
                     f"model must not keep statistics of records: {label} ({kind}) does. Use track_running_stats=False"
                 )
-        elif isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():  # type: ignore[misc]
+        elif isinstance(module, _LAZY) and module.has_uninitialized_params():
             raise ValueError(f"model must have all its parameters: {label} ({kind}) waits for its first batch")
 
 
