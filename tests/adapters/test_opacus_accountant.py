@@ -203,6 +203,23 @@ def test_noise_for_a_target(epsilon, q, steps):
     assert found >= dp.noise_multiplier(epsilon, 1e-5, q, steps)
 
 
+@pytest.mark.parametrize(
+    "settings", [{"sample_rate": 1e-6, "steps": 5}, {"target_delta": 1.0}, {"steps": 0}, {"sample_rate": 0.0}]
+)
+def test_a_search_that_any_noise_ends_is_told_so(settings):
+    """Opacus' search halves the noise multiplier until epsilon is near its target, which 0 never is."""
+    settings = {"target_epsilon": 2.0, "target_delta": 1e-5, "sample_rate": 0.01, "steps": 10, **settings}
+    with pytest.raises(ValueError, match=r"noise_multiplier must be at least 1e-09"):
+        get_noise_multiplier(**settings, accountant="tightdp")
+
+
+@pytest.mark.parametrize("sigma", [1e-8, 1e-3, 1.0])
+def test_a_record_that_is_hardly_ever_in_a_batch(sigma):
+    """It is in one with probability at most q T: at that delta epsilon is 0, and at a lower one it is not."""
+    assert account((sigma, 1e-6, 3), (2 * sigma, 1e-6, 2)).get_epsilon(5.01e-6) == 0.0
+    assert account((1e-3, 1e-6, 5)).get_epsilon(4.9e-6) > 0.0
+
+
 def test_threads_lose_no_step():
     ours = Accountant()
     together(lambda _: [ours.step(noise_multiplier=1.0, sample_rate=0.1) for _ in range(125)])

@@ -379,3 +379,23 @@ def test_processes_release_one_sum(tmp_path):
                 assert torch.equal(2 * found[0][i][j], p.grad)  # each process divides by its own expected batch
             else:
                 torch.testing.assert_close(2 * found[0][i][j], p.grad)
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [({"noise_multiplier": v}, "noise_multiplier") for v in (-1.0, math.nan, math.inf, 1e30, "1")]
+    + [({"max_grad_norm": v}, "max_grad_norm") for v in (0.0, -1.0, math.nan, math.inf, 1e-40, 1e40)]
+    + [({"expected_batch_size": v}, "expected_batch_size") for v in (0, -5, math.nan)],
+)
+def test_bad_settings_are_refused_when_an_optimizer_is_made(options, named):
+    with pytest.raises((ValueError, TypeError), match=f"^{named} must be a number in"):
+        optimizer_of(parameters(SHAPES), **options)
+
+
+def test_bad_bounds_of_layers():
+    with pytest.raises(ValueError, match=r"^max_grad_norm must be a number in"):
+        optimizer_of(parameters(SHAPES), cls=ours.DPPerLayerOptimizer, max_grad_norm=[0.3, 0.0, 1.2])
+
+
+def test_a_sum_needs_no_expected_batch_size():
+    optimizer_of(parameters(SHAPES), loss_reduction="sum", expected_batch_size=None)

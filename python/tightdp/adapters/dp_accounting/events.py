@@ -64,25 +64,61 @@ def parts(event: Any, relation: Any) -> Iterator[Part]:
 
 
 def leaves(event: Any) -> Iterator[tuple[Any, int]]:
-    """The events that no composition is, in order, with their counts: without recursion, for events may be deep."""
-    stack = [(event, 1)]
-    while stack:
-        node, times = stack.pop()
-        if isinstance(node, dp_event.SelfComposedDpEvent):
-            try:
-                times *= _check.count("count", node.count, least=0)
-            except (TypeError, ValueError) as error:
-                raise Refused(node, str(error)) from None
-            if times > _check.MAX_COUNT:
-                raise Refused(node, f"count must be at most {_check.MAX_COUNT} in all, got {times}")
-            if times:
-                stack.append((node.event, times))
-        elif isinstance(node, dp_event.ComposedDpEvent):
-            if not isinstance(node.events, (list, tuple)):
-                raise Refused(node, f"events must be a list of events, got {node.events!r}")
-            stack.extend((child, times) for child in reversed(node.events))
-        else:
+    """The events that no composition is, with their counts, in order: every object once, however often it is shared.
+
+    Without recursion, for events may be deep, and a shared one may stand for more runs than could be listed.
+    """
+    counts = {id(event): 1}
+    for node, children in _parents_first(event):
+        times = counts[id(node)]
+        if children is None:
             yield node, times
+            continue
+        for child, count in children:
+            total = counts[id(child)] = counts.get(id(child), 0) + times * count
+            if total > _check.MAX_COUNT:
+                raise Refused(node, f"count must be at most {_check.MAX_COUNT} in all, got {total}")
+
+
+_Children = list[tuple[Any, int]] | None
+
+
+def _parents_first(event: Any) -> list[tuple[Any, _Children]]:
+    """Every event once, after all that it is part of, with its parts and their counts."""
+    found: list[tuple[Any, _Children]] = []
+    known: dict[int, bool] = {}
+    """The events that were begun; True where all their parts are found."""
+    stack: list[tuple[Any, _Children, bool]] = [(event, None, False)]
+    while stack:
+        node, children, done = stack.pop()
+        if done:
+            known[id(node)] = True
+            found.append((node, children))
+            continue
+        if id(node) in known:
+            if not known[id(node)]:
+                raise Refused(node, "event must not be part of itself")
+            continue
+        known[id(node)] = False
+        children = _children(node)
+        stack.append((node, children, True))
+        stack.extend((child, None, False) for child, _ in children or ())
+    return found[::-1]
+
+
+def _children(node: Any) -> _Children:
+    """The parts of a composition with their counts; None for another event."""
+    if isinstance(node, dp_event.SelfComposedDpEvent):
+        try:
+            count = _check.count("count", node.count, least=0)
+        except (TypeError, ValueError) as error:
+            raise Refused(node, str(error)) from None
+        return [(node.event, count)] if count else []
+    if isinstance(node, dp_event.ComposedDpEvent):
+        if not isinstance(node.events, (list, tuple)):
+            raise Refused(node, f"events must be a list of events, got {node.events!r}")
+        return [(child, 1) for child in node.events]
+    return None
 
 
 def _mechanism(event: Any, relation: Any) -> m.Mechanism | None:

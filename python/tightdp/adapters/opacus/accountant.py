@@ -21,6 +21,8 @@ Entry = tuple[Any, Any, Any]
 _Read = tuple[list[Entry], accountant.Accountant | None, int]
 """The history at the last question, an account of it, and the process that the account belongs to."""
 
+_NO_NOISE = 1e-9
+"""Noise multipliers below serve no purpose but a search that halves them without end."""
 _lock = RenewedLock()
 """Held while a step is recorded or a history read. One for all: it is held for microseconds."""
 
@@ -55,15 +57,32 @@ class Accountant(IAccountant):
         0.0 before the first step. Infinity after a step without noise, and for ``delta`` = 0. Over 100, at noise
         multipliers under 1/4, it may exceed the bound of ``composition`` by a part in 10^5, or in 100 at noise
         multipliers under 0.015: it then takes a few milliseconds instead of a few hundred.
+
+        ValueError where epsilon is 0 although the noise multipliers of a non-empty history are positive and below
+        1e-9, which protects nothing: every noise multiplier meets every target then, and
+        the search of ``get_noise_multiplier`` for the smallest one would not end.
         """
         target = _check.closed_unit("delta", delta)
         account = self._account()
-        if target == 1 or (account is not None and not account.composition.parts):
-            return 0.0
+        if target == 1 or (account is not None and self._taken_part() <= target):
+            return self._nothing(target)
         if account is None or target == 0:
             return math.inf
         found = little_noise.epsilon(account.composition, target)
-        return account.epsilon(target).upper if found is None else found
+        return (account.epsilon(target).upper if found is None else found) or self._nothing(target)
+
+    def _taken_part(self) -> float:
+        """An upper bound on the probability that a record is in a batch at all: else it loses nothing."""
+        return math.fsum(q * steps for _, q, steps in map(_entry, self.history)) * (1 + 1e-12)
+
+    def _nothing(self, delta: float) -> float:
+        """Epsilon is 0: an error where a search asks for ever less noise."""
+        if self.history and all(0 < _entry(entry)[0] < _NO_NOISE for entry in self.history):
+            raise ValueError(
+                f"noise_multiplier must be at least {_NO_NOISE:g} where epsilon is 0 whatever the noise, as at "
+                f"delta={delta!r}, got {self.history!r}: a record is sampled so rarely that no noise is needed"
+            )
+        return 0.0
 
     def _account(self) -> accountant.Accountant | None:
         """An account of what ``history`` records, or None where a step had no noise.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import opacus
 
+from ... import _check
 from ...accounting.calibrate import calibrate, noise_multiplier
+from ...accounting.numerics.outward import Range, sqrt
 from ...mechanisms import Gaussian, PoissonSampled
 from .accountant import Accountant
-from .optimizer import optimizer_class
-from .sampler import PoissonSampler
+from .optimizer import Exact, optimizer_class
+from .sampler import PoissonSampler, set_batches
 from .samples import keep_samples
 
 
@@ -90,8 +93,21 @@ class PrivacyEngine(opacus.PrivacyEngine):
         )
         if poisson_sampling and not (own or distributed):
             sampler = PoissonSampler(num_samples=len(loader.dataset), sample_rate=loader.sample_rate)
-            object.__setattr__(loader, "batch_sampler", sampler)  # a loader forbids it, for good reasons of others
+            set_batches(loader, sampler)
         return loader
+
+    def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
+        """As Opacus' method.
+
+        A step that adds up several Poisson batches, in whatever way, is charged for what a record in all of them may
+        lose. Sums of a batch whose step never came are dropped when the loader is iterated anew.
+        """
+        made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)
+        optimizer, loader = made[1], made[-1]
+        if isinstance(optimizer, Exact):
+            optimizer.follow(loader)
+            optimizer.attach_step_hook(_charge(self.accountant, 1 / len(loader), poisson_sampling))
+        return made
 
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
@@ -108,7 +124,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
                 epochs=epochs,
                 **options,
             )
-        rate, steps = 1 / len(data_loader), math.ceil(epochs * len(data_loader))
+        target_epsilon = _check.nonnegative("target_epsilon", target_epsilon)
+        target_delta = _check.closed_unit("target_delta", target_delta)
+        rate = 1 / len(data_loader)
+        steps = math.ceil(_check.positive("epochs", epochs) * len(data_loader))
         spent = self.accountant.composition
         if spent.parts:
             multiplier = calibrate(
@@ -120,3 +139,22 @@ class PrivacyEngine(opacus.PrivacyEngine):
         else:
             multiplier = noise_multiplier(target_epsilon, target_delta, rate, steps)
         return self.make_private(data_loader=data_loader, noise_multiplier=multiplier, **options)
+
+
+def _charge(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
+    """What charges a step of an optimiser, whose sums may hold examples of several batches.
+
+    The sum of k Poisson batches with noise s is that of k sums with noise s/sqrt(k) each, and is charged as those
+    (docs/theory/training.md, section 5). Other batches of an epoch are disjoint: as Opacus does, the rates add up.
+    """
+
+    def charge(optimizer: Any) -> None:
+        sigma, batches = optimizer.noise_multiplier, optimizer.accumulated_batches
+        if batches == 1 or not poisson:
+            accountant.step(noise_multiplier=sigma, sample_rate=rate * batches)
+            return
+        each = (sigma / sqrt(Range(float(batches)))).lo if sigma else 0.0
+        for _ in range(batches):
+            accountant.step(noise_multiplier=each, sample_rate=rate)
+
+    return charge

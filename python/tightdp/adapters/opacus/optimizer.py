@@ -15,12 +15,15 @@ from ... import _check
 from ...release import clipping
 from ...release.gradients import add_noise, clipped_sum, exact_grid
 from ...release.noise import Philox, RandomSource
+from .sampler import Counted, counted
 
 if TYPE_CHECKING:
     from ...release.clipping import Arithmetic
 
 _Base: Any = object
 """Whatever optimiser of Opacus stands behind in the order of methods."""
+_noise_multiplier = _check.interval("[0, 32768]")
+_max_grad_norm = _check.interval("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -34,6 +37,10 @@ class _Sums:
     grid: float | None
     shown: list[Any]
     """``summed_grad`` of every parameter, as it was last set."""
+    batches: int = 0
+    """How many batches of the loader they hold examples of, at most: a record may be in each."""
+    last: int | None = None
+    """The loader's number of the last of them."""
 
     @property
     def sensitivity(self) -> float:
@@ -50,7 +57,7 @@ class _Sums:
         return (values if wide is parameter.dtype else values.to(parameter.dtype)).view_as(parameter)
 
 
-class _Exact(_Base):
+class Exact(_Base):
     """What stands in for ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers.
 
     The other methods, the order of their calls and the marks on gradients that were used are Opacus' own.
@@ -63,10 +70,65 @@ class _Exact(_Base):
         self.arithmetic = arithmetic
         self._source = _source(generator)
         self._sums: _Sums | None = None
+        self._loader: tuple[Counted, bool] | None = None  # and whether batches are drawn ahead of their steps
+        self._iterations = 0
+        self._signalled: list[int | None] = []
         super().__init__(optimizer, generator=generator, **options)
+        self._check_options()
+
+    def _check_options(self) -> None:
+        _noise_multiplier("noise_multiplier", self.noise_multiplier)
+        bounds = getattr(self, "max_grad_norms", None)
+        for bound in [self.max_grad_norm] if bounds is None else bounds:
+            _max_grad_norm("max_grad_norm", bound)
+        if self.loss_reduction == "mean":
+            _check.positive("expected_batch_size", self.expected_batch_size)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_sums": None}  # which are unprotected until the step ends
+        """Without the sums, which are unprotected until the step ends, and without the loader."""
+        return {**self.__dict__, "_sums": None, "_loader": None}
+
+    def follow(self, loader: Any) -> None:
+        """Tells batches apart from now on as the loader's sampler draws them.
+
+        What was summed of a batch whose step never came, since an iteration was left, is dropped when the next begins.
+        """
+        sampler = counted(loader)
+        if sampler is not None:
+            self._loader, self._iterations = (sampler, loader.num_workers > 0), sampler.iterations
+
+    @property
+    def accumulated_batches(self) -> int:
+        """The number of batches of the loader, at most, that the current sums hold examples of."""
+        return self._sums.batches if self._sums is not None else 1
+
+    def signal_skip_step(self, do_skip: bool = True) -> None:
+        self._renew()
+        if self._loader is not None:
+            self._loader[0].skips = True
+        self._signalled.append(self._drawn())
+        super().signal_skip_step(do_skip)
+
+    def _check_skip_next_step(self, pop_next: bool = True) -> bool:
+        if pop_next and self._signalled:
+            self._signalled.pop(0)
+        skip: bool = super()._check_skip_next_step(pop_next)
+        return skip
+
+    def _drawn(self) -> int | None:
+        return None if self._loader is None else self._loader[0].drawn
+
+    def _renew(self) -> None:
+        """Drops what an iteration over the loader has left behind, if another has begun since."""
+        if self._loader is None or self._loader[0].iterations == self._iterations:
+            return
+        self._iterations = self._loader[0].iterations
+        self._step_skip_queue.clear()
+        self._signalled.clear()
+        self._is_last_step_skipped = False
+        for p in self.params:
+            if not hasattr(p.summed_grad, "_processed"):  # of a step that was made: zero_grad must still be called
+                p.summed_grad = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy begins a step anew, for copied parameters have no gradients of examples or sums of them.
@@ -83,6 +145,7 @@ class _Exact(_Base):
 
     def clip_and_accumulate(self) -> None:
         """Adds the clipped sums of the examples in ``grad_sample`` to ``summed_grad``."""
+        self._renew()
         parameters = self.params
         for p in parameters:
             _check_processed_flag(p.grad_sample)
@@ -94,15 +157,24 @@ class _Exact(_Base):
             exact = sums.grid is not None
             clipped_sum(batch, sums.bounds, out=sums.totals, accumulate=begun, arithmetic="exact" if exact else "float")
             begun = True
+        self._count(sums, len(batches))
         self._sums = sums
         sums.shown = [sums.values(i, p) for i, p in enumerate(parameters)]
         for p, shown in zip(parameters, sums.shown, strict=True):
             p.summed_grad = shown
             _mark_as_processed(p.grad_sample)
 
+    def _count(self, sums: _Sums, physical: int) -> None:
+        """Counts the batch of the examples that were added; several that were kept in a list count as Opacus does."""
+        now = self._drawn()
+        if self._loader is not None and self._loader[1] and self._signalled:  # drawn since: as it was when signalled
+            now = self._signalled[0]
+        sums.batches += physical - (sums.batches > 0 and sums.last == now)
+        sums.last = now
+
     def _begin(self, parameters: list[Any], batch: list[Any]) -> tuple[_Sums, bool]:
         """The sums to add to, and whether they hold some of this step already."""
-        _check.nonnegative("noise_multiplier", self.noise_multiplier)
+        _noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds, before = self._bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
             self._check_unchanged(parameters)
@@ -144,7 +216,7 @@ class _Exact(_Base):
         for p in parameters:
             _check_processed_flag(p.summed_grad)
         sums = self._check_unchanged(parameters)
-        deviation = _check.nonnegative("noise_multiplier", self.noise_multiplier) * sums.sensitivity
+        deviation = _noise_multiplier("noise_multiplier", self.noise_multiplier) * sums.sensitivity
         if deviation > 0 and sums.grid is None and self.arithmetic == "exact":
             raise ValueError(
                 f"noise_multiplier must not become positive within a step, got {self.noise_multiplier!r}: the sums "
@@ -160,7 +232,7 @@ class _Exact(_Base):
         sums.shown = []
 
 
-class _Distributed(_Exact):
+class _Distributed(Exact):
     """Adds up over processes in integers: the result is the noisy sum of all examples, to the last bit."""
 
     def reduce_gradients(self) -> None:
@@ -177,7 +249,7 @@ class _Distributed(_Exact):
                 p.grad /= self.world_size
 
 
-class DPOptimizer(_Exact, optimizers.DPOptimizer):
+class DPOptimizer(Exact, optimizers.DPOptimizer):
     """``opacus.optimizers.DPOptimizer`` whose release is exact: one of ``Gaussian(noise_multiplier)`` for one example.
 
     Each example is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public grid. Sums of
@@ -190,6 +262,7 @@ class DPOptimizer(_Exact, optimizers.DPOptimizer):
     Parameters are those of Opacus, and
 
     max_grad_norm : float in [1e-30, 1e30]
+    expected_batch_size : positive number, where ``loss_reduction`` is "mean"
     noise_multiplier : float in [0, 2^15]; with 0 nothing is protected, and sums are of floats
     generator : torch.Generator, optional
         The noise repeats if the generator does: for experiments, not for releases. By default the noise is ChaCha20's,
@@ -199,7 +272,7 @@ class DPOptimizer(_Exact, optimizers.DPOptimizer):
     """
 
 
-class DPPerLayerOptimizer(_Exact, optimizers.DPPerLayerOptimizer):
+class DPPerLayerOptimizer(Exact, optimizers.DPPerLayerOptimizer):
     """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list.
 
     The noise has ``noise_multiplier`` times the root of the sum of squared bounds.

@@ -1,28 +1,105 @@
-"""Poisson batches that are drawn with the probability that is charged."""
+"""Batches of indices: Poisson batches with the probability that is charged, and samplers that count what they drew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
+from torch.utils.data import BatchSampler
 
+from ... import _check
 from ...release.noise import SecureRandom
 
+_Base: Any = object
 
-class PoissonSampler(UniformWithReplacementSampler):
+
+class Counted(_Base):
+    """A sampler of batches that counts its iterations and batches, so that an optimiser can tell batches apart."""
+
+    iterations = 0
+    drawn = 0
+    skips = False
+    """Whether an optimiser was told to skip steps: physical batches of an abandoned iteration must then not go on."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.iterations += 1
+        return self._counted(self._batches(), self.iterations)
+
+    def _batches(self) -> Iterator[list[int]]:
+        batches: Iterator[list[int]] = super().__iter__()
+        return batches
+
+    def _counted(self, batches: Iterator[list[int]], iteration: int) -> Iterator[list[int]]:
+        for batch in batches:
+            if self.skips and iteration != self.iterations:
+                raise RuntimeError(
+                    "data_loader must not be iterated anew within an iteration whose batches are split: use another "
+                    "loader for what is done in between"
+                )
+            self.drawn += 1
+            yield batch
+
+
+class PoissonSampler(Counted, UniformWithReplacementSampler):
     """Batches of indices, each index in each batch independently with probability ``sample_rate``.
 
     Drawn from the operating system's randomness, with ``sample_rate`` rounded down to a multiple of 2^-64. Opacus' own
     sampler compares single-precision uniforms of PyTorch's generator, which rounds the probability up to a multiple of
     2^-24: a little more than is charged.
 
-    num_samples : the number of records
+    num_samples : the number of records, at least 1
     sample_rate : float in (0, 1]
-    steps : the number of batches, by default ``int(1 / sample_rate)``
+    steps : the number of batches, at least 0, by default ``int(1 / sample_rate)``
     """
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __init__(
+        self, *, num_samples: int, sample_rate: float, generator: Any = None, steps: int | None = None
+    ) -> None:
+        super().__init__(
+            num_samples=_check.count("num_samples", num_samples),
+            sample_rate=_check.probability("sample_rate", sample_rate),
+            generator=generator,
+            steps=None if steps is None else _check.count("steps", steps, least=0),
+        )
+
+    def _batches(self) -> Iterator[list[int]]:
         source = SecureRandom()
         for _ in range(self.steps):
             yield np.flatnonzero(source.bernoulli(self.sample_rate, self.num_samples)).tolist()
+
+
+class _Uniform(Counted, UniformWithReplacementSampler):
+    pass
+
+
+class _Distributed(Counted, DistributedUniformWithReplacementSampler):
+    pass
+
+
+class _Batches(Counted, BatchSampler):
+    pass
+
+
+_COUNTED: dict[type, type[Counted]] = {
+    UniformWithReplacementSampler: _Uniform,
+    DistributedUniformWithReplacementSampler: _Distributed,
+    BatchSampler: _Batches,
+}
+
+
+def counted(loader: Any) -> Counted | None:
+    """The sampler of the loader's batches, made to count; None for a class that is not Opacus' or PyTorch's own."""
+    sampler = loader.batch_sampler
+    cls = _COUNTED.get(type(sampler))
+    if cls is not None:
+        made = cls.__new__(cls)
+        made.__dict__.update(vars(sampler))
+        set_batches(loader, sampler := made)
+    return sampler if isinstance(sampler, Counted) else None
+
+
+def set_batches(loader: Any, sampler: Any) -> None:
+    """Gives a loader another sampler of batches, which loaders forbid for good reasons of others."""
+    object.__setattr__(loader, "batch_sampler", sampler)
