@@ -2,7 +2,10 @@
 
 import ctypes
 import math
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -101,6 +104,39 @@ def test_a_message_belongs_to_its_thread(library):
     thread.start()
     thread.join()
     assert seen == [b"", OK] and b"run" in library.tightdp_last_error()
+
+
+def test_equal_entries_are_one(library):
+    """Many entries that differ in nothing but their steps, and one that has all steps."""
+    code, out = ask(library.tightdp_epsilon, [(1.0, 0.01, 1), (1.0, 1.0, 1)] * 500, 1e-5)
+    whole = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 500 + dp.Gaussian(1.0) * 500).epsilon(1e-5)
+    assert code == OK and out.upper - out.lower <= 2e-6 * out.upper
+    assert out.lower <= whole.upper and whole.lower <= out.upper
+
+
+@pytest.mark.parametrize("entries", [[(1e-6, 0.1, 1)], [(1e-4, 0.3, 10)], [(1.0, 0.01, 2.0**53 - 1)] * 2000], ids=len)
+def test_hard_questions_take_seconds(library, entries):
+    for function, at in ((library.tightdp_epsilon, 1e-5), (library.tightdp_delta, 1.0)):
+        began = time.process_time()
+        code, out = ask(function, entries, at)
+        assert code == OK and 0 <= out.lower <= out.upper
+        assert time.process_time() - began < 10  # twice what the header says, for machines of half the speed
+
+
+def test_floating_point_exceptions_stay_inside():
+    """A caller that asked for signals gets none, and still has what it asked for afterwards."""
+    program = f"""
+import ctypes
+class Entry(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_double) for name in "abc"]
+library, c = ctypes.CDLL({dp.get_library()!r}), ctypes.CDLL("libm.so.6")
+c.feenableexcept(13)  # invalid, divide by zero, overflow
+out = (ctypes.c_double * 2)()
+code = library.tightdp_delta(ctypes.byref(Entry(1.0, 0.01, 1000)), 1, ctypes.c_double(750.0), out)
+print(code, c.fegetexcept())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, ["0", "13"]), done.stderr
 
 
 def test_the_version_is_that_of_the_package(library):

@@ -1,6 +1,7 @@
 // The C interface: arguments and exceptions of accounting/sampled_gaussians.hpp, and no mathematics.
 #include "tightdp/tightdp.h"
 
+#include <cfenv>
 #include <cmath>
 #include <new>
 #include <span>
@@ -22,10 +23,23 @@ int failed(int code, const char* what) noexcept {
     return code;
 }
 
+// In its scope floating-point exceptions raise no signal, even if the caller has asked for one, and leave no flag.
+class Untrapped {
+  public:
+    Untrapped() noexcept { std::feholdexcept(&before_); }
+    ~Untrapped() { std::fesetenv(&before_); }
+    Untrapped(const Untrapped&) = delete;
+    Untrapped& operator=(const Untrapped&) = delete;
+
+  private:
+    std::fenv_t before_;
+};
+
 template <class Question>
 int answered(const tightdp_sampled_gaussians* run, size_t count, tightdp_interval* out, tightdp_interval unknown,
              Question question) noexcept {
     last_error[0] = '\0';
+    const Untrapped untrapped;
     if (!out) return failed(TIGHTDP_INVALID_ARGUMENT, "the interval to fill: expected a pointer, got NULL");
     *out = unknown;
     if (!run || count == 0) return failed(TIGHTDP_INVALID_ARGUMENT, "run: expected at least one entry");

@@ -355,13 +355,13 @@ def banded_factorization(
 ) -> Composition:
     """DP-SGD with noise correlated by a banded matrix (BandMF) on cyclic Poisson batches, as Poisson-sampled Gaussians.
 
-    The release is C x + z, z of deviation ``noise_multiplier`` times the bound on a record's norm, C lower triangular
-    with at most ``bands`` non-zero entries a column and columns of L2 norm at most 1. The records are divided into
-    ``bands`` groups, each record's independently of the others; step t takes a Poisson sample, with
-    ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and
-    the result is that many of ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every
-    relation and exact for C = 1 (docs/theory/closed-forms.md section 7). ValueError or TypeError names a bad argument
-    and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+    The release is C x + z, z of deviation ``noise_multiplier`` times the bound on a record's norm. C[i, j] is 0 unless
+    0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups,
+    each record's independently of the others; step t takes a Poisson sample, with ``sampling_probability``, of group t
+    modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and the result is that many of
+    ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation and exact for C = 1
+    (docs/theory/closed-forms.md section 7). ValueError or TypeError names a bad argument and its range. Source:
+    Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
 
     >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125

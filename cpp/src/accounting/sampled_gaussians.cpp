@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "contour/engine.hpp"
 #include "grid/engine.hpp"
 #include "runtime/arithmetic.hpp"
+#include "runtime/work.hpp"
 #include "runtime/compensated_sum.hpp"
 
 namespace tightdp {
@@ -16,6 +19,9 @@ namespace {
 // As in Python: relative errors aimed at, and points of the largest grid (accounting/engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
+
+// Work for a question, about two seconds: a caller in C cannot interrupt it.
+constexpr std::int64_t kUnits = 2'000'000'000;
 
 void check(std::span<const SampledGaussians> run) {
     if (const char* fault = arithmetic_fault()) throw std::runtime_error(fault);
@@ -28,6 +34,22 @@ void check(std::span<const SampledGaussians> run) {
         if (!(part.steps >= 1 && part.steps < 0x1p53 && part.steps == std::floor(part.steps)))
             throw std::invalid_argument("steps: expected an integer in [1, 2^53)");
     }
+}
+
+// Entries that differ in nothing but their steps are one, unless it had 2^53 steps.
+std::vector<SampledGaussians> merged(std::span<const SampledGaussians> run) {
+    const auto noise_and_sample = [](const SampledGaussians& part) {
+        return std::pair(part.noise_multiplier, part.sampling_probability);
+    };
+    std::vector<SampledGaussians> parts(run.begin(), run.end()), found;
+    std::ranges::sort(parts, {}, noise_and_sample);
+    for (const SampledGaussians& part : parts)
+        if (!found.empty() && noise_and_sample(found.back()) == noise_and_sample(part) &&
+            found.back().steps + part.steps < 0x1p53)
+            found.back().steps += part.steps;
+        else
+            found.push_back(part);
+    return found;
 }
 
 // Plain Gaussians add up to one, whose mu^2 is within 4u (contour.md 5.3).
@@ -57,7 +79,9 @@ std::vector<grid::Part> on_grid(std::span<const SampledGaussians> run, bool add)
 
 // The larger of both directions, each by the contour or else by the grid.
 template <class Contour, class Grid>
-Interval worse(std::span<const SampledGaussians> run, double at, Contour by_contour, Grid by_grid) {
+Interval worse(std::span<const SampledGaussians> given, double at, Contour by_contour, Grid by_grid) {
+    const work::Budget budget(kUnits);
+    const std::vector<SampledGaussians> run = merged(given);
     const Parts parts(run);
     Interval both{0, 0};
     for (const bool add : {false, true}) {
