@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import math
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import tightdp as dp
 from tightdp import cli
 from tightdp.cli.expression import parse
+from tightdp.cli.number import whole
 
 TRAINING = ["--noise-multiplier", "1.1", "--sampling-probability", "0.0042666666666666667", "--steps", "14000"]
 RUN = dp.PoissonSampled(dp.Gaussian(1.1), 256 / 60000) * 14000
@@ -120,6 +122,28 @@ def test_fractions(capsys):
     assert parse("PoissonSampled(Gaussian(1.1), 256/60000) * 14000") == RUN
 
 
+def test_compositions_of_lists_and_of_runs():
+    assert (
+        parse("MixtureOfGaussians(1.0, (0.0, 1.0), [.5, .5])") == dp.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)) * 1
+    )
+    assert (
+        parse("RepeatAndSelect(Gaussian(2.0) * 3, 5, 'poisson')")
+        == dp.RepeatAndSelect(dp.Gaussian(2.0) * 3, 5, "poisson") * 1
+    )
+    banded = parse("banded_factorization(1.0, bands=2, steps=10, sampling_probability=1/10)")
+    assert banded == dp.banded_factorization(1.0, bands=2, steps=10, sampling_probability=0.1)
+
+
+def test_whole_numbers():
+    assert (whole("20/2"), whole("1e4"), whole("9007199254740993")) == (10, 10000, 9007199254740993)
+
+
+def test_output_that_is_closed():
+    command = [sys.executable, "-m", "tightdp.cli", "epsilon", "--noise-multiplier", "1", "--delta", "1e-5"]
+    done = subprocess.run(f"{shlex.join(command)} >&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def rows(text):
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -207,6 +231,9 @@ BAD = [
     ["sweep", "--noise-multiplier", "1"],
     ["completion", "powershell"],
     ["plot", "--noise-multiplier", "1", "--out", "curve.png", "--and", "ZCDP(1.0)", "--label", "one"],
+    ["epsilon", "--composition", "RepeatAndSelect(Gaussian(1.0), 5, 'word')", "--delta", "1e-5"],
+    ["epsilon", "--composition", "(Gaussian(1.0), Gaussian(2.0))", "--delta", "1e-5"],
+    ["train", ".", "--delta", "1e-5", "--label", "y", "--classes", "0,1"],
     ["plot", "--noise-multiplier", "1", "--out", "curve.unknown"],
     ["plot", "--noise-multiplier", "1", "--out", "/nonexistent/curve.png", "--points", "3"],
     ["plot", "--noise-multiplier", "1", "--out", "curve.png", "--points", "1000000000"],

@@ -10,10 +10,10 @@
  *
  * Functions may be called from any thread, and none throws, prints or exits. Where one returns another code than
  * TIGHTDP_OK the interval is what is always true (0 to infinity, 0 to 1), never uninitialised, and
- * tightdp_last_error() says what was wrong and which range was expected. Symbols carry the version TIGHTDP_0.1: what
- * was linked against it keeps working with later libraries of the same name. A call takes milliseconds, and at most some
+ * tightdp_last_error() says what was wrong and which range was expected. A call takes milliseconds, and at most some
  * five seconds of one core, where bounds may be wide. Floating-point exceptions stay inside: they raise no signal and
- * leave no flag.
+ * leave no flag. Symbols carry the version TIGHTDP_0.1: what was linked against it keeps working with later libraries
+ * of the same name.
  */
 #ifndef TIGHTDP_H
 #define TIGHTDP_H

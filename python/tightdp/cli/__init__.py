@@ -56,6 +56,8 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns 0, 2 after one line about bad input, or 3 where a budget does not cover it."""
     argv = sys.argv[1:] if argv is None else argv
+    if sys.stdout is None:  # it was closed before we began
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         arguments = build_parser(argv[0] if argv else None).parse_args(argv)
         result: int = arguments.run(arguments)

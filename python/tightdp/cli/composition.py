@@ -18,7 +18,7 @@ from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
 from .expression import parse
-from .number import number
+from .number import number, whole
 
 DIGITS = 12
 """Significant digits printed, rounded outward."""
@@ -35,7 +35,7 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
             help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
         )
     parser.add_argument("--sampling-probability", type=number, metavar="Q", help="of a Poisson batch (default: 1)")
-    parser.add_argument("--steps", type=int, metavar="K", help="how often it is released (default: 1)")
+    parser.add_argument("--steps", type=whole, metavar="K", help="how often it is released (default: 1)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +48,9 @@ def add_query(parser: argparse.ArgumentParser) -> None:
     """How to ask."""
     parser.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
     parser.add_argument("--engine", choices=("auto", *NAMES), default="auto", help="(default: %(default)s)")
-    parser.add_argument("--width", type=float, default=WIDTH, help="relative width aimed at (default: %(default)s)")
-    parser.add_argument("--eps-error", type=float, default=EPS_ERROR, help="of engine prv (default: %(default)s)")
-    parser.add_argument("--delta-error", type=float, default=DELTA_ERROR, help="of engine prv (default: %(default)s)")
+    parser.add_argument("--width", type=number, default=WIDTH, help="relative width aimed at (default: %(default)s)")
+    parser.add_argument("--eps-error", type=number, default=EPS_ERROR, help="of engine prv (default: %(default)s)")
+    parser.add_argument("--delta-error", type=number, default=DELTA_ERROR, help="of engine prv (default: %(default)s)")
 
 
 def composition(arguments: argparse.Namespace) -> Composition:

@@ -1,16 +1,18 @@
-"""Compositions from text: constructors of mechanisms, numbers, ``+``, ``*`` and ``/``. Nothing else is evaluated."""
+"""Compositions from text: constructors of mechanisms, numbers, lists, ``+``, ``*``, ``/``. Nothing else is read."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-from .. import mechanisms
-from ..composition import Composable, Composition
+from .. import derived, mechanisms
+from ..composition import Composable, Composition, Mechanism
 
-_CONSTRUCTORS = {
-    cls.__name__: cls for cls in mechanisms.Mechanism.__subclasses__() if cls.__module__ == mechanisms.__name__
-}
+_CONSTRUCTORS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (*Mechanism.__subclasses__(), *derived.Derived.__subclasses__())
+    if cls.__module__ in (mechanisms.__name__, derived.__name__) and cls is not derived.Derived
+} | {"banded_factorization": mechanisms.banded_factorization}
 
 
 def parse(text: str) -> Composition:
@@ -34,6 +36,10 @@ def _value(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number
+        case ast.Constant(value=derived.POISSON as word):
+            return word
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(_value(item) for item in items)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand)
         case ast.BinOp(left=left, op=ast.Add(), right=right):

@@ -20,6 +20,8 @@ def written(arguments: argparse.Namespace) -> Format:
 
 def beside(data: Path, suffix: str) -> Path:
     """people.csv.gz gives people.model.json."""
+    if not data.name:
+        raise ValueError(f"{data}: must be a file of records")
     plain = data.with_suffix("") if data.suffix == ".gz" else data
     return plain.with_suffix(suffix)
 

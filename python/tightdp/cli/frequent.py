@@ -12,13 +12,14 @@ from pathlib import Path
 from ..tables.frequent import frequent_values
 from ..tables.rows import Rows
 from . import files
+from .number import number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
     p.add_argument("--column", required=True)
-    p.add_argument("--epsilon", type=float, required=True)
-    p.add_argument("--delta", type=float, required=True)
+    p.add_argument("--epsilon", type=number, required=True)
+    p.add_argument("--delta", type=number, required=True)
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     files.add_arguments(p)
     p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")

@@ -20,6 +20,17 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number or a fraction such as 256/60000, got {text!r}") from None
 
 
+def whole(text: str) -> int:
+    """An integer, also as ``1e4`` or ``20/2``."""
+    try:
+        return int(text)
+    except ValueError:
+        value = number(text)
+    if not value.is_integer():
+        raise argparse.ArgumentTypeError(f"expected an integer, got {text!r}")
+    return int(value)
+
+
 def numbers(text: str) -> list[float]:
     """Numbers and ranges between commas: ``1,2,4``, ``.6:2:.1`` (both ends included), ``10:1000:x10`` (by factors).
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import composition as shared
 from .expression import parse
+from .number import number, whole
 from .progress import Progress
 
 
@@ -28,8 +29,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: what it is)")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
-    p.add_argument("--least-delta", type=float, default=1e-12, help="where the profile ends (default: %(default)s)")
-    p.add_argument("--points", type=int, default=161, help="of each curve (default: %(default)s)")
+    p.add_argument("--least-delta", type=number, default=1e-12, help="where the profile ends (default: %(default)s)")
+    p.add_argument("--points", type=whole, default=161, help="of each curve (default: %(default)s)")
     shared.add_options(p)
 
 

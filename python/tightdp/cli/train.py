@@ -21,6 +21,7 @@ from ..train.catalog import ALGORITHMS, MODELS
 from ..train.stated import AGAIN, listed
 from . import declared, files
 from .composition import check_writable
+from .number import number, whole
 from .progress import Progress
 
 EPILOG = f"""\
@@ -44,13 +45,13 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
-    p.add_argument("--epsilon", type=float, help="target; left out, the algorithm's own noise_multiplier is reported")
-    p.add_argument("--delta", type=float, required=True)
-    p.add_argument("--public-size", type=int, help="a public number of records (default: a noisy count is released)")
-    p.add_argument("--regularization", type=float, default=0.0)
+    p.add_argument("--epsilon", type=number, help="target; left out, the algorithm's own noise_multiplier is reported")
+    p.add_argument("--delta", type=number, required=True)
+    p.add_argument("--public-size", type=whole, help="a public number of records (default: a noisy count is released)")
+    p.add_argument("--regularization", type=number, default=0.0)
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
     p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
-    p.add_argument("--seed", type=int, help="reproducible noise, NOT for releases (default: the secure generator)")
+    p.add_argument("--seed", type=whole, help="reproducible noise, NOT for releases (default: the secure generator)")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
     files.add_arguments(p)
