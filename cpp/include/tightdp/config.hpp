@@ -1,6 +1,8 @@
 // The one file that asks which compiler reads it.
 #pragma once
 
+#include <cfloat>
+
 // Marks a formula that is compiled for the host and, under nvcc, for the device too.
 #if defined(__CUDACC__)
 #define TIGHTDP_HD __host__ __device__
@@ -27,7 +29,15 @@
 // keep the copy that needs AVX-512 (cmake/simd.cmake).
 #define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))
 
+#if defined(__FAST_MATH__)
+#error "the error bounds are those of IEEE arithmetic: compile without -ffast-math"
+#endif
+
 namespace tightdp {
+
+// Steps and indices are of type long, and go up to 2^53. On Windows a long has 32 bits.
+static_assert(sizeof(long) >= 8, "tightdp needs a long of 64 bits");
+static_assert(FLT_EVAL_METHOD == 0, "tightdp needs doubles that are rounded after every operation");
 
 // Unit roundoff of double, round to nearest: every error bound of the project is written in multiples of it.
 inline constexpr double kUnitRoundoff = 0x1p-53;
