@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import tightdp as dp
 
 dpa = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
-from dp_accounting import dp_event  # noqa: E402
+from dp_accounting import UnsupportedEventError, dp_event  # noqa: E402
 
-from tightdp.adapters.dp_accounting import from_event, to_event  # noqa: E402
+from tightdp.adapters.dp_accounting import TightDPAccountant, from_event, to_event  # noqa: E402
 
 ADD, ONE, SPECIAL = (dpa.NeighboringRelation(i) for i in (1, 2, 3))
 
@@ -160,3 +160,47 @@ def test_later_events_where_the_installed_version_has_them():
         else:
             with pytest.raises(ValueError, match=type(mechanism).__name__):
                 to_event(mechanism)
+
+
+GAUSSIAN = dp_event.GaussianDpEvent(1.0)
+
+
+def doubled(event, times):
+    for _ in range(times):
+        event = dp_event.ComposedDpEvent([event, event])
+    return event
+
+
+def test_shared_events_are_read_once():
+    """2^52 runs of one object: their number is that of the paths to it."""
+    shared = doubled(GAUSSIAN, 52)
+    assert from_event(shared) == dp.Gaussian(1.0) * 2**52
+    mixed = dp_event.ComposedDpEvent([doubled(dp_event.SelfComposedDpEvent(GAUSSIAN, 3), 4), GAUSSIAN])
+    assert from_event(mixed) == dp.Gaussian(1.0) * 49
+    [(sampled, _)] = from_event(dp_event.PoissonSampledDpEvent(0.5, doubled(GAUSSIAN, 20))).parts
+    assert 1 - 1e-12 < sampled.mechanism.noise_multiplier * 2**10 <= 1
+    account = TightDPAccountant().compose(doubled(GAUSSIAN, 10))
+    assert account.get_epsilon(1e-5) == (dp.Gaussian(1.0) * 1024).epsilon(1e-5).upper
+
+
+def test_too_many_runs_are_refused_in_few_words():
+    for ask in (from_event, TightDPAccountant().compose):
+        with pytest.raises(UnsupportedEventError, match="count must be at most") as raised:
+            ask(doubled(GAUSSIAN, 60))
+        assert len(str(raised.value)) < 20_000
+
+
+def test_deep_repetitions():
+    deep = GAUSSIAN
+    for _ in range(5000):
+        deep = dp_event.SelfComposedDpEvent(deep, 1)
+    account = TightDPAccountant().compose(deep, 3)
+    assert account.composition == from_event(deep) * 3 == dp.Gaussian(1.0) * 3
+    assert account.ledger == dp_event.SelfComposedDpEvent(GAUSSIAN, 3)
+
+
+def test_an_event_that_is_part_of_itself():
+    events = [GAUSSIAN]
+    events.append(dp_event.ComposedDpEvent(events))
+    with pytest.raises(UnsupportedEventError, match="part of itself"):
+        from_event(dp_event.ComposedDpEvent(events))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting import NeighboringRelation, PrivacyAccountant, rdp
+from dp_accounting import NeighboringRelation, PrivacyAccountant, UnsupportedEventError, dp_event, rdp
 from numpy.typing import NDArray
 
 from ... import _check
@@ -19,8 +20,9 @@ from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
 from .distribution import INTERVAL, privacy_loss_distribution
-from .events import REPLACE, REVEALS, Refused, parts
+from .events import REPLACE, REVEALS, parts
 from .orders import best_order
+from .tree import Refused, is_short, shown
 
 _DetailsOf = PrivacyAccountant.CompositionErrorDetails
 NEIGHBORS: dict[Any, Neighbors] = {
@@ -81,7 +83,21 @@ class TightDPAccountant(PrivacyAccountant):
     def compose(self, event: Any, count: int = 1) -> TightDPAccountant:
         """Adds ``count`` runs of ``event``: UnsupportedEventError or ValueError change nothing."""
         with self._lock:
-            super().compose(event, count)
+            if not is_short(event):  # theirs would write it out in full, however often it shares a part
+                refused = self._maybe_compose(event, count, False)
+                if refused:
+                    raise UnsupportedEventError(
+                        f"Unsupported event: {shown(event)}. Error: [{refused.error_message}] caused by subevent "
+                        f"{shown(refused.invalid_event)}."
+                    )
+                event, count = _unwrapped(event, count)
+            try:
+                super().compose(event, count)
+            except RecursionError:
+                raise ValueError(
+                    f"event must be nested at most some {sys.getrecursionlimit()} deep, for the ledger compares events "
+                    f"by recursion, got {shown(event)}"
+                ) from None
         return self
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
@@ -167,6 +183,13 @@ class TightDPAccountant(PrivacyAccountant):
             if translated is not None:
                 return Composition(translated) + stated, "add_or_remove"
         return own + stated, NEIGHBORS[self.neighboring_relation]
+
+
+def _unwrapped(event: Any, count: Any) -> tuple[Any, Any]:
+    """The event below repetitions, and how often it runs: as the ledger has it, which finds out by recursion."""
+    while isinstance(event, dp_event.SelfComposedDpEvent) and isinstance(count, int) and event.count > 0:
+        event, count = event.event, count * event.count
+    return event, count
 
 
 def _reveals(run: Composition) -> bool:

@@ -14,6 +14,7 @@ from ... import mechanisms as m
 from ...accounting.numerics.outward import Range, log, sqrt
 from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
+from .tree import Refused, leaves, shown
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -21,15 +22,6 @@ SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """What a release without noise is: with probability 1 it reveals everything."""
-
-
-class Refused(Exception):
-    """An event that has no bound here under a relation, and why."""
-
-    def __init__(self, event: Any, reason: str) -> None:
-        super().__init__(reason)
-        self.event = event
-        self.reason = reason
 
 
 class Part(NamedTuple):
@@ -52,7 +44,7 @@ def from_event(event: Any, neighboring_relation: Any = ADD_OR_REMOVE) -> Composi
     try:
         return Composition((part.mechanism, part.times) for part in parts(event, neighboring_relation))
     except Refused as refused:
-        raise UnsupportedEventError(f"{refused.reason} (subevent {refused.event!r})") from None
+        raise UnsupportedEventError(f"{refused.reason} (subevent {shown(refused.event)})") from None
 
 
 def parts(event: Any, relation: Any) -> Iterator[Part]:
@@ -61,64 +53,6 @@ def parts(event: Any, relation: Any) -> Iterator[Part]:
         mechanism = _mechanism(leaf, relation)
         if mechanism is not None:
             yield Part(mechanism, count, isinstance(leaf, _STATED))
-
-
-def leaves(event: Any) -> Iterator[tuple[Any, int]]:
-    """The events that no composition is, with their counts, in order: every object once, however often it is shared.
-
-    Without recursion, for events may be deep, and a shared one may stand for more runs than could be listed.
-    """
-    counts = {id(event): 1}
-    for node, children in _parents_first(event):
-        times = counts[id(node)]
-        if children is None:
-            yield node, times
-            continue
-        for child, count in children:
-            total = counts[id(child)] = counts.get(id(child), 0) + times * count
-            if total > _check.MAX_COUNT:
-                raise Refused(node, f"count must be at most {_check.MAX_COUNT} in all, got {total}")
-
-
-_Children = list[tuple[Any, int]] | None
-
-
-def _parents_first(event: Any) -> list[tuple[Any, _Children]]:
-    """Every event once, after all that it is part of, with its parts and their counts."""
-    found: list[tuple[Any, _Children]] = []
-    known: dict[int, bool] = {}
-    """The events that were begun; True where all their parts are found."""
-    stack: list[tuple[Any, _Children, bool]] = [(event, None, False)]
-    while stack:
-        node, children, done = stack.pop()
-        if done:
-            known[id(node)] = True
-            found.append((node, children))
-            continue
-        if id(node) in known:
-            if not known[id(node)]:
-                raise Refused(node, "event must not be part of itself")
-            continue
-        known[id(node)] = False
-        children = _children(node)
-        stack.append((node, children, True))
-        stack.extend((child, None, False) for child, _ in children or ())
-    return found[::-1]
-
-
-def _children(node: Any) -> _Children:
-    """The parts of a composition with their counts; None for another event."""
-    if isinstance(node, dp_event.SelfComposedDpEvent):
-        try:
-            count = _check.count("count", node.count, least=0)
-        except (TypeError, ValueError) as error:
-            raise Refused(node, str(error)) from None
-        return [(node.event, count)] if count else []
-    if isinstance(node, dp_event.ComposedDpEvent):
-        if not isinstance(node.events, (list, tuple)):
-            raise Refused(node, f"events must be a list of events, got {node.events!r}")
-        return [(child, 1) for child in node.events]
-    return None
 
 
 def _mechanism(event: Any, relation: Any) -> m.Mechanism | None:
@@ -289,7 +223,7 @@ def _on_one_sample(event: Any, relation: Any) -> m.Mechanism | None:
     total = Range(0.0)
     for part in found:
         if not isinstance(part.mechanism, m.Gaussian):
-            raise ValueError(f"event must be one mechanism, or Gaussians alone, on a sample, got {event!r}")
+            raise ValueError(f"event must be one mechanism, or Gaussians alone, on a sample, got {shown(event)}")
         total += Range(1.0) / (Range(part.mechanism.noise_multiplier) * part.mechanism.noise_multiplier) * part.times
     return m.Gaussian((1 / sqrt(total)).lo)
 

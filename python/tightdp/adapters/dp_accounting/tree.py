@@ -1,0 +1,95 @@
+"""What their events are composed of, found without recursion, and with each shared event read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dp_accounting import dp_event
+
+from ... import _check
+
+
+class Refused(Exception):
+    """An event that has no bound here under a relation, and why."""
+
+    def __init__(self, event: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.event = event
+        self.reason = reason
+
+
+def leaves(event: Any) -> Iterator[tuple[Any, int]]:
+    """The events that no composition is, with their counts, in order: every object once, however often it is shared.
+
+    Without recursion, for events may be deep, and a shared one may stand for more runs than could be listed.
+    """
+    counts = {id(event): 1}
+    for node, children in _parents_first(event):
+        times = counts[id(node)]
+        if children is None:
+            yield node, times
+            continue
+        for child, count in children:
+            total = counts[id(child)] = counts.get(id(child), 0) + times * count
+            if total > _check.MAX_COUNT:
+                raise Refused(node, f"count must be at most {_check.MAX_COUNT} in all, got {total}")
+
+
+_Children = list[tuple[Any, int]] | None
+
+
+def _parents_first(event: Any) -> list[tuple[Any, _Children]]:
+    """Every event once, after all that it is part of, with its parts and their counts."""
+    found: list[tuple[Any, _Children]] = []
+    known: dict[int, bool] = {}
+    """The events that were begun; True where all their parts are found."""
+    stack: list[tuple[Any, _Children, bool]] = [(event, None, False)]
+    while stack:
+        node, children, done = stack.pop()
+        if done:
+            known[id(node)] = True
+            found.append((node, children))
+            continue
+        if id(node) in known:
+            if not known[id(node)]:
+                raise Refused(node, "event must not be part of itself")
+            continue
+        known[id(node)] = False
+        children = _children(node)
+        stack.append((node, children, True))
+        stack.extend((child, None, False) for child, _ in children or ())
+    return found[::-1]
+
+
+def _children(node: Any) -> _Children:
+    """The parts of a composition with their counts; None for another event."""
+    if isinstance(node, dp_event.SelfComposedDpEvent):
+        try:
+            count = _check.count("count", node.count, least=0)
+        except (TypeError, ValueError) as error:
+            raise Refused(node, str(error)) from None
+        return [(node.event, count)] if count else []
+    if isinstance(node, dp_event.ComposedDpEvent):
+        if not isinstance(node.events, (list, tuple)):
+            raise Refused(node, f"events must be a list of events, got {node.events!r}")
+        return [(child, 1) for child in node.events]
+    return None
+
+
+def shown(event: Any) -> str:
+    """``event`` for a message: in full where that is short, which one of shared or deeply nested parts is not."""
+    return repr(event) if is_short(event) else f"a {type(event).__name__} of many parts"
+
+
+def is_short(event: Any) -> bool:
+    """Whether ``repr(event)`` writes at most a hundred events, with each shared one as often as it occurs."""
+    stack, written = [event], 0
+    while stack and written <= 100:
+        node = stack.pop()
+        if isinstance(node, (list, tuple)):
+            stack.extend(node[:101])
+        elif isinstance(node, dp_event.DpEvent):
+            written += 1
+            stack.extend(getattr(node, name.name) for name in getattr(type(node), "__attrs_attrs__", ()))
+    return written <= 100
