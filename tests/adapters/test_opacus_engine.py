@@ -117,3 +117,20 @@ def test_what_opacus_must_do_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ours.PrivacyEngine()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"target_epsilon": -1.0}, {"target_epsilon": math.nan}, {"target_delta": 2.0}, {"epochs": 0},
+              {"max_grad_norm": 0.0}]
+)  # fmt: skip
+def test_bad_targets_are_named_and_leave_the_model_alone(wrong):
+    model = network()
+    given = {"target_epsilon": 2.0, "target_delta": 1e-5, "epochs": 1, "max_grad_norm": C}
+    options = {
+        "module": model,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "data_loader": DataLoader(data(), batch_size=16),
+    }
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be"):
+        ours.PrivacyEngine().make_private_with_epsilon(**options, **{**given, **wrong})
+    ours.PrivacyEngine().make_private_with_epsilon(**options, **given)

@@ -14,7 +14,7 @@ from ...accounting.calibrate import calibrate, noise_multiplier
 from ...accounting.numerics.outward import Range, sqrt
 from ...mechanisms import Gaussian, PoissonSampled
 from .accountant import Accountant
-from .optimizer import Exact, optimizer_class
+from .optimizer import Exact, check_noise, optimizer_class
 from .sampler import PoissonSampler, set_batches
 from .samples import keep_samples
 
@@ -102,6 +102,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
         A step that adds up several Poisson batches, in whatever way, is charged for what a record in all of them may
         lose. Sums of a batch whose step never came are dropped when the loader is iterated anew.
         """
+        if {"noise_multiplier", "max_grad_norm"} <= options.keys():
+            check_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
         made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)
         optimizer, loader = made[1], made[-1]
         if isinstance(optimizer, Exact):

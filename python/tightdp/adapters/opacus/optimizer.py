@@ -77,10 +77,8 @@ class Exact(_Base):
         self._check_options()
 
     def _check_options(self) -> None:
-        _noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds = getattr(self, "max_grad_norms", None)
-        for bound in [self.max_grad_norm] if bounds is None else bounds:
-            _max_grad_norm("max_grad_norm", bound)
+        check_noise(self.noise_multiplier, self.max_grad_norm if bounds is None else bounds)
         if self.loss_reduction == "mean":
             _check.positive("expected_batch_size", self.expected_batch_size)
 
@@ -303,6 +301,13 @@ def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | No
     """The class for these settings of ``PrivacyEngine.make_private``, or None where Opacus' own must do."""
     materialized = grad_sample_mode is None or "ghost" not in grad_sample_mode
     return _CLASSES.get((clipping, distributed)) if materialized else None
+
+
+def check_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
+    """Refuses what no optimiser here takes; ``max_grad_norm`` may be a list."""
+    _noise_multiplier("noise_multiplier", noise_multiplier)
+    for bound in max_grad_norm if isinstance(max_grad_norm, (list, tuple)) else [max_grad_norm]:
+        _max_grad_norm("max_grad_norm", bound)
 
 
 def _source(generator: Any) -> RandomSource | None:
