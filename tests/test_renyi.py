@@ -224,7 +224,7 @@ def discrete_gaussian(a, sigma, s):
     return mp.log(mp.fsum(rest) / mp.fsum(weight)) / (a - 1)
 
 
-@pytest.mark.parametrize(("run", "truth"), SETTINGS, ids=repr)
+@pytest.mark.parametrize(("run", "truth"), SETTINGS, ids=[repr(run) for run, _ in SETTINGS])
 def test_renyi_divergences_hold_the_truth(run, truth):
     orders = [1.01, 1.5, 2.0, 3.0, 7.7, 20.0]
     found = run.renyi(orders)
