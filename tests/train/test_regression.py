@@ -77,6 +77,26 @@ def test_one_record_moves_the_moment_by_at_most_the_sensitivity(record, monkeypa
     assert within(moved, seen[0], seen[0].scale) and moved.any() == np.isfinite(record).all()
 
 
+@pytest.mark.parametrize("bounds", [(0, 1e-60), (-1e60, 1e60), (1e60 * (1 - 2**-52), 1e60)])
+@pytest.mark.parametrize("target", [(0, 1e-60), (-1e60, 1e60)])
+@pytest.mark.parametrize("penalty", [None, 0.0])
+@pytest.mark.filterwarnings("error")
+def test_the_widest_and_narrowest_bounds_give_finite_predictions(bounds, target, penalty):
+    X = np.linspace(*bounds, 100)[:, None] * np.ones(3)
+    fitted = model(bounds=bounds, target_bounds=target, regularization=penalty).fit(X, np.linspace(*target, 100))
+    assert np.isfinite([*fitted.coef_, fitted.intercept_, *fitted.predict(X)]).all()
+
+
+def test_infinite_features_count_as_the_bound_and_without_bounds_for_nothing():
+    X, y = table(30)
+    far, target = np.vstack([X, [np.inf, -np.inf]]), np.append(y, 3.0)
+    at_bound, out = np.vstack([X, [10.0, -5.0]]), np.vstack([X, [np.nan, np.nan]])
+    np.testing.assert_array_equal(model().fit(far, target).coef_, model().fit(at_bound, target).coef_)
+    unscaled = {"bounds": None, "max_norm": 20.0}
+    np.testing.assert_array_equal(model(**unscaled).fit(far, target).coef_, model(**unscaled).fit(out, target).coef_)
+    np.testing.assert_array_equal(model(**unscaled).fit(far, target).coef_, model(**unscaled).fit(X, y).coef_)
+
+
 def test_it_is_charged_as_one_gaussian():
     X, y = table()
     fitted = model(noise_multiplier=4.0).fit(X, y)
@@ -147,6 +167,11 @@ def test_statement_and_ledger(tmp_path):
         ({"bounds": ([0, 1, 2], [3, 4, 5])}, r"^bounds must be \(low, high\)"),
         ({"bounds": (0, float("inf"))}, "^bounds must be finite"),
         ({"bounds": (0, 5e-324)}, "^bounds must have a width"),
+        ({"bounds": (0, 1e-320)}, "^bounds must have a width high - low of at least 1e-60"),
+        ({"bounds": ([0, 0], [1, 9e-61])}, "^bounds must have a width"),
+        ({"bounds": ([0, -1e61], [1, 1])}, r"^bounds must lie in \[-1e\+60, 1e\+60\]"),
+        ({"target_bounds": (-1.7e308, 1.7e308)}, r"^target_bounds must lie in \[-1e\+60, 1e\+60\]"),
+        ({"target_bounds": (0, 1e-320)}, "^target_bounds must have a width"),
         ({"max_norm": 0.0}, "^max_norm must be"),
         ({"regularization": -1.0}, "^regularization must be"),
         ({"noise_multiplier": 0.0}, "^noise_multiplier must be"),

@@ -27,6 +27,9 @@ from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
 from .stated import AGAIN, UNSCALED, bounds_of, name_of
 
+FARTHEST, NARROWEST = 1e60, 1e-60
+"""Of bounds: a weight times one width, over another, times a bound, is then far from the largest double."""
+
 
 @dataclass(eq=False, repr=False)
 class Ridge(RegressorMixin, BaseEstimator):
@@ -37,8 +40,9 @@ class Ridge(RegressorMixin, BaseEstimator):
     epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
     noise_multiplier : over max_norm^2, which is what one record can add in Frobenius norm
     bounds : public (low, high) of the features, scalars or one number for each: they are clipped to them and mapped to
-        [-1, 1]. None leaves features as they are.
-    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. To be given.
+        [-1, 1]. They lie in [-1e60, 1e60], 1e-60 or more apart. None leaves features as they are.
+    target_bounds : public (low, high) of the target, in the same range. It is clipped to them and mapped to [-1, 1]. To
+        be given.
     max_norm : L2 bound on a record (features, 1, target) as mapped; a longer one is scaled down, and thereby weighs
         less. None takes the root mean square of uniform ones, sqrt(1 + (d + 1)/3).
     regularization : lambda of lambda |w|^2 beside the sum of squared errors, in units of the mapped features. None
@@ -52,8 +56,9 @@ class Ridge(RegressorMixin, BaseEstimator):
         is X @ coef_ + intercept_
     privacy_, charged_, history_, statement_ : as for classifiers
 
-    The number of records is not used, so that it need be neither public nor released. Records with NaN or infinite
-    features contribute nothing. Guarantee: that of one Gaussian(noise_multiplier), add/remove one record.
+    The number of records is not used, so that it need be neither public nor released. A record with NaN among its
+    features contributes nothing. Infinite features are clipped to ``bounds`` like any others; without bounds their
+    record contributes nothing. Guarantee: that of one Gaussian(noise_multiplier), add/remove one record.
 
     >>> import numpy as np
     >>> from tightdp.train import Ridge
@@ -133,7 +138,7 @@ class Ridge(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """The expected target of each row, shape (n,); features are clipped to ``bounds``."""
+        """The expected target of each row, shape (n,); features are clipped to ``bounds``, and ValueError if not finite."""
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         features = validate_data(self, X, reset=False).astype(np.float64)
@@ -161,10 +166,11 @@ class _Scale(NamedTuple):
             raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"{name} must be finite and low < high in every column")
-        half = high / 2 - low / 2
-        if not (half > 0).all():
-            raise ValueError(f"{name} must have a width high - low above {np.finfo(np.float64).tiny:.2g}")
-        return cls(low, high, low / 2 + high / 2, half)
+        if not (np.abs([low, high]) <= FARTHEST).all():
+            raise ValueError(f"{name} must lie in [-{FARTHEST:g}, {FARTHEST:g}] in every column")
+        if not (high - low >= NARROWEST).all():
+            raise ValueError(f"{name} must have a width high - low of at least {NARROWEST:g} in every column")
+        return cls(low, high, (low + high) / 2, (high - low) / 2)
 
     def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.clip(values, self.low, self.high))
