@@ -138,7 +138,7 @@ class Ridge(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """The expected target of each row, shape (n,); features are clipped to ``bounds``, and ValueError if not finite."""
+        """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         features = validate_data(self, X, reset=False).astype(np.float64)
