@@ -179,7 +179,8 @@ def test_factors_and_rows_are_the_same_gradients(left, positions):
     other = factors.Outer(torch.randn(b, 2, m), torch.randn(b, 2, n), m)
     for each in (outer, factors.Sum([outer, other]), factors.Sum([other, outer, outer])):
         rows = each.rows()
-        assert torch.allclose(each.squares(), rows.double().square().sum((1, 2)).float(), rtol=1e-4)
+        truth = rows.double().square().sum((1, 2))
+        assert (each.squares() >= truth * (1 - 1e-6)).all() and torch.allclose(each.squares(), truth, rtol=1e-4)
         weights, total = torch.rand(b), torch.zeros(m, n)
         weights[1] = 0.0
         each.add_weighted(weights, total)
@@ -187,6 +188,45 @@ def test_factors_and_rows_are_the_same_gradients(left, positions):
         rest = torch.zeros(m, n)
         factors.Rows(rows).add_weighted(weights, rest)
         assert torch.allclose(total, rest, atol=1e-5)
+
+
+@pytest.mark.parametrize("left", ["indices", "vectors"])
+@pytest.mark.parametrize("rest", [1e-1, 1e-3, 1e-5, 0.0])
+def test_norms_of_terms_that_cancel_are_not_too_small(left, rest):
+    """Two positions with one input and opposite gradients: what is left of them, and their rounding, is clipped."""
+    b, m, n = 4, 64, 64
+    once = torch.randint(0, m, (b, 1)) if left == "indices" else 1e4 * torch.randn(b, 1, m)
+    right = 1e3 * torch.randn(b, 1, n)
+    outer = factors.Outer(torch.cat([once, once], 1), torch.cat([right, -(1 - rest) * right], 1), m)
+    for each in (outer, factors.Sum([outer, outer])):
+        weights, total = 1 / each.squares().sqrt(), torch.zeros(m, n)
+        one = torch.zeros(b, dtype=torch.float64)
+        for i in range(b):
+            each.add_weighted(torch.where(torch.arange(b) == i, weights, 0.0), total.zero_())
+            one[i] = total.double().norm()
+        assert (one <= 1 + 1e-3).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-15, 1e-19, 1e-23, 1e-30, 1e-42])
+@pytest.mark.parametrize("positions", [1, 3])
+def test_norms_of_small_gradients_are_not_too_small(scale, positions):
+    """Squares underflow in float32 long before the numbers do."""
+    b, m, n = 3, 70, 5
+    for left, right in ((1.0, scale), (scale, 1.0), (1e10, scale)):
+        l, r = left * torch.randn(b, positions, m), right * torch.randn(b, positions, n)
+        l[:, 1:], r[:, 1:] = l[:, 1:] * 1e-18, r[:, 1:] * 1e18  # terms of one size out of numbers of several
+        outer = factors.Outer(l, r, m)
+        truth = (l.double().transpose(1, 2) @ r.double()).square().sum((1, 2))
+        assert (outer.squares() >= truth * (1 - 1e-6)).all()
+        assert (factors.Rows(outer.rows()).squares() >= outer.rows().double().square().sum((1, 2)) * (1 - 1e-6)).all()
+
+
+def test_norms_of_many_small_numbers_beside_a_large_one():
+    """A running sum in float32 would lose each of them."""
+    values = torch.full((2, 1_000_003), 1e-4)
+    values[:, 0] = 1.0
+    squares = factors.Rows(values).squares()
+    assert (squares >= values.double().square().sum(1)).all() and (squares <= 1.02).all()
 
 
 def test_a_record_that_is_not_finite_adds_nothing():

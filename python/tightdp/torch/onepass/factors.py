@@ -1,6 +1,8 @@
 """The gradients of records by one parameter, as what they are made of: products of factors, or rows as they are.
 
-Every method is about a batch of records. Norms are those of real numbers up to the rounding of float32.
+Every method is about a batch of records. Norms are rounded up by what float32 may lose, where terms cancel or squares
+underflow too: by a millionth or so of what a record's terms add up to without their signs (docs/theory/clipping.md,
+section 5).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ class Factors(Protocol):
     """How the norms are computed, for people to read."""
 
     def squares(self) -> Any:
-        """Squared norms, shape (records,), in float32 or float64."""
+        """Squared norms, rounded up, shape (records,), in float64."""
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         """Adds the sum of records' gradients times their ``weights`` to ``total``, of the parameter's shape.
@@ -38,8 +40,7 @@ class Rows:
     way: str = "materialised"
 
     def squares(self) -> Any:
-        flat = self.values.reshape(len(self.values), -1)
-        return torch.linalg.vector_norm(flat, dim=1, dtype=_wide(flat.dtype)).square()
+        return _squares(self.values.reshape(len(self.values), -1))
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         flat = cleared(self.values, weights).reshape(len(self.values), -1)
@@ -69,22 +70,23 @@ class Outer:
     def squares(self) -> Any:
         """|sum_t l_t r_t^T|^2 = sum_st (l_s . l_t)(r_s . r_t) (docs/theory/clipping.md, section 5)."""
         if self.right.shape[1] == 1:
-            right = _square(self.right)
-            return right if self.sparse else _square(self.left) * right
-        return inner(self, self)
+            right = _squares(self.right[:, 0])
+            return right if self.sparse else _squares(self.left[:, 0]) * right
+        return _cautious(inner(self, self), [self])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         right = cleared(self.right, weights)
         total = total.view(self.m, right.shape[2])
-        scaled = right * weights.to(right.dtype)[:, None, None]
-        if self.sparse:
-            total.index_add_(0, self.left.reshape(-1), scaled.reshape(-1, right.shape[2]).to(total.dtype))
-            return
-        left = cleared(self.left, weights)
-        if left.shape[2] < right.shape[2]:  # the smaller one is scaled
-            left, scaled = left * weights.to(left.dtype)[:, None, None], right
         dtype = total.dtype
-        total.addmm_(left.reshape(-1, self.m).to(dtype).t(), scaled.reshape(-1, right.shape[2]).to(dtype))
+        right, weights = right.to(dtype), weights.to(dtype)
+        scaled = right * weights[:, None, None]
+        if self.sparse:
+            total.index_add_(0, self.left.reshape(-1), scaled.reshape(-1, right.shape[2]))
+            return
+        left = cleared(self.left, weights).to(dtype)
+        if left.shape[2] < right.shape[2]:  # the smaller one is scaled
+            left, scaled = left * weights[:, None, None], right
+        total.addmm_(left.reshape(-1, self.m).t(), scaled.reshape(-1, right.shape[2]))
 
     def rows(self) -> Any:
         if not self.sparse:
@@ -95,17 +97,44 @@ class Outer:
 
 def inner(one: Outer, other: Outer) -> Any:
     """The inner products of records' gradients, shape (records,): sum_st (l_s . l'_t)(r_s . r'_t)."""
-    right = one.right @ other.right.transpose(1, 2)
+    right = _widened(one.right) @ _widened(other.right).transpose(1, 2)
     if one.sparse and other.sparse:
         left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
     elif one.sparse:
         index = one.left[:, :, None].expand(-1, -1, other.left.shape[1])
-        left = other.left.transpose(1, 2).gather(1, index)
+        left = _widened(other.left).transpose(1, 2).gather(1, index)
     elif other.sparse:
         return inner(other, one)
     else:
-        left = one.left @ other.left.transpose(1, 2)
-    return (left * right).sum((1, 2), dtype=_wide(right.dtype))
+        left = _widened(one.left) @ _widened(other.left).transpose(1, 2)
+    return (left * right).sum((1, 2)).double()
+
+
+_ULP = 2.0**-24
+_SMALLEST = 2.0**-126
+"""Of float32: a product may lose as much."""
+
+
+def _cautious(estimate: Any, parts: list[Outer]) -> Any:
+    """A bound on |sum l_t r_t^T|^2 from inner products that are rounded and may have cancelled or underflowed.
+
+    A product of (l_s . l_t), m terms, and (r_s . r_t), n terms, errs by (m + n + few) units of |l_s||l_t||r_s||r_t|,
+    and the sum of those over all s, t is the square of sum |l_t||r_t|. What underflows is at most m or n times the
+    smallest float.
+    """
+    m, n = (0 if all(part.sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
+    rights = torch.cat([_lengths(part.right) for part in parts], 1)
+    lefts = torch.cat(
+        [torch.ones_like(_lengths(part.right)) if part.sparse else _lengths(part.left) for part in parts], 1
+    )
+    terms, left, right = (lefts * rights).sum(1), lefts.sum(1), rights.sum(1)
+    underflow = _SMALLEST * (m * right.square() + n * left.square() + (m + n + 1) * rights.shape[1] ** 2)
+    return estimate.clamp(min=0) + (m + n + 16) * _ULP * terms.square() + underflow
+
+
+def _lengths(x: Any) -> Any:
+    """The norms of rows, shape (records, positions), in float64 and not too small."""
+    return torch.linalg.vector_norm(x, dim=2, dtype=_wide(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
 
 
 @dataclass
@@ -116,11 +145,11 @@ class Sum:
     way: str = "ghost norm of several uses"
 
     def squares(self) -> Any:
-        found = sum(part.squares() for part in self.parts)
+        found = sum(inner(part, part) for part in self.parts)
         for i, part in enumerate(self.parts):
             for other in self.parts[:i]:
                 found = found + 2 * inner(part, other)
-        return found.clamp(min=0)
+        return _cautious(found, self.parts)
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         for part in self.parts:
@@ -157,8 +186,20 @@ def _together(parts: list[Factors], shape: Any) -> Rows:
     return Rows(rows.reshape(len(rows), *shape))
 
 
-def _square(x: Any) -> Any:
-    return torch.linalg.vector_norm(x, dim=(1, 2), dtype=_wide(x.dtype)).square()
+_RUN = 64
+"""Squares that float32 adds up: it may lose as many units. Runs are added in float64."""
+
+
+def _squares(flat: Any) -> Any:
+    """Squared norms of rows, rounded up, in float64: (records, n) to (records,)."""
+    whole = flat.shape[1] // _RUN * _RUN
+    pieces = [flat[:, :whole].unflatten(1, (-1, _RUN)), flat[:, None, whole:]]
+    found = sum(_lengths(piece).square().sum(1) for piece in pieces if piece.numel())
+    return found * (1 + 2 * min(_RUN, flat.shape[1]) * _ULP)
+
+
+def _widened(x: Any) -> Any:
+    return x.to(_wide(x.dtype))
 
 
 def _wide(dtype: Any) -> Any:
