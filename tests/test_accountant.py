@@ -59,6 +59,7 @@ def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
         (ValueError, "text must be", "[]"),
         (ValueError, "text must be", '{"tightdp_accountant": 99}'),
         (ValueError, "text must be .*Expecting value", "not json"),
+        pytest.param(ValueError, "text must be .*recursion", "[" * 100_000, id="nested too deeply"),
         (TypeError, "history must be", '{"tightdp_accountant": 1, "history": 3}'),
         (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": []}}]}'),
         (TypeError, "history must be", '{"tightdp_accountant": 1, "history": [3]}'),

@@ -200,7 +200,10 @@ def test_bad_input(error, message, options):
         dp.Statement(**given)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"tightdp_statement": 2}', '{"tightdp_statement": 1}', "3"])
+NONE = ["", "[]", "{}", '{"tightdp_statement": 2}', '{"tightdp_statement": 1}', "3"]
+
+
+@pytest.mark.parametrize("text", [*NONE, pytest.param("[" * 100_000, id="nested too deeply")])
 def test_what_is_no_statement(text):
     with pytest.raises((ValueError, TypeError), match=r"^text must be"):
         dp.Statement.from_json(text)

@@ -137,10 +137,13 @@ def test_what_train_writes_is_loaded(tmp_path, capsys):
         ({"coef": [[1.0, 2.0]]}, r"coef must have shape \(1, 3\)"),
         ({"intercept": [1.0, 2.0]}, r"intercept \(1,\)"),
         ({"coef": [[1.0, 2.0, float("nan")]]}, "must be finite"),
+        ({"coef": [[1e308, -1e308, 1e308]]}, r"must be finite, in \[-1e\+300, 1e\+300\]"),
+        ({"intercept": [-1.1e300]}, r"must be finite, in \[-1e\+300, 1e\+300\]"),
         ({"coef": "many"}, "coef must be real numbers"),
         ({"features": ["age"]}, "features must be those"),
         ({"columns": [{"kind": "date", "name": "age"}]}, "columns must be numbers"),
         ({"columns": [{**COLUMNS[0], "high": 20.0}, COLUMNS[1]]}, "columns must be numbers"),
+        ({"columns": [{**COLUMNS[0], "low": -1.7e308, "high": 1.7e308}, COLUMNS[1]]}, "'age' must have a finite width"),
         ({"columns": [{**COLUMNS[0], "high": "x"}, COLUMNS[1]]}, "high of column 'age' must be"),
         ({"statement": {}}, "text must be what Statement.to_json"),
     ],
@@ -154,6 +157,35 @@ def test_what_is_no_model(tmp_path, changes, message):
     path.write_text(json.dumps(lacking))
     with pytest.raises(ValueError, match="must be"):
         dp.load(path)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("changes", [{}, MANY])
+def test_the_largest_coefficients_give_finite_scores_quietly(tmp_path, changes):
+    plain = {**PLAIN, **changes}
+    largest = {name: (np.sign(plain[name]) * 1e300).tolist() for name in ("coef", "intercept")}
+    model = dp.load(saved(tmp_path, **{**changes, **largest}))
+    assert np.isfinite(model.decision_function(TABLE)).all()
+    np.testing.assert_array_equal(model.predict_proba(TABLE).sum(axis=1), 1.0)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [DEEP, '{"a":' * 100_000, json.dumps(PLAIN).replace("[[4.0", DEEP + "4.0")],
+    ids=["lists", "objects", "coefficients"],
+)
+def test_deep_nesting_is_no_model_and_no_schema(tmp_path, text, capsys):
+    path = tmp_path / "m.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"m\.json: is no model: its values are nested too deeply"):
+        dp.load(path)
+    assert main(["predict", str(path), str(path)]) == main(["statement", str(path)]) == 2
+    assert main(["train", str(path), "--schema", str(path), "--epsilon", "1", "--delta", "1e-6"]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 3 and all("m.json: is no" in line and len(line) < 500 for line in errors)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "{}", "\ud800"])

@@ -138,7 +138,7 @@ def _algorithm(name: str, settings: list[str]) -> Any:
             raise ValueError(f"--set {setting}: {name} has the settings {', '.join(sorted(known))} (NAME=VALUE)")
         try:
             values[key] = json.loads(text)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             values[key] = text
     return kind(**values)
 

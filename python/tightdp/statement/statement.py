@@ -183,7 +183,7 @@ class Statement:
         """The statement that ``to_json`` wrote; ValueError or TypeError for anything else."""
         try:
             plain: Any = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
         return cls.from_dict(plain)
 

@@ -5,6 +5,7 @@ Nothing is fitted: bounds, labels and categories come from the caller.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,10 @@ class Number:
     name: str
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        if math.isinf(self.high - self.low):
+            raise ValueError(f"bounds of column {self.name!r} must have a finite width high - low")
 
     @property
     def features(self) -> list[str]:

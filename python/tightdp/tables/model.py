@@ -19,6 +19,8 @@ from .rows import Rows
 
 FORMAT = 1
 MODELS = ("logistic", "svm")
+LARGEST = 1e300
+"""Of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,8 @@ class TableModel:
         if self.coef.shape != shape or self.intercept.shape != (outputs,):
             raise ValueError(f"coef must have shape {shape} and intercept ({outputs},), got {self.coef.shape} and "
                              f"{self.intercept.shape}")  # fmt: skip
-        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
-            raise ValueError("coef and intercept must be finite")
+        if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
+            raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
 
     @property
     def features(self) -> list[str]:
@@ -191,6 +193,8 @@ def load(path: str | PathLike[str]) -> TableModel:
     """
     try:
         return TableModel.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except RecursionError:
+        raise ValueError(f"{path}: is no model: its values are nested too deeply") from None
     except (ValueError, TypeError) as error:
         raise (
             type(error)(f"{path}: {error}")

@@ -38,6 +38,8 @@ class Schema:
         """ValueError, naming the file, with everything that is wrong with it."""
         try:
             return cls._of(json.loads(file.read_text(encoding="utf-8")))
+        except RecursionError:
+            raise ValueError(f"{file}: is no schema: its values are nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None
 
