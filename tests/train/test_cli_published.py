@@ -154,6 +154,30 @@ def test_declared_values_may_hold_commas_and_equals_signs(write, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("option", ["clinic=north,clinic=south", "clinic=north,age=0", "clinic=age=0,north"])
+def test_a_second_column_in_one_list_is_refused_as_a_category(option, write, capsys):
+    file = write([0.5, "north", "high"])
+    assert train(file, *COMMON, "--classes", "low,high", "--categories", option) == 2
+    err = capsys.readouterr().err
+    value = next(value for value in option.removeprefix("clinic=").split(",") if "=" in value)
+    assert (
+        f"--categories clinic: {value!r} would be a category of 'clinic', and not of " in err
+        and len(err.splitlines()) == 1
+    )
+    assert not file.with_suffix(".model.json").exists()
+
+
+def test_a_schema_may_declare_a_category_that_reads_like_a_column(write, capsys):
+    file = write([0.5, "age=0", "high"])
+    columns = {"age": {"bounds": [0, 1]}, "clinic": {"categories": ["age=0"]}}
+    schema = {"tightdp_schema": 1, "label": "income", "classes": ["low", "high"], "columns": columns}
+    path = file.with_name("s.json")
+    path.write_text(json.dumps(schema))
+    assert train(file, "--schema", str(path), *COMMON[2:]) == 0
+    assert json.loads(file.with_suffix(".model.json").read_text())["features"] == ["age", "clinic=age=0"]
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize("row", [[CANARY, "north", "high"], [f"1e{CANARY}", CANARY, CANARY], [0.5, CANARY]])
 def test_errors_do_not_quote_what_a_cell_holds(write, row, capsys):
     file = write([0.5, "north", "high"], row)

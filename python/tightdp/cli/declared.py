@@ -34,6 +34,15 @@ class Declared:
         return labels
 
     def categories_of(self, rows: Rows) -> dict[str, tuple[str, ...]]:
+        for column, values in self.categories.items() if not self.complete else ():
+            for value in values or ():
+                other, equals, _ = value.partition("=")
+                if equals and other in rows.columns:
+                    raise ValueError(
+                        f"--categories {column}: {value!r} would be a category of {column!r}, and not of {other!r}: "
+                        f"give each column its own --categories, its name once; a category of this form can be "
+                        f"declared with --schema"
+                    )
         return {
             column: _occurring(rows, column, f"--categories {column}=") if given is None else given
             for column, given in self.categories.items()
