@@ -85,6 +85,9 @@ def test_a_ledger_is_charged_first(tmp_path):
         (ValueError, "^delta must be", {"delta": 0.0}),
         (ValueError, r"^delta must be a number in \[1e-300", {"delta": 1e-305}),
         (TypeError, "^values must be a sequence", {"values": "abc"}),
+        (TypeError, "^values must be a sequence of values, one for each record, got None", {"values": None}),
+        (TypeError, "^values must be a sequence .* got 3", {"values": 3}),
+        (TypeError, "^missing must be a sequence of texts, got None", {"missing": None}),
     ],
 )
 def test_bad_input(error, message, options):

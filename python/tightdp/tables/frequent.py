@@ -9,6 +9,8 @@ from os import PathLike
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import _check
 from ..accounting.calibrate import calibrate
 from ..bound import Bound
@@ -78,6 +80,9 @@ def frequent_values(
         raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
     if isinstance(values, (str, bytes)):
         raise TypeError("values must be a sequence of values, one for each record, got one text")
+    for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
+        if not np.iterable(given):
+            raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
     none = frozenset(missing)
     counts = Counter(text for text in map(str, values) if text not in none)
     charged, least = Gaussian(sigma) + failing, threshold(sigma, failing.nominal_delta)
