@@ -84,6 +84,55 @@ def test_what_a_buffer_keeps():
     assert run.steps_ == 0 and torch.equal(model.seen, torch.zeros(5))
 
 
+class Later(nn.Module):
+    """Keeps the largest number it saw: ``how`` in place, in a new tensor, as a new buffer, or in a frozen parameter."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.inner = how, nn.Linear(5, 3)
+        self.register_buffer("most", torch.full((), -1e9))
+        self.frozen = nn.Parameter(torch.full((), -1e9), requires_grad=False)
+        self.on = False
+
+    def forward(self, x):
+        if self.on:
+            seen = x.detach().max()
+            with torch.no_grad():
+                if self.how == "in place":
+                    self.most.copy_(torch.maximum(self.most, seen))
+                elif self.how == "rebound":
+                    self.most = torch.maximum(self.most, seen)
+                elif self.how == "new":
+                    self.register_buffer("another", seen.clone())
+                else:
+                    self.frozen.copy_(torch.maximum(self.frozen, seen))
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+@pytest.mark.parametrize("how", ["in place", "rebound", "new", "frozen"])
+def test_what_a_model_keeps_later(how, arithmetic):
+    """Whatever the first records showed."""
+    model = Later(how)
+    run = private(model, arithmetic=arithmetic)
+    batches = iter(run.loader)
+    run.step(cross_entropy, next(batches))
+    before = {name: p.clone() for name, p in model.inner.named_parameters()}
+    model.on = True
+    with pytest.raises((ValueError, RuntimeError)) as caught:  # torch.func refuses some by itself
+        run.step(cross_entropy, next(batches))
+    assert all(torch.equal(p, before[name]) for name, p in model.inner.named_parameters())
+    if how == "frozen":
+        assert "frozen was changed in place" in str(caught.value)
+    else:
+        assert set(model.state_dict()) == {"most", "frozen", "inner.weight", "inner.bias"} and model.most == -1e9
+
+
+@pytest.mark.parametrize("options", [{"max_norm": 1.0}, {"sparse": True}], ids=str)
+def test_embeddings_that_show_which_words_occur(options):
+    refused("max_norm and sparse", model=nn.Sequential(nn.Embedding(10, 3, **options), nn.Flatten(), nn.Linear(15, 3)))
+
+
 def test_parameters_that_the_loss_does_not_use():
     run = private(Unused())
     with pytest.raises(ValueError, match=r"does not depend on spare\.weight, spare\.bias"):

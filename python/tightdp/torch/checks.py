@@ -44,6 +44,11 @@ def check_modules(model: Any) -> None:
                 raise ValueError(
                     f"model must not keep statistics of records: {label} ({kind}) does. Use track_running_stats=False"
                 )
+        elif isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and (module.max_norm or module.sparse):
+            raise ValueError(
+                f"model must have embeddings without max_norm and sparse: {label} ({kind}) would change the rows of "
+                f"the words it sees without noise, or have gradients for those alone. Leave both out"
+            )
         elif isinstance(module, _LAZY) and module.has_uninitialized_params():
             raise ValueError(f"model must have all its parameters: {label} ({kind}) waits for its first batch")
 

@@ -66,7 +66,8 @@ def make_private(
         to the time of training without privacy, for linear layers, convolutions, embeddings, norm layers and what is
         built of them
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
-    collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records
+    collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records. What
+        it makes of one must not depend on the others: pad to a fixed length, or mask what was padded
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its place. It is charged for the whole plan here, before any release;

@@ -20,6 +20,7 @@ from ..statement import Statement
 from . import checks, examples, saved, stated
 from .account import Account
 from .exact import ExactSums
+from .kept import kept
 from .loader import Batch, PoissonLoader
 from .onepass.clipping import OnePassSums
 from .plan import Plan
@@ -114,7 +115,10 @@ class PrivateRun:
 
     @property
     def ways_(self) -> dict[str, str]:
-        """How each parameter's gradients, or their norms, were computed in the last step."""
+        """How each parameter's gradients, or their norms, were computed in the last step.
+
+        As private as the records: the sizes of a batch decide it.
+        """
         return {} if self._sums is None else dict(self._sums.ways)
 
     @property
@@ -148,8 +152,9 @@ class PrivateRun:
                 parts = self._probe(loss_fn, parameters, parts)
             self._account.spend()
             sums = self._begin(parameters)
-            for part, records in parts:
-                sums.add(self.model, loss_fn, part, records)
+            with kept(self.model):
+                for part, records in parts:
+                    sums.add(self.model, loss_fn, part, records)
             self._hand_over(parameters, sums.release(self._source))
             self.optimizer.step()
 

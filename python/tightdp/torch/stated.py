@@ -16,6 +16,11 @@ _SUMS = {
     "float": "Norms and sums of gradients are of floats, so one record may move a sum by more than the norm bound, in "
     "its last bits. That the model treats records apart was looked at on the first batch, up to rounding.",
 }
+_OTHERS = (
+    "What prepares a record for the model, and what the model's own code keeps elsewhere than in buffers: a record "
+    "must come out of the collation as if it were alone (padded to a fixed length, or masked), and nothing of it may "
+    "stay."
+)
 
 
 def run(subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None) -> Statement:
@@ -38,6 +43,6 @@ def run(subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger 
         size=plan.records,
         arithmetic="idealised",
         seeded=seeded,
-        outside=(_SUMS[plan.arithmetic], _GRADIENTS, AGAIN),
+        outside=(_SUMS[plan.arithmetic], _GRADIENTS, _OTHERS, AGAIN),
         ledger=name_of(ledger),
     )

@@ -1,0 +1,56 @@
+"""What a model holds beside what is trained stays as it is while records go through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def kept(model: Any) -> Iterator[None]:
+    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter.
+
+    A buffer with something of the records in it would be released without noise. A parameter that was changed in place
+    cannot be put back: the error says so.
+    """
+    before = {
+        (path, name): (buffer, buffer._version, buffer.clone())
+        for path, module in model.named_modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    }
+    versions = [(name, p, p._version) for name, p in model.named_parameters()]
+    try:
+        yield
+    finally:
+        changed = [name for name, p, version in versions if p._version != version]
+        if changed:
+            raise ValueError(
+                f"model must not change its parameters while it computes: {changed[0]} was changed in place, and may "
+                f"hold what no account covers. Do not release this model: make it anew"
+            )
+        changed = _put_back(model, before)
+        if changed:
+            raise ValueError(
+                f"model must keep nothing of the records it sees: its buffer {changed[0]} changes with them, which no "
+                f"account covers. Freeze it, or put the module in eval mode"
+            )
+
+
+def _put_back(model: Any, before: dict[tuple[str, str], Any]) -> list[str]:
+    """The names of buffers that had changed, or were not there."""
+    changed = []
+    for path, module in model.named_modules():
+        for name, now in list(module._buffers.items()):
+            buffer, version, copy = before.get((path, name), (None, 0, None))
+            if now is buffer and (buffer is None or buffer._version == version):
+                continue
+            changed.append(f"{path}.{name}".lstrip("."))
+            module._buffers[name] = buffer
+            if buffer is not None and buffer._version != version:
+                with torch.no_grad():
+                    buffer.copy_(copy)
+    return changed
