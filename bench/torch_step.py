@@ -223,6 +223,11 @@ WAYS: dict[str, type[Way]] = {
 }  # fmt: skip
 
 
+ROUNDED_UP = (256 + 1024 + 16) * 2**-24 * 64 / 2
+"""What one pass may clip too much where the terms of 64 positions do not point the same way: norms are rounded up
+(docs/theory/clipping.md, section 5), most where a layer has 256 inputs and 1,024 outputs."""
+
+
 def assert_same_sums(ways: dict[str, Way]) -> float:
     """The largest difference of sums over the largest sum, among the ways that show theirs."""
     found = {way: made.sums() for way, made in ways.items()}
@@ -231,7 +236,7 @@ def assert_same_sums(ways: dict[str, Way]) -> float:
     for other in shown[1:]:
         largest = max(float(total.abs().max()) for total in shown[0])
         worst = max([worst, *(float((a - b).abs().max()) / largest for a, b in zip(shown[0], other, strict=True))])
-    assert worst < 1e-4, worst
+    assert worst < ROUNDED_UP, worst
     return worst
 
 
