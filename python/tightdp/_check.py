@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable, Collection
@@ -122,3 +123,11 @@ def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> N
         value = getattr(settings, name)
         if value is not None or getattr(type(settings), name, ...) is not None:
             object.__setattr__(settings, name, check(name, value))
+
+
+def json_value(text: str) -> Any:
+    """What JSON text says; ValueError where it is none, or is nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None

@@ -10,6 +10,7 @@ import pytest
 from together import alone
 
 import tightdp as dp
+from tightdp.ledger.budget import Budget
 
 G = dp.Gaussian(10.0)
 
@@ -193,3 +194,8 @@ def test_a_folder_that_cannot_be_written(file, tmp_path):
     assert first == last == "8"
     assert "test.ledger: unable to open database file; nothing was spent" in spend or "readonly" in spend
     assert "new.ledger: unable to open database file" in create
+
+
+def test_a_budget_that_is_nested_too_deeply():
+    with pytest.raises(ValueError, match="recursion"):
+        Budget.from_json("[" * 100_000)

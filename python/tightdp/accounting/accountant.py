@@ -131,8 +131,8 @@ class Accountant:
     def from_json(cls, text: str) -> Accountant:
         """The account that ``to_json`` wrote; ValueError or TypeError for anything else."""
         try:
-            plain: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            plain: Any = _check.json_value(text)
+        except ValueError as error:
             raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
         if not isinstance(plain, dict) or plain.get("tightdp_accountant") != _VERSION:
             raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")

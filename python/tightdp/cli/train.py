@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _check
 from ..statement import Statement
 from ..tables.columns import Category, Column, Number, encode, plan_columns
 from ..tables.model import TableModel
@@ -137,8 +138,8 @@ def _algorithm(name: str, settings: list[str]) -> Any:
         if not equals or key not in known:
             raise ValueError(f"--set {setting}: {name} has the settings {', '.join(sorted(known))} (NAME=VALUE)")
         try:
-            values[key] = json.loads(text)
-        except (json.JSONDecodeError, RecursionError):
+            values[key] = _check.json_value(text)
+        except ValueError:
             values[key] = text
     return kind(**values)
 

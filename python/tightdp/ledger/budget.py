@@ -7,6 +7,7 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .. import _check
 from ..accounting.accountant import Accountant
 from ..accounting.adaptive.families import RenyiOrder
 from ..accounting.adaptive.filters import PrivacyFilter
@@ -48,7 +49,7 @@ class Budget:
     @classmethod
     def from_json(cls, plain: str) -> Budget:
         """What ``to_json`` wrote; ValueError, TypeError or KeyError for anything else."""
-        budget = cls(**json.loads(plain))
+        budget = cls(**_check.json_value(plain))
         budget.filter()  # which checks all but the names
         text("dataset", budget.dataset), text("identity", budget.identity)
         return budget

@@ -182,8 +182,8 @@ class Statement:
     def from_json(cls, text: str) -> Statement:
         """The statement that ``to_json`` wrote; ValueError or TypeError for anything else."""
         try:
-            plain: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            plain: Any = _check.json_value(text)
+        except ValueError as error:
             raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
         return cls.from_dict(plain)
 

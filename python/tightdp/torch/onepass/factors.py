@@ -72,7 +72,7 @@ class Outer:
         if self.right.shape[1] == 1:
             right = _squares(self.right[:, 0])
             return right if self.sparse else _squares(self.left[:, 0]) * right
-        return _cautious(inner(self, self), [self])
+        return _square_of_sum([self])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         right = cleared(self.right, weights)
@@ -115,18 +115,25 @@ _SMALLEST = 2.0**-126
 """Of float32: a product may lose as much."""
 
 
-def _cautious(estimate: Any, parts: list[Outer]) -> Any:
-    """A bound on |sum l_t r_t^T|^2 from inner products that are rounded and may have cancelled or underflowed.
+def _square_of_sum(parts: list[Outer]) -> Any:
+    """A bound on |sum l_t r_t^T|^2 over all parts, from inner products that are rounded, may cancel and may underflow.
 
     A product of (l_s . l_t), m terms, and (r_s . r_t), n terms, errs by (m + n + few) units of |l_s||l_t||r_s||r_t|,
     and the sum of those over all s, t is the square of sum |l_t||r_t|. What underflows is at most m or n times the
     smallest float.
     """
     m, n = (0 if all(part.sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
-    rights = torch.cat([_lengths(part.right) for part in parts], 1)
-    lefts = torch.cat(
-        [torch.ones_like(_lengths(part.right)) if part.sparse else _lengths(part.left) for part in parts], 1
+    estimate = sum(inner(part, part) for part in parts)
+    for i, part in enumerate(parts):
+        for other in parts[:i]:
+            estimate = estimate + 2 * inner(part, other)
+    each = [_lengths(part.right) for part in parts]
+    rights = torch.cat(each, 1)
+    ones = (
+        torch.ones_like(lengths) if part.sparse else _lengths(part.left)
+        for part, lengths in zip(parts, each, strict=True)
     )
+    lefts = torch.cat(list(ones), 1)
     terms, left, right = (lefts * rights).sum(1), lefts.sum(1), rights.sum(1)
     underflow = _SMALLEST * (m * right.square() + n * left.square() + (m + n + 1) * rights.shape[1] ** 2)
     return estimate.clamp(min=0) + (m + n + 16) * _ULP * terms.square() + underflow
@@ -145,11 +152,7 @@ class Sum:
     way: str = "ghost norm of several uses"
 
     def squares(self) -> Any:
-        found = sum(inner(part, part) for part in self.parts)
-        for i, part in enumerate(self.parts):
-            for other in self.parts[:i]:
-                found = found + 2 * inner(part, other)
-        return _cautious(found, self.parts)
+        return _square_of_sum(self.parts)
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         for part in self.parts:
