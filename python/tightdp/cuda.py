@@ -71,4 +71,4 @@ def _question(
 ) -> Question:
     asked = Question.of(run._composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
     request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
-    return replace(asked, engine=engine, request=request)
+    return asked._replace(engine=engine, request=request)

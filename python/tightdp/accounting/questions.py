@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,8 +34,7 @@ _UNITS = 6 * 10**9
 """Of work, for one question: eight seconds at the most. Answers that take more are wider, and the same every time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A composition, and how it is asked about; what is asked is the method."""
 
     composition: Composition

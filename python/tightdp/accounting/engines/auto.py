@@ -33,14 +33,17 @@ _AUTO: tuple[Engine, ...] = tuple(
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 
 
+_NOTHING = Bound(0.0, INF, "trivial", {})
+"""What is known of any epsilon."""
+
+
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds on epsilon(delta) for one direction."""
 
     def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
-    trivial = Bound(0.0, INF, "trivial", {})
-    question = _Question(parts, direction, f"epsilon({delta!r})", trivial, request.width)
+    question = _Question(parts, direction, "epsilon", delta, _NOTHING, request.width)
     found = _answer(engine, question, ask)
     if engine == "auto" and (alone := derived.single(parts)):
         found = _both(found, derived.epsilon(alone, _run(alone, direction, request), delta), question)
@@ -54,7 +57,7 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
         return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
     trivial = Bound(max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
-    question = _Question(parts, direction, f"delta({epsilon!r})", trivial, request.width)
+    question = _Question(parts, direction, "delta", epsilon, trivial, request.width)
     found = _answer(engine, question, ask)
     if engine == "auto" and (alone := derived.single(parts)):
         found = _both(found, derived.delta(alone, _run(alone, direction, request), epsilon), question)
@@ -90,13 +93,14 @@ def _both(one: Bound, other: Bound, question: _Question) -> Bound:
 def _ordered(engine: Engine, parts: Parts) -> Parts:
     """The grid engine goes on from what it kept of a shorter run; to all others order means nothing but roundings, and
     the contour engine has an order of its own."""
-    return parts if engine in (grid.ENGINE, contour.ENGINE) or len(parts) <= FEW else canonical(parts)
+    return parts if len(parts) <= FEW or engine in (grid.ENGINE, contour.ENGINE) else canonical(parts)
 
 
 class _Question(NamedTuple):
     parts: Parts
     direction: Direction
-    asked: str
+    curve: str
+    at: float
     trivial: Bound
     width: float
 
@@ -136,7 +140,7 @@ def _raised(bound: Bound, lower: float, question: _Question) -> Bound:
 
 def _named(question: _Question) -> str:
     run = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in question.parts)
-    return f"{question.asked} of {run or 'nothing'}, direction {question.direction!r}"
+    return f"{question.curve}({question.at!r}) of {run or 'nothing'}, direction {question.direction!r}"
 
 
 def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
@@ -156,7 +160,10 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
                 )
             names.append(engine.name)
             tighter = found.upper < best.upper or not best.error_budget
-            best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
+            if (lower, upper) == (found.lower, found.upper) and len(names) == 1:
+                best = found
+            else:
+                best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
         if engine is closed_form.ENGINE or (not loose and _narrow(best, question.width)):
             break
     return best

@@ -29,16 +29,16 @@ class once(Generic[T]):
 
 
 @once
-def kinds(parts: Parts) -> frozenset[type[Mechanism]]:
-    """The types of these mechanisms, and of those that they sample or allocate."""
-    found: set[type[Mechanism]] = set()
+def kinds(parts: Parts) -> frozenset[type]:
+    """The types of these mechanisms, and of those that they sample or allocate, with all their bases."""
+    found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]
     while layer:
-        found.update(map(type, layer))
+        found.update(*(type(mechanism).__mro__ for mechanism in layer))
         layer = [inner for outer in layer if (inner := getattr(outer, "mechanism", None)) is not None]
     return frozenset(found)
 
 
 def any_of(parts: Parts, *some: type[Mechanism]) -> bool:
     """Whether any mechanism of these types is among them, or within one of them."""
-    return any(issubclass(kind, some) for kind in kinds(parts))
+    return not kinds(parts).isdisjoint(some)

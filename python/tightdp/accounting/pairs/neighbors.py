@@ -17,14 +17,14 @@ from ...composition import Composition, Parts
 from ...derived import Derived
 from ...losses import PrivacyLoss
 from ...options import Neighbors
-from .kinds import any_of, kinds
+from .kinds import any_of
 from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
     """Why these mechanisms have no sound pair under the relation, or None."""
     samples = m.FixedSizeSampled, m.SampledWithReplacement, m.RandomAllocation, m.TruncatedPoissonSampled
-    if not any_of(parts, *samples, Derived) and not any(hasattr(kind, "relation") for kind in kinds(parts)):
+    if not any_of(parts, *samples, Derived, PrivacyLoss):
         return None
     for mechanism, _ in parts:
         if isinstance(mechanism, Derived):
