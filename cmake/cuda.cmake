@@ -46,7 +46,7 @@ if(CMAKE_CUDA_COMPILER)
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   find_package(CUDAToolkit REQUIRED)
-  file(GLOB tightdp_cuda_sources CONFIGURE_DEPENDS cpp/src/*/*.cu)
+  file(GLOB_RECURSE tightdp_cuda_sources CONFIGURE_DEPENDS cpp/src/*.cu)
   # Rows are clipped, and get noise, with the same roundings as on the CPU, and two cells see the edge between them
   # alike: no contraction. The contour engine's error bounds hold with or without it.
   set_source_files_properties(cpp/src/clipping/clipped_sum.cu cpp/src/clipping/exact_sum.cu cpp/src/prv/cells.cu

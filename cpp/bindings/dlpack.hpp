@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bind.hpp"
-#include "clipping/kernels.hpp"
+#include "clipping/tile.hpp"
 
 namespace tightdp::bindings {
 

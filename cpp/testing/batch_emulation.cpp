@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "contour/batch_epsilon.hpp"
-#include "contour/team.hpp"
+#include "contour/batch/setting.hpp"
+#include "runtime/team.hpp"
 
 namespace tightdp::contour {
 namespace {

@@ -3,7 +3,7 @@
 
 namespace tightdp::contour {
 
-// As epsilon_batch (contour/batch.hpp), with settings shared by `lanes` threads in step: 1 (no threads), 2, 4 .. 32.
+// As contour/batch/epsilon_batch.hpp, with settings shared by `lanes` threads in step: 1 (no threads), 2, 4 .. 32.
 // nodes, abscissae: of each setting.
 void emulate_epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
                            double tolerance, int lanes, double* lower, double* upper, unsigned char* status,

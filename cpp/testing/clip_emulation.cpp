@@ -1,7 +1,7 @@
 #include "clip_emulation.hpp"
 
-#include "clipping/device_request.hpp"
-#include "contour/team.hpp"
+#include "clipping/device/request.hpp"
+#include "runtime/team.hpp"
 
 namespace tightdp {
 namespace {

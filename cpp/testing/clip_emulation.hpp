@@ -1,4 +1,4 @@
-// The device's clipped sum (clipping/device.hpp) run by the host, so that its formulas are tested
+// The device's clipped sum (clipping/device/clip.hpp) run by the host, so that its formulas are tested
 // where there is no device.
 #pragma once
 

@@ -5,11 +5,11 @@
 // Fibers are the GNU C library's here; a build for another lacks this one test.
 #if defined(__GLIBC__)
 
-#include "clipping/device_request.hpp"
+#include "clipping/device/request.hpp"
 #include "on_host.hpp"
 // After the host's answers to the names of a device.
-#include "clipping/kernels.cuh"
-#include "clipping/exact_kernels.cuh"
+#include "clipping/device/one_read.cuh"
+#include "clipping/device/exact_kernels.cuh"
 
 namespace tightdp {
 namespace {

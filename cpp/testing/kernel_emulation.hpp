@@ -1,4 +1,4 @@
-// The kernels of clipping/kernels.cuh and exact_kernels.cuh run by the host, block by block and thread by thread.
+// The kernels of clipping/device (one_read.cuh, exact_kernels.cuh) run by the host, block by block, thread by thread.
 #pragma once
 
 #include <string>

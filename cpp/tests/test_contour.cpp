@@ -1,8 +1,8 @@
-// contour/decay_by_cells.hpp against the functions it bounds.
+// contour/tail_bound/minorant.hpp against the functions it bounds.
 #include <cmath>
 
 #include "check.hpp"
-#include "contour/decay_by_cells.hpp"
+#include "contour/tail_bound/minorant.hpp"
 
 using tightdp::contour::sinc_supremum;
 

@@ -1,5 +1,5 @@
 #include "../bind.hpp"
-#include "contour/batch.hpp"
+#include "contour/batch/epsilon_batch.hpp"
 #include "contour/engine.hpp"
 #include "contour/growing.hpp"
 #include "unlocked.hpp"

@@ -6,7 +6,7 @@
 #include "../prv_entry.hpp"
 #include "../sealed_stream.hpp"
 #include "clipping/clipped_sum.cuda.hpp"
-#include "contour/batch.cuda.hpp"
+#include "contour/batch/epsilon_batch.cuda.hpp"
 #include "prv/cells.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 

@@ -7,10 +7,10 @@
 #include <deque>
 #include <type_traits>
 
+#include "extreme_rows.hpp"
 #include "plan.hpp"
 #include "random/draws.hpp"
 #include "random/rounded_normal.hpp"
-#include "rows.hpp"
 #include "runtime/aligned.hpp"
 #include "runtime/parallel.hpp"
 

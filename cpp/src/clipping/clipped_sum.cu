@@ -1,18 +1,18 @@
 // Three ways to the sums. Short rows: a block holds some between their norms and their sums. Longer ones: a
-// team of blocks holds them, each block its columns. Both read a row from memory once (kernels.cuh). What is
+// team of blocks holds them, each block its columns. Both read a row from memory once (device/one_read.cuh). What is
 // too long for the shared memory of all multiprocessors, or too little to be worth it, goes through in groups
 // that fit half the second-level cache where they can: the second reading is from there. Formulas:
-// clipping/device.hpp; the choice: device_shape.hpp.
+// clipping/device/clip.hpp; the choice: device/shape.hpp.
 #include "clipped_sum.cuda.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "device_request.hpp"
-#include "kernels.cuh"
+#include "clipping/device/one_read.cuh"
+#include "clipping/device/request.hpp"
+#include "clipping/device/segment_table.cuh"
 #include "exact_sum.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
-#include "segment_table.cuh"
 
 namespace tightdp::cuda {
 namespace {

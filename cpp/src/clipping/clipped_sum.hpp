@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels.hpp"
 #include "tightdp/clipping/factor.hpp"
 #include "tightdp/random/tile.hpp"
+#include "tile.hpp"
 
 namespace tightdp {
 

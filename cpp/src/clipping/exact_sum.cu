@@ -2,9 +2,9 @@
 // where they can, so that the second reading is from there; then the noise. Compile without contraction.
 #include "exact_sum.cuda.hpp"
 
-#include "device_request.hpp"
-#include "exact_kernels.cuh"
-#include "segment_table.cuh"
+#include "clipping/device/exact_kernels.cuh"
+#include "clipping/device/request.hpp"
+#include "clipping/device/segment_table.cuh"
 
 namespace tightdp::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels.hpp"
+#include "tile.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

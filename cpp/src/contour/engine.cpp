@@ -4,9 +4,9 @@
 #include <cmath>
 #include <new>
 
-#include "cumulant.hpp"
+#include "composition_mgf.hpp"
+#include "contour/inversion/invert.hpp"
 #include "direct_bounds.hpp"
-#include "invert.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::contour {

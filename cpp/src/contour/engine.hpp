@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "quadrature.hpp"
+#include "contour/mgf/quadrature.hpp"
 #include "result.hpp"
 
 namespace tightdp::contour {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <new>
 
+#include "contour/inversion/invert.hpp"
 #include "direct_bounds.hpp"
-#include "invert.hpp"
+#include "runtime/team.hpp"
 #include "runtime/work.hpp"
-#include "team.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -29,7 +29,7 @@ void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// The ordinates of one question: what invert.hpp asks of a curve that is solved for epsilon.
+// The ordinates of one question: what inversion/invert.hpp asks of a curve that is solved for epsilon.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     Ordinates ordinates;
@@ -113,7 +113,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool 
     cumulant.restart();
     Line line;
     Plan& plan = line.plan;
-    // Without a saddle point the first solution says where to invert (invert.hpp): nothing to keep.
+    // Without a saddle point the first solution says where to invert (inversion/invert.hpp): nothing to keep.
     if (Planner<Cumulant>(cumulant, tolerance, plan).make(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};

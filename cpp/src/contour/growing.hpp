@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cumulant.hpp"
+#include "composition_mgf.hpp"
 
 namespace tightdp::contour {
 

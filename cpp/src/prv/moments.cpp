@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "contour/aliasing.hpp"
+#include "contour/inversion/aliasing.hpp"
 #include "tightdp/special/logaddexp.hpp"
 
 namespace tightdp::prv {

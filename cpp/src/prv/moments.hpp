@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "composition.hpp"
-#include "contour/part.hpp"
+#include "contour/mgf/sampled_mgf.hpp"
 
 namespace tightdp::prv {
 

@@ -1,4 +1,4 @@
-// Lanes of a warp as a team (contour/team.hpp): all 32, or as many as share a short row.
+// Lanes of a warp as a team (team.hpp): all 32, or as many as share a short row.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // tightdp._testing: the contour engine of a device, run by the host.
 #include "../../bindings/bind.hpp"
 #include "../batch_emulation.hpp"
-#include "contour/bins.hpp"
-#include "contour/decay.hpp"
-#include "contour/interpolation.hpp"
+#include "contour/noise_levels/bins.hpp"
+#include "contour/noise_levels/interpolation.hpp"
+#include "contour/tail_bound/tail.hpp"
 
 void bind_contour(py::module_& m) {
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;

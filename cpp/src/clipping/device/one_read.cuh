@@ -1,0 +1,262 @@
+// The kernels that read each row from memory once. Formulas: clip.hpp; shapes: shape.hpp; the
+// second, which waits across blocks, must be launched so that all its blocks are resident.
+#pragma once
+
+#include "block.cuh"
+#include "runtime/warp_team.cuh"
+#include "shape.hpp"
+
+namespace tightdp::cuda {
+
+using namespace clipping;
+
+__device__ inline unsigned place16(const void* p) {
+    return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
+}
+
+// `count` entries in units of `bytes` after as many single ones as it takes to get to a multiple; threads of a team.
+template <int bytes, class T>
+__device__ inline void copy_units(T* to, const T* from, long count, int thread, int threads) {
+    constexpr long per = bytes / static_cast<long>(sizeof(T));
+    const long ahead = (bytes - place16(from) % bytes) % bytes / static_cast<long>(sizeof(T));
+    const long head = ahead < count ? ahead : count, units = (count - head) / per, done = head + units * per;
+    for (long i = thread; i < units; i += threads) copy_async<bytes>(to + head + i * per, from + head + i * per);
+    for (long i = thread; i < head; i += threads) to[i] = from[i];
+    for (long i = done + thread; i < count; i += threads) to[i] = from[i];
+}
+
+// A run of entries into shared memory, in the largest units that both ends allow. Done once the thread's
+// batch has arrived.
+template <class T>
+__device__ inline void copy_run(T* to, const T* from, long count, int thread, int threads) {
+    const unsigned apart = (place16(to) - place16(from)) & 15u;
+    if (apart == 0) return copy_units<16>(to, from, count, thread, threads);
+    if (apart % 8 == 0) return copy_units<8>(to, from, count, thread, threads);
+    if constexpr (sizeof(T) <= 4)
+        if (apart % 4 == 0) return copy_units<4>(to, from, count, thread, threads);
+    for (long i = thread; i < count; i += threads) to[i] = from[i];
+}
+
+// sum of factor * entry over rows [first, count), every step-th, of a column of rows in shared memory.
+template <class T>
+__device__ inline double add_rows(const DeviceClip& clip, double sum, const unsigned char* column_of_row_0, long pitch,
+                                  const double* factors, int first, int count, int step, long column) {
+    TIGHTDP_UNROLL_4
+    for (int r = first; r < count; r += step) {
+        const double x = wide(*reinterpret_cast<const T*>(column_of_row_0 + r * pitch)), factor = factors[r];
+        // A row that is not finite has factor 0, and 0 times it would be NaN.
+        if (factor > 0) sum += product(clip, transformed(clip, x, column), factor);
+    }
+    return sum;
+}
+
+template <class T, class Team>
+__device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, const Team& team,
+                                    const unsigned char* rows, int count, double* squares) {
+    const int items = count * s.pieces, teams = static_cast<int>(blockDim.x) / team.size();
+    // Every lane of a warp takes part in every round, with the last item again where there is none for its team.
+    for (int base = 0; base < items; base += teams) {
+        const int asked = base + static_cast<int>(threadIdx.x) / team.size(), item = asked < items ? asked : items - 1;
+        const long begin = item % s.pieces * HeldShape::kPiece;
+        const long end = begin + HeldShape::kPiece < s.columns ? begin + HeldShape::kPiece : s.columns;
+        const T* const row = reinterpret_cast<const T*>(rows + item / s.pieces * s.pitch);
+        const double square = run_squares(clip, team, row, 0, begin, end);
+        if (team.lane() == 0 && asked < items) squares[item] = square;
+    }
+}
+
+// Block b takes groups of s.rows rows b, b + blocks, ..; partial[b] receives its sums.
+template <class T>
+__global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip clip, HeldShape s, double* partial) {
+    TIGHTDP_SHARED_MEMORY(memory);
+    double* const sums = reinterpret_cast<double*>(memory);
+    double* const squares = reinterpret_cast<double*>(memory + s.squares_at());
+    double* const factors = reinterpret_cast<double*>(memory + s.factors_at());
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    const long shares = s.groups * s.columns;
+    for (long i = thread; i < shares; i += threads) sums[i] = 0;
+    for (long begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
+        const int count = static_cast<int>(clip.rows - begin < s.rows ? clip.rows - begin : s.rows);
+        unsigned char* rows = memory + s.rows_at();
+        __syncthreads();  // the last group's rows are taken
+        if (s.dense) {
+            const T* const from = row_of<T>(clip.segments[0], begin);
+            rows += place16(from);
+            copy_run(reinterpret_cast<T*>(rows), from, count * s.columns, thread, threads);
+        } else {
+            for (int i = 0; i < clip.segment_count; ++i) {
+                const DeviceSegment& segment = clip.segments[i];
+                for (int r = thread / kWarp; r < count; r += threads / kWarp)
+                    copy_run(reinterpret_cast<T*>(rows + r * s.pitch) + segment.first, row_of<T>(segment, begin + r),
+                             segment.columns, thread % kWarp, kWarp);
+            }
+        }
+        close_batch();
+        wait_batches<0>();
+        __syncthreads();
+        if (s.columns <= HeldShape::kShort) held_squares<T>(clip, s, LaneTeam<8>{}, rows, count, squares);
+        else held_squares<T>(clip, s, WarpTeam{}, rows, count, squares);
+        __syncthreads();
+        if (thread < count) {
+            double square = 0;
+            for (int p = 0; p < s.pieces; ++p) square += squares[thread * s.pieces + p];
+            factors[thread] = row_factor<T>(clip, begin + thread, square);
+        }
+        __syncthreads();
+        for (long i = thread; i < shares; i += threads) {
+            const int group = s.groups == 1 ? 0 : static_cast<int>(i) / static_cast<int>(s.columns);
+            const long c = i - group * s.columns;
+            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<long>(sizeof(T)), s.pitch, factors,
+                                  group, count, s.groups, c);
+        }
+    }
+    __syncthreads();
+    for (long c = thread; c < s.columns; c += threads) {
+        double sum = sums[c];
+        for (int g = 1; g < s.groups; ++g) sum += sums[g * s.columns + c];
+        partial[blockIdx.x * s.columns + c] = sum;
+    }
+}
+
+// Where a block's columns, from `first` on, of a row lie in a buffer: at the place within 16 bytes that they
+// have in memory, so that copies go by 16 bytes whatever the length of rows. With several arrays, that of the
+// first of them.
+class SlicePlace {
+  public:
+    __device__ SlicePlace(const DeviceClip& clip, long first, long size) {
+        const DeviceSegment& segment = segment_of(clip, first);
+        start_ = reinterpret_cast<unsigned long long>(segment.data) +
+                 static_cast<unsigned long long>((first - segment.first) * size);
+        stride_ = segment.stride;
+    }
+    template <class T>
+    __device__ T* row(unsigned char* buffer_row, long index) const {
+        return reinterpret_cast<T*>(buffer_row + ((start_ + static_cast<unsigned long long>(index * stride_)) & 15u));
+    }
+
+  private:
+    unsigned long long start_;
+    long stride_;
+};
+
+// Columns [first, first + width) of a group of rows into a buffer, by all threads of the block.
+template <class T>
+__device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, const SlicePlace& place,
+                                  unsigned char* buffer, long begin, long count, long first, long width) {
+    for (long column = first; column < first + width;) {
+        const DeviceSegment& segment = segment_of(clip, column);
+        const long beyond = segment.first + segment.columns, stop = beyond < first + width ? beyond : first + width;
+        for (long r = 0; r < count; ++r)
+            copy_run(place.row<T>(buffer + r * s.pitch, begin + r) + (column - first),
+                     row_of<T>(segment, begin + r) + (column - segment.first), stop - column,
+                     static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+        column = stop;
+    }
+}
+
+// Team t of s.blocks blocks takes groups of s.rows rows t, t + teams, ..; each of its blocks the same columns
+// of all of them; partial[t] receives its sums. exchange[t][slot][row][block]: squares; arrived[t][slot]:
+// zero at first, counts the blocks whose squares are there.
+//
+// In round g a block squares its columns of group g while some of its warps wait for the others' squares of
+// group g - 1; then it adds group g - 1 up and starts to load group g + 2. A slot is written again four
+// rounds later: a block in round g has seen all arrivals of round g - 2, each after its block's round g - 3,
+// in which slot g - 4 was read for the last time.
+template <class T>
+__global__ void __launch_bounds__(SliceShape::kThreads)
+    sliced_kernel(DeviceClip clip, SliceShape s, double* exchange, unsigned long long* arrived, double* partial) {
+    TIGHTDP_SHARED_MEMORY(memory);
+    double* const sums = reinterpret_cast<double*>(memory);
+    double* const squares = reinterpret_cast<double*>(memory + s.squares_at());
+    double* const factors = reinterpret_cast<double*>(memory + s.factors_at());
+    const WarpTeam team;
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x), warp = thread / kWarp;
+    const int squaring = threads / kWarp - SliceShape::kFactorWarps;
+    const long in_team = blockIdx.x % s.blocks, team_index = blockIdx.x / s.blocks;
+    const long first = in_team * s.slice < clip.columns ? in_team * s.slice : clip.columns;
+    const long width = clip.columns - first < s.slice ? clip.columns - first : s.slice;
+    const SlicePlace place(clip, first, sizeof(T));
+    exchange += team_index * SliceShape::kSlots * s.rows * s.blocks;
+    arrived += team_index * SliceShape::kSlots;
+    // One block of the team writes the norms.
+    DeviceClip quiet = clip;
+    if (in_team != 0) quiet.norms = nullptr;
+
+    const auto begin_of = [&](long g) { return (team_index + g * s.teams) * s.rows; };
+    const auto count_of = [&](long g) {
+        const long left = clip.rows - begin_of(g);
+        return left < 0 ? 0 : left < s.rows ? left : s.rows;
+    };
+    const auto buffer_of = [&](long g) {
+        return memory + s.buffers_at() + g % SliceShape::kBuffers * s.rows * s.pitch;
+    };
+    const auto slot_of = [&](long g) { return exchange + g % SliceShape::kSlots * s.rows * s.blocks; };
+    const auto load = [&](long g) {
+        if (count_of(g) > 0) load_slice<T>(clip, s, place, buffer_of(g), begin_of(g), count_of(g), first, width);
+        close_batch();
+    };
+
+    for (long c = thread; c < width; c += threads) sums[c] = 0;
+    load(0);
+    load(1);
+    for (long g = 0; count_of(g) > 0 || (g > 0 && count_of(g - 1) > 0); ++g) {
+        const long count = count_of(g), last = g > 0 ? count_of(g - 1) : 0;
+        wait_batches<1>();
+        __syncthreads();  // group g is here
+        if (warp < squaring) {
+            for (long item = warp; item < count * s.pieces; item += squaring) {
+                const long r = item / s.pieces, from = first + item % s.pieces * s.piece;
+                const long to = from + s.piece < first + width ? from + s.piece : first + width;
+                const T* const row = place.row<T>(buffer_of(g) + r * s.pitch, begin_of(g) + r);
+                const double square = run_squares(clip, team, row, first, from, to);
+                if (team.lane() == 0) squares[item] = square;
+            }
+        } else if (last > 0) {
+            const unsigned long long all =
+                static_cast<unsigned long long>(((g - 1) / SliceShape::kSlots + 1) * s.blocks);
+            if (team.lane() == 0) {
+                while (arrivals(arrived + (g - 1) % SliceShape::kSlots) < all) idle();
+                __threadfence();
+            }
+            __syncwarp();
+            double mine = 0;
+            for (long r = warp - squaring; r < last; r += SliceShape::kFactorWarps) {
+                double square = 0;
+                for (long b = team.lane(); b < s.blocks; b += kWarp)
+                    square += from_other_block(slot_of(g - 1) + r * s.blocks + b);
+                square = team.sum(square);
+                if (team.lane() == r) mine = square;
+            }
+            const long r = team.lane();
+            if (r < last && r % SliceShape::kFactorWarps == warp - squaring)
+                factors[r] = row_factor<T>(quiet, begin_of(g - 1) + r, mine);
+        }
+        __syncthreads();
+        if (warp == 0) {
+            if (thread < count) {
+                double square = 0;
+                for (int p = 0; p < s.pieces; ++p) square += squares[thread * s.pieces + p];
+                slot_of(g)[thread * s.blocks + in_team] = square;
+                __threadfence();
+            }
+            __syncwarp();
+            if (thread == 0 && count > 0) {
+                __threadfence();
+                atomicAdd(arrived + g % SliceShape::kSlots, 1ull);
+            }
+        }
+        for (long c = thread; c < width && last > 0; c += threads) {
+            double sum = sums[c];
+            for (long r = 0; r < last; ++r) {
+                const T* const row = place.row<T>(buffer_of(g - 1) + r * s.pitch, begin_of(g - 1) + r);
+                if (factors[r] > 0) sum += product(clip, transformed(clip, wide(row[c]), first + c), factors[r]);
+            }
+            sums[c] = sum;
+        }
+        __syncthreads();  // group g - 1 is added: its buffer is free
+        load(g + 2);
+    }
+    for (long c = thread; c < width; c += threads) partial[team_index * clip.columns + first + c] = sums[c];
+}
+
+}  // namespace tightdp::cuda

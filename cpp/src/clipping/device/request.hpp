@@ -1,0 +1,66 @@
+// A request as the threads of a device read it.
+#pragma once
+
+#include <vector>
+
+#include <algorithm>
+
+#include "clipping/plan.hpp"
+#include "exact.hpp"
+
+namespace tightdp {
+
+// table: filled; the result points to it. lanes: of the teams that take the norms.
+inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
+    clipping::DeviceClip clip{};
+    long tiles = 0;
+    for (const ClipSegment& s : r.segments) {
+        const long columns = static_cast<long>(s.columns);
+        table.push_back({s.data, static_cast<long>(s.stride), clip.columns, columns, s.out, tiles, s.noise_index});
+        clip.columns += columns;
+        tiles += (columns + clipping::kSquareTile - 1) / clipping::kSquareTile;
+    }
+    clip.segments = table.data();
+    clip.segment_count = static_cast<int>(table.size());
+    clip.rows = static_cast<long>(r.rows);
+    clip.max_norm = r.max_norm;
+    clip.stability = r.stability;
+    clip.rule = r.rule;
+    clip.rounding = r.dtype != Dtype::float64 && !r.center
+                        ? clipping::single_rounding()
+                        : clipping::double_rounding(clipping::device_chain(clip.columns, lanes));
+    clip.weights = r.weights;
+    clip.center = r.center;
+    clip.inverse_scale = r.inverse_scale;
+    clip.norms = r.norms;
+    return clip;
+}
+
+// The exact form of the same: norms are added in the order of the CPU's plan, which the rounding of `clip`
+// then has to match.
+inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
+    static_assert(clipping::kSquareTile == kTileColumns);
+    const ClipPlan plan(r);
+    clipping::DeviceExact exact{r.grid, kLaneLimit * r.grid / r.max_norm, static_cast<long>(plan.tiles.size()),
+                                static_cast<int>(plan.stripe_count()), {}};
+    std::copy(plan.stripes.begin(), plan.stripes.end(), exact.stripe);
+    if (!clip.rounding.to_single) clip.rounding = clipping::double_rounding(plan.longest_chain);
+    return exact;
+}
+
+// Where the sums of a request go; sums may be null.
+inline clipping::DeviceFinish device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
+                                            const double* sums) {
+    clipping::DeviceFinish f{sums, clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    return f;
+}
+
+inline clipping::ExactFinish exact_finish(const ClipRequest& r, const unsigned long long* sums) {
+    clipping::ExactFinish f{sums,           r.grid,       r.deviation,  r.stream != nullptr,
+                            r.out_integers, r.out_double, r.accumulate, {}};
+    if (r.stream) f.stream = *r.stream;
+    return f;
+}
+
+}  // namespace tightdp

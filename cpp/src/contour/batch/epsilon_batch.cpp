@@ -1,0 +1,95 @@
+#include "epsilon_batch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/work.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+// Settings handed to a thread at a time: small beside the work, large beside the cost of the counter.
+constexpr long kChunk = 16;
+
+void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,
+         unsigned char& status) {
+    const bool plain = q == 1;
+    const Sampled sampled{sigma, q, steps};
+    const std::span<const Sampled> parts = plain ? std::span<const Sampled>{} : std::span(&sampled, 1);
+    const double mu2 = plain ? steps / (sigma * sigma) : 0;
+    lower = upper = 0;
+    status = 1;
+    for (const bool add : {false, true}) {
+        const Result r = epsilon({parts, mu2, add}, delta, tolerance);
+        if (r.status != Status::certified) {
+            upper = std::numeric_limits<double>::infinity();
+            lower = 0;
+            status = 0;
+            return;
+        }
+        lower = std::max(lower, r.lower);
+        upper = std::max(upper, r.upper);
+        if (plain) return;
+    }
+}
+
+// Threads that are waited for, by a caller that goes on looking whether to stop: they stop then as well.
+class Helpers {
+  public:
+    template <class Body>
+    Helpers(int count, Body& body) : running_(count) {
+        for (int i = 0; i < count; ++i)
+            threads_.emplace_back([this, &body] {
+                const work::StopsOn on(&stop_);
+                try {
+                    body();
+                } catch (const Interrupted&) {  // the caller knows
+                }
+                const std::lock_guard lock(mutex_);
+                --running_;
+                done_.notify_all();
+            });
+    }
+
+    // Precondition of the destructor: none are running, or they shall stop.
+    void wait() {
+        using namespace std::chrono_literals;
+        std::unique_lock lock(mutex_);
+        while (!done_.wait_for(lock, 20ms, [this] { return running_ == 0; })) work::look(work::counter());
+    }
+
+    ~Helpers() {
+        stop_ = true;
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+  private:
+    std::atomic<bool> stop_{false};
+    std::mutex mutex_;
+    std::condition_variable done_;
+    int running_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+void epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
+                   double tolerance, int threads, double* lower, double* upper, unsigned char* status) {
+    std::atomic<long> next{0};
+    const auto body = [&] {
+        for (long from; (from = next.fetch_add(kChunk)) < n;)
+            for (long i = from; i < std::min(n, from + kChunk); ++i)
+                one(sigma[i], q[i], steps[i], delta[i], tolerance, lower[i], upper[i], status[i]);
+    };
+    Helpers helpers(static_cast<int>(std::min<long>(threads, n / kChunk + 1)) - 1, body);
+    body();
+    helpers.wait();
+}
+
+}  // namespace tightdp::contour

@@ -1,0 +1,71 @@
+// A warp a setting, warps taking settings in turn; formulas: setting.hpp.
+#include <algorithm>
+
+#include "epsilon_batch.cuda.hpp"
+#include "runtime/cuda_scratch.hpp"
+#include "runtime/warp_team.cuh"
+#include "setting.hpp"
+
+namespace tightdp::cuda {
+namespace {
+
+using contour::BatchMemory;
+
+// 16 warps a multiprocessor: chains of dependent double arithmetic want many, each warp's scratch wants room
+// in the second-level cache, and 128 registers a thread are about what the longest stage needs.
+constexpr int kWarps = 2;
+constexpr int kBlocksPerProcessor = 8;
+
+struct Batch {
+    long n;
+    const double *sigma, *q, *steps, *delta;
+    double tolerance;
+    double *lower, *upper;
+    unsigned char* status;
+};
+
+__global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
+    epsilon_kernel(Batch batch, BatchMemory* memories, unsigned long long* taken) {
+    const WarpTeam team;
+    BatchMemory& memory = memories[blockIdx.x * kWarps + threadIdx.x / 32];
+    for (;;) {
+        unsigned long long next = 0;
+        if (team.lane() == 0) next = atomicAdd(taken, 1ull);
+        const long i = static_cast<long>(__shfl_sync(WarpTeam::kAll, next, 0));
+        if (i >= batch.n) return;
+        const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i],
+                                                         batch.steps[i], batch.delta[i], batch.tolerance);
+        const bool certified = r.status == contour::Status::certified;
+        team.sync();
+        if (team.lane() == 0) {
+            batch.lower[i] = certified ? r.lower : 0;
+            batch.upper[i] = certified ? r.upper : HUGE_VAL;
+            batch.status[i] = certified;
+        }
+    }
+}
+
+}  // namespace
+
+void epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
+                   double tolerance, double* lower, double* upper, unsigned char* status,
+                   cudaStream_t stream) {
+    if (n == 0) return;
+    int device = 0, processors = 0, resident = 0;
+    check(cudaGetDevice(&device), "the current device");
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device's size");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0),
+          "occupancy");
+    const long blocks =
+        std::min<long>(static_cast<long>(processors) * std::clamp(resident, 1, kBlocksPerProcessor),
+                       (n + kWarps - 1) / kWarps);
+    const Scratch memories(static_cast<std::size_t>(blocks) * kWarps * sizeof(BatchMemory), stream);
+    const Scratch taken(sizeof(unsigned long long), stream);
+    check(cudaMemsetAsync(taken.as<void>(), 0, sizeof(unsigned long long), stream), "a counter");
+    epsilon_kernel<<<static_cast<unsigned>(blocks), 32 * kWarps, 0, stream>>>(
+        {n, sigma, q, steps, delta, tolerance, lower, upper, status}, memories.as<BatchMemory>(),
+        taken.as<unsigned long long>());
+    check(cudaGetLastError(), "the launch of the batched contour engine");
+}
+
+}  // namespace tightdp::cuda

@@ -1,0 +1,39 @@
+// epsilon(delta) of one setting, in one direction or the worse of both; docs/theory/contour.md, sections 1
+// to 7.
+//
+// Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer, 0 < delta < 1, tolerance in [1e-13,
+// 1e-2]. Postcondition: lower <= epsilon(delta) <= upper where certified; else the setting is declined.
+#pragma once
+
+#include "contour/direct_bounds.hpp"
+#include "curve.hpp"
+
+namespace tightdp::contour {
+
+template <class Team>
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
+                                      double delta, bool add, double tolerance) noexcept {
+    const double more = 1 + 18 * kUnitRoundoff;
+    const double distance = steps * total_variation(sigma, q) * more;
+    const double most = add ? steps * largest_add_loss(q) * more : HUGE_VAL;
+    BatchCurve<Team> curve(team, memory, sigma, q, steps, add);
+    return least_epsilon(distance, most, delta,
+                         [&](bool by_delta, double at) { return invert(curve, tolerance, by_delta, at); });
+}
+
+// Both directions: bounds on epsilon under add_or_remove.
+template <class Team>
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
+                                      double delta, double tolerance) noexcept {
+    Result r = batch_epsilon(team, memory, sigma, q, steps, delta, false, tolerance);
+    if (r.status != Status::certified) return r;
+    const Result add = batch_epsilon(team, memory, sigma, q, steps, delta, true, tolerance);
+    if (add.status != Status::certified) return add;
+    r.lower = larger(r.lower, add.lower);
+    r.upper = larger(r.upper, add.upper);
+    r.nodes = r.nodes > add.nodes ? r.nodes : add.nodes;
+    r.abscissae = r.abscissae > add.abscissae ? r.abscissae : add.abscissae;
+    return r;
+}
+
+}  // namespace tightdp::contour

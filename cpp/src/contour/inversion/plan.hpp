@@ -1,0 +1,223 @@
+// Where to invert: abscissa, step and length of the trapezoid sum. docs/theory/contour.md, sections 1 to 3.
+//
+// A Curve is the moment generating function of a composition in somebody's memory: contour/composition_mgf.hpp
+// on the host, contour/batch/curve.hpp on a device. It has
+//     bool at(c, Cumulants&)              ln M and its derivatives, not certified; false: too many nodes
+//     double total_count()                steps
+//     Status choose_length(plan, sd, need, log_inverse)
+//                                         sets plan.count, so that |M(c + is)/M(c)| <= e^-need from its end
+//                                         on
+//     Status place_for(plan, log_inverse) nodes that serve the plan
+//     CertifiedLogMgf certified(c)        ln M at the plan's abscissa, on those nodes
+//     double bounded(c)                   no less than ln M at one of its auxiliary abscissae
+#pragma once
+
+#include <cmath>
+
+#include "aliasing.hpp"
+#include "contour/mgf/moments.hpp"
+#include "contour/result.hpp"
+
+namespace tightdp::contour {
+
+// One side of the excess by aliasing: the auxiliary abscissa, the period it asks for, K there.
+struct AliasSide {
+    double c = 0, period = HUGE_VAL;
+    double k = 0;  // at most
+};
+
+struct Plan {
+    double c = 0;          // the abscissa
+    double epsilon = 0;    // the epsilon aimed at; a guess where delta was given
+    double log_delta = 0;  // likewise
+    // Whether c belongs to a saddle point. Where it does not a first solution says where to place it.
+    bool consistent = false;
+    double step = 0;
+    long count = 0;        // abscissae c + i m step, m = 0..count
+    double log_decay = 0;  // certified: |M(c + is)/M(c)| <= e^log_decay for s >= count * step
+    AliasSide left, right;
+    CertifiedLogMgf k{};
+};
+
+// Phases up to this are reduced exactly enough (contour.md 5.2).
+inline constexpr double kMostPhase = 1e5;
+
+// Newton in ln c, kept in a bracket. By delta: ln delta falls in c at the rate c V. By epsilon: it grows at
+// the rate V. False: too many nodes.
+template <class Curve>
+TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, double c_first, Saddle& best) {
+    double low = 1e-13, high = 1e13, c = clamped(c_first, 1e-6, 1e6);
+    for (int i = 0; i < 60; ++i) {
+        Cumulants k;
+        if (!curve.at(c, k)) return false;
+        best = saddle_at(c, k);
+        const double gap = by_delta ? best.log_delta - target : target - best.epsilon;
+        (gap > 0 ? low : high) = c;
+        const double step = gap / (c * saddle_curvature(c, k) * (by_delta ? c : 1));
+        if (!(std::fabs(step) < HUGE_VAL)) return false;
+        // The abscissa only has to be good; Newton on the transform itself finds epsilon.
+        if (std::fabs(gap) * (by_delta ? 1 : c) < 0.02) return true;
+        double next = c * std::exp(clamped(step, -1.5, 1.5));
+        if (!(next > low && next < high)) next = std::sqrt(low * high);
+        if (high / low < 1 + 1e-9) return true;
+        c = next;
+    }
+    return true;
+}
+
+template <class Curve>
+class Planner {
+  public:
+    TIGHTDP_HD Planner(Curve& curve, double tolerance, Plan& plan)
+        : curve_(curve), tolerance_(clamped(tolerance, 1e-13, 1e-2)), plan_(plan) {}
+
+    // Makes the plan, and leaves nodes on the curve that serve it.
+    // by_delta: target is ln delta; else it is epsilon, and known_log_delta <= 0 may give ln delta of a first
+    // solution.
+    TIGHTDP_HD_STAGE Status make(bool by_delta, double target, double known_log_delta);
+
+  private:
+    TIGHTDP_HD_STAGE bool choose_period();
+    TIGHTDP_HD_STAGE bool better_right(double widths);
+    TIGHTDP_HD_STAGE bool balance(bool by_delta, double target);
+    TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
+    TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
+    // ln of |g(0)| over delta: the digits that the sum loses by cancellation, least at the saddle point.
+    TIGHTDP_HD double lost() const { return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta; }
+
+    Curve& curve_;
+    double tolerance_;
+    Plan& plan_;
+    Cumulants k_;        // at the abscissa
+    double sd_ = 0;      // of the law tilted there
+    double widths_ = 4;  // from there to the right auxiliary abscissa, in units of 1/sd
+};
+
+// In units of 1/sd.
+inline constexpr double kNearestRight = 1e-3, kFarthestRight = 30;
+
+template <class Curve>
+TIGHTDP_HD_STAGE bool Planner<Curve>::better_right(double widths) {
+    if (!(widths > kNearestRight && widths < kFarthestRight)) return false;
+    const double unit = 1 / sd_, c = plan_.c + widths * unit;
+    Cumulants k;
+    if (!curve_.at(c, k)) return false;
+    const double period = alias_period(k.k0 + log_kappa(c) - c * plan_.epsilon, c - plan_.c, log_tolerated());
+    if (!(period < plan_.right.period)) return false;
+    plan_.right = {c, period};
+    widths_ = widths;
+    return true;
+}
+
+template <class Curve>
+TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
+    plan_.left = plan_.right = {};
+    const double fractions[] = {0.0, 0.15, 0.3, 0.45, 0.6};
+    for (const double fraction : fractions) {
+        const double c = fraction * plan_.c;
+        double log_chernoff = 0;
+        if (c > 0) {
+            Cumulants k;
+            if (!curve_.at(c, k)) return false;
+            log_chernoff = k.k0 + log_kappa(c) - c * plan_.epsilon;
+        }
+        const double period = alias_period(log_chernoff, plan_.c - c, log_tolerated());
+        if (period < plan_.left.period) plan_.left = {c, period};
+    }
+    // The period asked for is a quasi-convex function of the auxiliary abscissa: walk to its minimum, from
+    // where it was found last.
+    constexpr double ratio = 1.4;
+    const double start = widths_;
+    better_right(start);
+    bool rising = false;
+    for (double widths = start * ratio; better_right(widths); widths *= ratio) rising = true;
+    for (double widths = start / ratio; !rising && widths > kNearestRight; widths /= ratio)
+        if (!better_right(widths) && plan_.right.period < HUGE_VAL) break;
+    const double period = larger(larger(plan_.left.period, plan_.right.period), sd_);
+    plan_.step = 2 * kPi / period;
+    return period < HUGE_VAL;
+}
+
+// Moves the abscissa towards 0 while that shortens the period.
+template <class Curve>
+TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
+    double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
+    // e^8 still leaves twelve digits.
+    const double most_lost = larger(8.0, lost() + 3);
+    for (int i = 0; i < 40; ++i) {
+        const Plan plan_before = plan_;
+        const Cumulants k_before = k_;
+        const double sd_before = sd_;
+        plan_.c *= 0.85;
+        Cumulants k;
+        if (!curve_.at(plan_.c, k) || !(k.k2 > 0)) return false;
+        k_ = k;
+        sd_ = std::sqrt(k.k2);
+        if (!plan_.consistent) {
+            if (by_delta)
+                plan_.epsilon = normal_epsilon(plan_.c, k, target);
+            else
+                plan_.log_delta = smaller(0.0, normal_log_delta(plan_.c, k, target));
+        }
+        const bool found = (lost() < most_lost || !(period < HUGE_VAL)) && choose_period();
+        if (found && 2 * kPi / plan_.step < period) {
+            period = 2 * kPi / plan_.step;
+        } else if (period < HUGE_VAL) {
+            plan_ = plan_before;
+            k_ = k_before;
+            sd_ = sd_before;
+            break;
+        }
+    }
+    return period < HUGE_VAL;
+}
+
+template <class Curve>
+TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, double known_log_delta) {
+    // First guess: the Gaussian of equal variance.
+    Cumulants k;
+    if (!curve_.at(0.5, k)) return Status::too_many_nodes;
+    const double variance = larger(k.k2, 1e-300);
+    const double guess =
+        by_delta ? std::sqrt(2 * larger(0.5, -target) / variance) : larger(1.0, (target - k.k1) / variance);
+    Saddle saddle{};
+    if (!find_saddle(curve_, by_delta, target, smaller(guess, 30.0), saddle)) return Status::too_many_nodes;
+    k_ = saddle.k;
+    plan_.epsilon = by_delta ? saddle.epsilon : target;
+    plan_.log_delta = by_delta ? target : smaller(0.0, saddle.log_delta);
+    if (known_log_delta <= 0) plan_.log_delta = known_log_delta;
+    sd_ = std::sqrt(k_.k2);
+    if (!(sd_ > 0)) return Status::slow_decay;
+    plan_.c = saddle.c;
+    // Where the law has a far lobe (small q, large sigma) the tilt jumps across it and no abscissa is a
+    // saddle point.
+    plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
+                                                         : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
+    // The pole at 0 is kept two widths away if that can be had without tilting into such a lobe (where the
+    // variance jumps): nearer, the left tail of e^{cx} delta(x) is long.
+    for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
+        if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
+        plan_.c = widths / sd_;
+        sd_ = std::sqrt(k.k2);
+        k_ = k;
+        break;
+    }
+    if (!choose_period()) return Status::too_many_nodes;
+    if (!plan_.consistent || plan_.right.period > 2 * plan_.left.period)
+        if (!balance(by_delta, target)) return Status::too_many_nodes;
+    const double log_inverse = std::log(32 * (1 + curve_.total_count()) / tolerance_) + larger(0.0, lost());
+    // Truncation: e^{K - c eps} rho / (pi S) within the tolerance, S at least one width.
+    const double need = larger(log_front() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
+    Status status = curve_.choose_length(plan_, sd_, need, log_inverse);
+    if (status != Status::certified) return status;
+    plan_.log_decay = -need;
+    status = curve_.place_for(plan_, log_inverse);
+    if (status != Status::certified) return status;
+    plan_.k = curve_.certified(plan_.c);
+    if (plan_.left.c > 0) plan_.left.k = curve_.bounded(plan_.left.c);
+    plan_.right.k = curve_.bounded(plan_.right.c);
+    const double uppers = plan_.k.upper() + plan_.left.k + plan_.right.k;
+    return std::fabs(uppers) < HUGE_VAL ? Status::certified : Status::inaccurate;
+}
+
+}  // namespace tightdp::contour

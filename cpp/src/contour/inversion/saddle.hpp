@@ -1,0 +1,59 @@
+// The saddle point of G(c) e^{-c eps} and the normal approximation around an abscissa: they guide the choice
+// of the contour, and no bound rests on them. docs/theory/contour.md, section 1.
+#pragma once
+
+#include <cmath>
+
+#include "contour/mgf/quadrature.hpp"
+
+namespace tightdp::contour {
+
+struct Cumulants {
+    double k0 = 0, k1 = 0, k2 = 0;  // K, K', K''
+};
+
+struct Saddle {
+    double c, epsilon, log_delta;
+    Cumulants k;
+};
+
+// The curvature of ln G at c.
+TIGHTDP_HD inline double saddle_curvature(double c, const Cumulants& k) noexcept {
+    return k.k2 + 1 / (c * c) + 1 / ((1 + c) * (1 + c));
+}
+
+TIGHTDP_HD inline Saddle saddle_at(double c, const Cumulants& k) noexcept {
+    const double epsilon = k.k1 - 1 / c - 1 / (1 + c);
+    const double log_delta =
+        k.k0 - c * epsilon - std::log(c) - std::log1p(c) - 0.5 * std::log(2 * kPi * saddle_curvature(c, k));
+    return {c, epsilon, log_delta, k};
+}
+
+// e^{x^2} erfc(x), to some digits.
+TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
+    return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
+}
+
+// ln delta(epsilon) as if the law tilted to c were normal: right near the saddle point and usable away from
+// it.
+TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
+    const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
+    if (a < -20) return 0;
+    const double step = sd / std::sqrt(2.0), first = scaled_erfc(a);
+    const double drop = step > 1e-4 ? first - scaled_erfc(a + step) : step * (2 / std::sqrt(kPi) - 2 * a * first);
+    const double half = 0.5 * drop;
+    return k.k0 - c * epsilon - 0.5 * m * m + std::log(half > 1e-300 ? half : 1e-300);
+}
+
+// Its inverse, by bisection.
+TIGHTDP_HD inline double normal_epsilon(double c, const Cumulants& k, double log_delta) noexcept {
+    const double sd = std::sqrt(k.k2);
+    double low = k.k1 - 30 * sd, high = k.k1 + 30 * sd;
+    for (int i = 0; i < 50; ++i) {
+        const double mid = 0.5 * (low + high);
+        (normal_log_delta(c, k, mid) > log_delta ? low : high) = mid;
+    }
+    return 0.5 * (low + high);
+}
+
+}  // namespace tightdp::contour

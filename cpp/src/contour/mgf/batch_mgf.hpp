@@ -1,0 +1,204 @@
+// One Poisson-subsampled Gaussian of a batch: its nodes, cumulants and products, shared among the lanes of a
+// team. The loops of sampled_mgf.cpp with fixed memory; formulas: moments.hpp; proofs: docs/theory/contour.md, 4, 5
+// and 7.
+#pragma once
+
+#include <cmath>
+
+#include "contour/batch/memory.hpp"
+#include "moments.hpp"
+#include "tightdp/special/sampled_loss.hpp"
+
+namespace tightdp::contour {
+
+// Abscissae that a lane sums at a time, in registers.
+inline constexpr int kBatchRow = 8;
+
+// e^{ix} - 1 without cancellation: error at most 10 u |e^{ix} - 1| for a sine and a cosine within 4 u
+// (section 7).
+TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept {
+    const double s = std::sin(0.5 * x), c = std::cos(0.5 * x);
+    re = -2 * s * s;
+    im = 2 * s * c;
+}
+
+template <class Team>
+class BatchPart {
+  public:
+    TIGHTDP_HD BatchPart(const Team& team, BatchMemory& memory, double sigma, double q, double count, bool add) noexcept
+        : team_(team), m_(memory), sigma_(sigma), q_(q), count_(count), add_(add) {}
+
+    TIGHTDP_HD double count() const noexcept { return count_; }
+    TIGHTDP_HD long nodes() const noexcept { return n_; }
+
+    // As Part::place; false over the cap.
+    TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
+        const Extent e = extent(sigma_, q_, add_, c_most, s_most, log_inverse);
+        const double left = e.left, right = e.right;
+        h_ = e.h;
+        margin_ = e.margin;
+        s_most_ = s_most;
+        if (!(right - left < kBatchNodes)) return false;
+        first_ = left;
+        n_ = static_cast<long>(right - left) + 1;
+        team_.sync();
+        fill_nodes(h_, first_, n_, m_.loss, m_.posterior);
+        team_.sync();
+        return true;
+    }
+
+    TIGHTDP_HD double largest_loss() const noexcept {
+        return larger(std::fabs(m_.loss[0]), std::fabs(m_.loss[n_ - 1]));
+    }
+
+    // count * ln M and its derivatives at c <= c_most; not certified.
+    TIGHTDP_HD_STAGE Cumulants cumulants(double c) const noexcept {
+        const double s = shift(c);
+        return cumulants_of(moments<false>(c, s, nullptr), s, count_, add_);
+    }
+
+    // count * ln M(c), certified; c <= c_most.
+    TIGHTDP_HD_STAGE CertifiedLogMgf log_mgf(double c) const noexcept {
+        const double s = shift(c);
+        const Moments m = moments<true>(c, s, nullptr);
+        return log_mgf_of(m, s, real_rule_error(sigma_, q_, add_, c, h_, margin_), n_, count_);
+    }
+
+    // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into
+    // round[m]. Returns the bound on the rule's error, common to all.
+    TIGHTDP_HD_STAGE double products(double c, double step, long steps) const noexcept {
+        const Moments m = moments<true>(c, shift(c), m_.weights);
+        const double reach = range_right(sigma_, q_, c, add_, margin_);
+        const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
+        const long n = needed < static_cast<double>(n_) ? static_cast<long>(needed) : n_;
+        const double inverse = 1 / m.sum;
+        sums_of_turns(m_.loss, add_ ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
+        // Section 7: the twin of contour.md 5.2 for turns that restart every kBatchRow abscissae.
+        const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
+        const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
+        for (long i = team_.lane() + 1; i <= steps; i += team_.size())
+            m_.round[i] = kUnitRoundoff * step * static_cast<double>(i) * fixed;
+        team_.sync();
+        return transform_rule_error(sigma_, q_, add_, c, s_most_, h_, margin_);
+    }
+
+    // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
+    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, long n, double step, long steps,
+                                        double scale, double* re, double* im) const noexcept {
+        const double stride = static_cast<double>(team_.size());
+        team_.sync();
+        for (long i = team_.lane(); i < n; i += team_.size())
+            turn_minus_one(stride * step * (sign * y[i]), m_.turn_re[i], m_.turn_im[i]);
+        team_.sync();
+        for (long base = 0; base < steps; base += static_cast<long>(team_.size()) * kBatchRow) {
+            const long m0 = base + team_.lane() + 1;
+            // Rounds that some lane has an abscissa for: the same for all lanes.
+            const long left = steps - base;
+            const int rounds = left < static_cast<long>(team_.size()) * kBatchRow
+                                   ? static_cast<int>((left + team_.size() - 1) / team_.size())
+                                   : kBatchRow;
+            const double s0 = static_cast<double>(m0) * step;
+            double sum_re[kBatchRow] = {}, sum_im[kBatchRow] = {};
+            for (long i = 0; i < n; ++i) {
+                const double g_re = m_.turn_re[i], g_im = m_.turn_im[i], weight = a[i];
+                double f_re, f_im;
+                turn_minus_one(s0 * (sign * y[i]), f_re, f_im);
+                for (int j = 0; j < kBatchRow; ++j) {
+                    if (j == rounds) break;
+                    sum_re[j] += weight * f_re;
+                    sum_im[j] += weight * f_im;
+                    // f <- f + g (1 + f): the rounding is relative to |f|, not to 1.
+                    const double next_re = f_re + (g_re + (f_re * g_re - f_im * g_im));
+                    f_im = f_im + (g_im + (f_re * g_im + f_im * g_re));
+                    f_re = next_re;
+                }
+            }
+            for (int j = 0; j < kBatchRow; ++j) {
+                const long m = m0 + static_cast<long>(j) * team_.size();
+                if (m <= steps) {
+                    re[m] = scale * sum_re[j];
+                    im[m] = scale * sum_im[j];
+                }
+            }
+        }
+        team_.sync();
+    }
+
+    TIGHTDP_HD double beta(double c) const noexcept { return add_ ? -c : 1 + c; }
+
+    TIGHTDP_HD_STAGE double shift(double c) const noexcept {
+        const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
+        if (most < kDirect) return 0;
+        double peak = 0;
+        const double b = beta(c);
+        for (long i = team_.lane(); i < n_; i += team_.size()) {
+            const double u = (first_ + static_cast<double>(i)) * h_;
+            peak = larger(peak, b * m_.loss[i] - 0.5 * u * u);
+        }
+        peak = team_.largest(peak);
+        return peak < kDirect ? 0 : peak;
+    }
+
+    // The sums of contour_moments (node_sums.simd.cpp); without `certified` the first four alone.
+    template <bool certified>
+    TIGHTDP_HD_STAGE Moments moments(double c, double shift, double* weights) const noexcept {
+        const double b = beta(c), abs_b = std::fabs(b), inverse = 1 / sigma_;
+        const double scale = h_ * 0.39894228040143267794;  // 1 / sqrt(2 pi)
+        Moments out;
+        for (long i = team_.lane(); i < n_; i += team_.size()) {
+            const double u = (first_ + static_cast<double>(i)) * h_, half = 0.5 * u * u;
+            const double l = m_.loss[i], abs_l = std::fabs(l), x = b * l;
+            const double w = scale * std::exp(-half), a = scale * std::exp(x - half - shift);
+            const double term = std::fabs(x) < 0.5 ? w * std::expm1(x) : a - w;
+            out.sum += a;
+            out.minus_one += term;
+            out.first += a * l;
+            out.second += a * l * l;
+            if constexpr (certified) {
+                const double rt = m_.posterior[i] * (std::fabs(u) * inverse + 0.5 * inverse * inverse);
+                const double eta = 13 * abs_l + 6 * rt;
+                const double alpha = abs_b * (eta + 3 * abs_l) + 4 * half + (2 * shift + 10);
+                out.abs_first += a * abs_l;
+                out.alpha += a * alpha;
+                out.alpha_first += a * alpha * abs_l;
+                out.eta += a * eta;
+                out.minus_one_err += std::fabs(term) * (3 * (4 * half + 14)) + a * (abs_b * (eta + 3 * abs_l));
+            }
+            if (weights) weights[i] = a;
+        }
+        out.sum = team_.sum(out.sum);
+        out.minus_one = team_.sum(out.minus_one);
+        out.first = team_.sum(out.first);
+        out.second = team_.sum(out.second);
+        if constexpr (certified) {
+            out.abs_first = team_.sum(out.abs_first);
+            out.alpha = team_.sum(out.alpha);
+            out.alpha_first = team_.sum(out.alpha_first);
+            out.eta = team_.sum(out.eta);
+            out.minus_one_err = team_.sum(out.minus_one_err);
+        }
+        if (weights) team_.sync();
+        return out;
+    }
+
+    // L and the posterior weight r at n nodes (first + i) h.
+    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss, double* posterior) const noexcept {
+        const double inverse = 1 / sigma_;
+        for (long i = team_.lane(); i < n; i += team_.size()) {
+            const double u = (first + static_cast<double>(i)) * h;
+            const double t = (u - 0.5 * inverse) * inverse;
+            loss[i] = sampled_loss(t, q_);
+            const double e = q_ * std::exp(t > 690 ? 690 : t);
+            posterior[i] = t > 690 ? 1 : e / ((1 - q_) + e);
+        }
+    }
+
+    const Team& team_;
+    BatchMemory& m_;
+    const double sigma_, q_, count_;
+    const bool add_;
+    double h_ = 0, first_ = 0, margin_ = 0, s_most_ = 0;
+    long n_ = 0;
+};
+
+}  // namespace tightdp::contour

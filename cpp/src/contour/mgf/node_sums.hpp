@@ -1,0 +1,56 @@
+// The loops of the contour engine over nodes, compiled once per instruction set (node_sums.simd.cpp).
+#pragma once
+
+#include "contour/tail_bound/moved_line.hpp"
+#include "moments.hpp"
+#include "runtime/dispatch.hpp"
+
+namespace tightdp::contour {
+
+// Arrays over nodes are padded to a multiple of this, with weight zero.
+inline constexpr long kNodeBlock = 32;
+
+// Node i is u_i = (first + i) h; t = u/sigma - 1/(2 sigma^2).
+struct NodeGrid {
+    double q, inverse_sigma;
+    double h;
+    double first;  // an integer
+    long n;        // a multiple of kNodeBlock
+};
+
+// What weights e^{power(i) - u^2/2} are divided by, in the exponent, so that none overflows: 0 where `most`,
+// which bounds ln M, says that none does. A peak known to within some tens is enough: two units of u apart.
+template <class Power>
+double weight_shift(const NodeGrid& grid, double most, const Power& power) {
+    if (most < kDirect) return 0;
+    const long stride = static_cast<long>(clamped(2 / grid.h, 1, static_cast<double>(grid.n)));
+    double peak = 0;
+    for (long i = 0; i < grid.n; i += stride) {
+        const double u = (grid.first + static_cast<double>(i)) * grid.h;
+        peak = larger(peak, power(i) - 0.5 * u * u);
+    }
+    return peak < kDirect ? 0 : peak;
+}
+
+}  // namespace tightdp::contour
+
+namespace tightdp {
+
+// L_i = ln W(u_i) and the posterior weight r_i = q e^t / W.
+TIGHTDP_DECLARE_SIMD(void, contour_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
+
+TIGHTDP_DECLARE_SIMD(void, contour_moments,
+                     (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
+                      const double* posterior, double* weights, contour::Moments& out))
+
+// xi_m = sum_i a_i (e^{i m step y_i} - 1), m = 1..count, y = sign * loss; n a multiple of kNodeBlock.
+TIGHTDP_DECLARE_SIMD(void, contour_products,
+                     (const double* loss, double sign, const double* weights, long n, double step, long count,
+                      double* re, double* im))
+
+// Of the line moved for abscissae from s on (tail_bound/moved_line.hpp): rounded so that 1 - B is not too large.
+TIGHTDP_DECLARE_SIMD(void, contour_moved,
+                     (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
+                      const double* weights, long n, contour::MovedSums& out))
+
+}  // namespace tightdp

@@ -1,0 +1,158 @@
+// The loops declared in node_sums.hpp. Error constants: docs/theory/contour.md, section 5.
+#include "node_sums.hpp"
+
+#include "simd/math.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+using contour::Moments;
+using contour::NodeGrid;
+
+namespace {
+
+constexpr double kInvSqrt2Pi = 0.39894228040143267794;
+// Past this t, ln W = t + ln q to full precision (q >= 1e-9) and e^t would soon overflow.
+constexpr double kLargeT = 690.0;
+
+TIGHTDP_VINLINE Vec node(const NodeGrid& g, long i) {
+    return (g.first + (double)i + iota()) * g.h;
+}
+
+TIGHTDP_VINLINE Vec exponent_t(const NodeGrid& g, Vec u) {
+    return (u - 0.5 * g.inverse_sigma) * g.inverse_sigma;
+}
+
+}  // namespace
+
+void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
+    const Vec log_q = log(splat(g.q));
+    const double rest = 1 - g.q;
+    for (long i = 0; i < g.n; i += kLanes) {
+        const Vec t = exponent_t(g, node(g, i));
+        const Vec e = g.q * exp(min(t, splat(kLargeT)));
+        const Vec direct = rest + e;
+        const Vec x = g.q * expm1(min(t, splat(kLargeT)));
+        // Near W = 1 through log1p; where W is small through the direct sum, which does not cancel.
+        const Vec y = 1.0 + x;
+        const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - (y - x));
+        const Mask small = (Mask)(x < -0.5);
+        const Vec near = log_corrected(select(small, direct, y), select(small, splat(0.0), correction));
+        const Mask large = (Mask)(t > kLargeT);
+        store(loss + i, select(large, t + log_q, near));
+        store(posterior + i, select(large, splat(1.0), e / direct));
+    }
+}
+
+void contour_moments(const NodeGrid& g, double beta, double shift, const double* loss, const double* posterior,
+                     double* weights, Moments& out) {
+    Vec sum0{}, minus{}, first{}, second{}, abs1{}, alpha{}, alpha1{}, eta{}, minus_err{};
+    const double abs_beta = beta < 0 ? -beta : beta;
+    const double scale = g.h * kInvSqrt2Pi;
+    for (long i = 0; i < g.n; i += kLanes) {
+        const Vec u = node(g, i);
+        const Vec half = 0.5 * u * u;
+        const Vec l = load(loss + i);
+        const Vec abs_l = abs(l);
+        const Vec x = beta * l;
+        const Vec w = scale * exp(-half);
+        const Vec a = scale * exp(x - half - shift);
+        const Vec term = select((Mask)(abs(x) < 0.5), w * expm1(x), a - w);
+        sum0 += a;
+        minus += term;
+        first += a * l;
+        second += a * l * l;
+        abs1 += a * abs_l;
+        const Vec rt = load(posterior + i) * (abs(u) * g.inverse_sigma + 0.5 * g.inverse_sigma * g.inverse_sigma);
+        const Vec eta_i = 13.0 * abs_l + 6.0 * rt;
+        const Vec alpha_i = abs_beta * (eta_i + 3.0 * abs_l) + 4.0 * half + (2 * shift + 10.0);
+        alpha += a * alpha_i;
+        alpha1 += a * alpha_i * abs_l;
+        eta += a * eta_i;
+        minus_err += abs(term) * (3.0 * (4.0 * half + 14.0)) + a * (abs_beta * (eta_i + 3.0 * abs_l));
+        if (weights) store(weights + i, a);
+    }
+    out = {sum(sum0),  sum(minus),  sum(first), sum(second),   sum(abs1),
+           sum(alpha), sum(alpha1), sum(eta),   sum(minus_err)};
+}
+
+namespace {
+
+// Rows of partial sums held at a time: 2 * 64 * kChunk bytes stay in the first-level cache.
+constexpr long kChunk = 128;
+
+struct Rotor {
+    Vec f_re, f_im, g_re, g_im, a;
+
+    TIGHTDP_VINLINE Rotor start(Vec y, Vec a, double step, double m0) {
+        const Cis g = cism1(step * y);
+        const Cis f = cism1((m0 * step) * y);
+        return {f.re, f.im, g.re, g.im, a};
+    }
+    // f <- f + g (1 + f): the rounding is relative to |f|, not to 1.
+    __attribute__((always_inline)) void advance() {
+        const Vec re = f_re + (g_re + (f_re * g_re - f_im * g_im));
+        const Vec im = f_im + (g_im + (f_re * g_im + f_im * g_re));
+        f_re = re;
+        f_im = im;
+    }
+};
+
+}  // namespace
+
+void contour_products(const double* loss, double sign, const double* weights, long n, double step, long count,
+                      double* re, double* im) {
+    Vec sum_re[kChunk], sum_im[kChunk];
+    for (long m0 = 1; m0 <= count; m0 += kChunk) {
+        const long rows = count - m0 + 1 < kChunk ? count - m0 + 1 : kChunk;
+        for (long m = 0; m < rows; ++m) sum_re[m] = sum_im[m] = splat(0.0);
+        for (long i = 0; i < n; i += 4 * kLanes) {  // divides kNodeBlock
+            Rotor r[4];
+            for (int b = 0; b < 4; ++b) {
+                const long at = i + b * kLanes;
+                r[b] = Rotor::start(sign * load(loss + at), load(weights + at), step, (double)m0);
+            }
+            for (long m = 0; m < rows; ++m) {
+                Vec s_re = sum_re[m], s_im = sum_im[m];
+                for (Rotor& rotor : r) {
+                    s_re += rotor.a * rotor.f_re;
+                    s_im += rotor.a * rotor.f_im;
+                    rotor.advance();
+                }
+                sum_re[m] = s_re;
+                sum_im[m] = s_im;
+            }
+        }
+        for (long m = 0; m < rows; ++m) {
+            re[m0 - 1 + m] = sum(sum_re[m]);
+            im[m0 - 1 + m] = sum(sum_im[m]);
+        }
+    }
+}
+
+void contour_moved(const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
+                   const double* weights, long n, contour::MovedSums& out) {
+    const double inverse = 1 / line.sigma, half_beta = 0.5 * line.beta;
+    const double abs_beta = line.beta < 0 ? -line.beta : line.beta;
+    Vec lost{}, size{};
+    for (long i = 0; i < n; i += kLanes) {
+        const Vec a = load(weights + i), r = load(posterior + i), rest = 1.0 - r;
+        const Vec p = move.kappa * r / (rest + move.kappa * r);
+        const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
+        const Cis turn = cism1(y * inverse);
+        // |W(u + iy)|^2 = W^2 (1 - x), and tan(arg / 2) = r sin / (sqrt(1 - x) + 1 - r + r cos), where the
+        // square root and the arc tangent are replaced by sums of their series that are too large and too
+        // small.
+        const Vec x = -2.0 * r * rest * turn.re;
+        const Vec root = 1.0 - x * (0.5 + x * (0.125 + x * 0.0625));
+        const Vec t = r * turn.im / (root + (rest + r * (1.0 + turn.re))), tt = t * t;
+        const Vec arg = 2.0 * t * (1.0 - tt * (1.0 / 3 - tt * (0.2 - tt * (1.0 / 7))));
+        const Vec cost = 0.5 * (y * y + bend * bend), power = half_beta * log1p(-x), phase = s * arg;
+        const Vec g = cost + power - phase + line.slack * (cost + abs(power) + phase) + 1e-15 * abs_beta;
+        const Vec term = -a * expm1(g);
+        lost += term;
+        size += abs(term);
+    }
+    out = {sum(lost), sum(size)};
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

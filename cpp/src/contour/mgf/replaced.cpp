@@ -1,0 +1,75 @@
+// The parts of a Part that differ where a record is replaced (docs/theory/contour.md, section 8): the loss is
+// the difference of two logarithms, and the weight one of them to the power 1 + c and the other to -c.
+#include <algorithm>
+#include <cmath>
+
+#include "sampled_mgf.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+constexpr double kInvSqrt2Pi = 0.39894228040143267794;
+
+}  // namespace
+
+void Part::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const {
+    std::vector<double> behind(grid.n);
+    for (std::vector<double>* array : {&out.ahead, &out.bright, &out.faint, &out.loss, &out.eta}) array->resize(grid.n);
+    TIGHTDP_SELECT_SIMD(contour_nodes)(grid, out.ahead.data(), out.bright.data());
+    NodeGrid mirrored = grid;
+    mirrored.h = -grid.h;
+    TIGHTDP_SELECT_SIMD(contour_nodes)(mirrored, behind.data(), out.faint.data());
+    const double inverse = grid.inverse_sigma;
+    for (long i = 0; i < grid.n; ++i) {
+        const double spread = std::abs((grid.first + i) * grid.h) * inverse + 0.5 * inverse * inverse;
+        out.loss[i] = out.ahead[i] - behind[i];
+        out.eta[i] = 13 * (std::abs(out.ahead[i]) + std::abs(behind[i])) + 6 * (out.bright[i] + out.faint[i]) * spread +
+                     2 * std::abs(out.loss[i]);
+    }
+}
+
+void Part::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
+                            double* weights) const {
+    out = {};
+    const double shift = this->shift(c), scale = grid.h * kInvSqrt2Pi, inverse = grid.inverse_sigma;
+    for (long i = 0; i < grid.n; ++i) {
+        const double u = (grid.first + i) * grid.h, half = 0.5 * u * u, loss = nodes.loss[i], ahead = nodes.ahead[i];
+        const double x = c * loss + ahead, w = scale * std::exp(-half), a = scale * std::exp(x - half - shift);
+        const double term = std::abs(x) < 0.5 ? w * std::expm1(x) : a - w;
+        const double spread = std::abs(u) * inverse + 0.5 * inverse * inverse;
+        const double eta = nodes.eta[i];
+        // Of x: those of the loss, c times, and of the logarithm that stands alone.
+        const double off = c * (eta + 3 * std::abs(loss)) + 16 * std::abs(ahead) + 6 * nodes.bright[i] * spread;
+        const double alpha = off + 4 * half + 2 * shift + 10;
+        out.sum += a;
+        out.minus_one += term;
+        out.first += a * loss;
+        out.second += a * loss * loss;
+        out.abs_first += a * std::abs(loss);
+        out.alpha += a * alpha;
+        out.alpha_first += a * alpha * std::abs(loss);
+        out.eta += a * eta;
+        out.minus_one_err += std::abs(term) * (3 * (4 * half + 14)) + a * off;
+        if (weights) weights[i] = a;
+    }
+}
+
+void Part::cells_replaced(double c, const NodeGrid& grid, double total, std::vector<Cell>& cells) const {
+    thread_local ReplacedNodes nodes;
+    thread_local std::vector<double> density;
+    nodes_replaced(grid, nodes);
+    density.resize(grid.n);
+    Moments unused;
+    moments_replaced(grid, nodes, c, unused, density.data());
+    const double step = grid.h / sigma_;
+    for (long i = 0; i + 1 < grid.n; ++i) {
+        // A chord, plus a tangent of the convex (1 + c) ln W(u).
+        const double above = (1 + c) * (nodes.ahead[i + 1] - nodes.ahead[i] - step * nodes.bright[i]);
+        const double least = std::min(density[i], density[i + 1] * std::max(0.0, 1 - above * (1 + 1e-9) - 1e-9));
+        const double slow = nodes.bright[i] + nodes.faint[i + 1], fast = nodes.bright[i + 1] + nodes.faint[i];
+        const double mass = least * (slow / fast) / total * (1 - 1e-12);
+        if (mass > 0 && slow > 0) cells.push_back({mass, nodes.loss[i], step * slow});
+    }
+}
+
+}  // namespace tightdp::contour

@@ -1,0 +1,37 @@
+// Many noise levels in few bins: what guides the choice of the contour, and the decay of all of a bin at once.
+// docs/theory/contour.md, section 10.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "contour/engine.hpp"
+#include "contour/tail_bound/tail.hpp"
+
+namespace tightdp::contour {
+
+// Parts of one sampling probability with neighbouring noise multipliers.
+struct Bin {
+    double q, low, high;  // the least and the largest noise multiplier
+    double count, members;
+    double middle;  // that of the mean of 1 / sigma^2, which ln M follows
+};
+
+// Of levels in the order of sampling probability and noise multiplier; a bin's largest is its least times `widest` at
+// most.
+std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
+
+// Decay of each step of a bin ("remove" or "add").
+class BinTail {
+  public:
+    BinTail(const Bin& bin, Pair pair, double c, double first_s, double log_inverse);
+
+    // Lower bound on -ln |phi(t)| of any of them for every t >= s.
+    double log_decay(double s) const;
+
+  private:
+    Tail tail_;     // of the largest noise multiplier
+    double share_;  // of its law in that of any other
+};
+
+}  // namespace tightdp::contour

@@ -1,0 +1,59 @@
+#include "tail.hpp"
+
+#include <algorithm>
+
+#include "contour/mgf/sampled_mgf.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+// Of work: a node's loss, weight and move.
+constexpr std::int64_t kNodeUnits = 6;
+
+}  // namespace
+
+Tail::Tail(double sigma, double q, Pair pair, double c, double first_s, double log_inverse)
+    : line_(moved_line(sigma, q, c, pair, first_s, log_inverse)) {
+    const double h = line_.h, margin = line_.margin;
+    const double left = std::floor((range_left(sigma, q, c, pair) - margin) / h) - 1;
+    const double right = std::ceil(range_right(sigma, q, c, pair, margin) / h) + 1;
+    if (!(right - left < kMaxGuideNodes)) return;
+    const long n = (static_cast<long>(right - left) + kNodeBlock) / kNodeBlock * kNodeBlock;
+    const NodeGrid grid{q, 1 / sigma, h, left, n};
+    work::spend(kNodeUnits * n);
+    const double farthest = std::max(-left, left + static_cast<double>(n)) * h;
+    line_.slack = moved_slack(sigma, farthest);
+    posterior_.resize(n);
+    weights_.resize(n);
+    thread_local std::vector<double> loss;
+    loss.resize(n);
+    TIGHTDP_SELECT_SIMD(contour_nodes)(grid, loss.data(), posterior_.data());
+    Moments m;
+    const double shift =
+        weight_shift(grid, most_log_mgf(sigma, q, c, pair), [&](long i) { return line_.beta * loss[i]; });
+    TIGHTDP_SELECT_SIMD(contour_moments)
+    (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
+    sum_ = m.sum;
+    // Section 5.1's alpha at most, the sum, and what belongs to a term besides.
+    const double largest = std::max(std::abs(loss.front()), std::abs(loss[n - 1]));
+    const double alpha = std::abs(line_.beta) * (16 * largest + 6 * (farthest + 0.5 / sigma) / sigma) +
+                         2 * farthest * farthest + 2 * shift + 10;
+    rounding_ = kUnitRoundoff * (alpha + static_cast<double>(n) + 50);
+}
+
+double Tail::log_decay(double s) const {
+    if (!(rounding_ < 0.01)) return 0;
+    const long n = static_cast<long>(weights_.size());
+    double most = 0;
+    for (const double boost : {1.0, 2.0, line_.stiffness}) {
+        work::spend(kNodeUnits * n);
+        MovedSums sums;
+        TIGHTDP_SELECT_SIMD(contour_moved)
+        (line_, s, move_for(line_, s, boost), posterior_.data(), weights_.data(), n, sums);
+        most = std::max(most, moved_decay(line_, sums, sum_, rounding_));
+    }
+    return most;
+}
+
+}  // namespace tightdp::contour

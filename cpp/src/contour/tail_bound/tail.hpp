@@ -1,0 +1,25 @@
+// How fast one sampled Gaussian's |M(c + is) / M(c)| decays, by moving the line of integration: the nodes and
+// weights of moved_line.hpp. docs/theory/contour.md, section 3.6.
+#pragma once
+
+#include <vector>
+
+#include "contour/mgf/node_sums.hpp"
+
+namespace tightdp::contour {
+
+class Tail {
+  public:
+    // "remove" or "add". For abscissae from first_s on, 1 - B within e^{-log_inverse}.
+    Tail(double sigma, double q, Pair pair, double c, double first_s, double log_inverse);
+
+    // Lower bound on -ln |phi(t)| for every t >= s.
+    double log_decay(double s) const;
+
+  private:
+    MovedLine line_{};
+    std::vector<double> posterior_, weights_;
+    double sum_ = 1, rounding_ = HUGE_VAL;
+};
+
+}  // namespace tightdp::contour
