@@ -17,8 +17,8 @@ def check_types(model: Any, optimizer: Any) -> None:
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if type(model).__name__ in ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"):
         raise ValueError(
-            f"model must be the module itself, got it in {type(model).__name__}: training on several devices is not "
-            "supported yet, and each would add noise of its own"
+            f"model must be the module itself, got it in {type(model).__name__}: every process would add noise of its "
+            "own. Pass model.module; the processes of torch.distributed.init_process_group train together without it"
         )
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")

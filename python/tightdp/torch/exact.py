@@ -22,7 +22,7 @@ class ExactSums:
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         self._plan, self._parameters = plan, parameters
-        self._totals = [torch.zeros(p.shape, dtype=torch.int64) for p in parameters.values()]
+        self._flat, self._totals = integers_of(parameters)
         self._vectorized: bool | None = None
 
     @property
@@ -61,11 +61,28 @@ class ExactSums:
         """The sums as floats: as private as the records."""
         return [total.to(torch.float64) * self._plan.grid for total in self._totals]
 
+    def integers(self) -> tuple[Any, list[Any]]:
+        """The sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
+        return self._flat, self._totals
+
     def release(self, source: RandomSource) -> list[Any]:
         """The sums with noise, over the expected batch size: an estimate of the mean gradient, in float32 or float64.
 
         To be called once, after the mechanism was charged.
         """
         add_noise(self._totals, self._plan.deviation, grid=self._plan.grid, rng=source)
-        scale = self._plan.grid / self._plan.batch_size
-        return [total.to(torch.float64) * scale for total in self._totals]
+        return estimates(self._plan, self._totals)
+
+
+def integers_of(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Zeros, as one vector and in the shapes of the parameters one after the other: the same memory."""
+    sizes = [p.numel() for p in parameters.values()]
+    flat = torch.zeros(sum(sizes), dtype=torch.int64)
+    parts = torch.split(flat, sizes)
+    return flat, [part.view(p.shape) for part, p in zip(parts, parameters.values(), strict=True)]
+
+
+def estimates(plan: Plan, totals: list[Any]) -> list[Any]:
+    """Of the mean gradient, from noisy integer sums."""
+    scale = plan.grid / plan.batch_size
+    return [total.to(torch.float64) * scale for total in totals]

@@ -123,9 +123,9 @@ class PoissonLoader:
         drawn: deque[Rows] = deque()
 
         def pieces() -> Iterator[Rows]:
-            for _ in range(steps):
-                drawn.append(self._draw())
-                yield from self._pieces(drawn[-1])
+            for rows in self._drawn(steps):
+                drawn.append(rows)
+                yield from self._pieces(rows)
 
         parts, ahead = iter(self._reader(pieces())), deque[Any]()
         for _ in range(steps):
@@ -140,12 +140,16 @@ class PoissonLoader:
         for _ in self._pieces(rows):
             yield ahead.popleft() if ahead else next(parts)
 
-    def _draw(self) -> Rows:
+    def _drawn(self, steps: int) -> Iterator[Rows]:
+        return (self._draw(self._source) for _ in range(steps))
+
+    def _draw(self, source: RandomSource) -> Rows:
         records = len(self.dataset)
-        rows = poisson_sample(self._source, records, self._probability) if records else np.zeros(0, np.intp)
+        rows = poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
     def _pieces(self, rows: Rows) -> list[Rows]:
+        """The records of each physical batch."""
         size = self.physical_batch_size or max(1, len(rows))
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 

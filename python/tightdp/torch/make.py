@@ -15,6 +15,11 @@ from ..train.driver import opened, paid, seeded
 from . import checks, loader
 from .account import Account
 from .adam import DPAdam
+from .distributed.agreed import agreed
+from .distributed.key import NOISE, Key
+from .distributed.loader import SharedLoader
+from .distributed.ranks import Ranks, world_of
+from .distributed.run import SharedRun
 from .plan import bounds, plan
 from .run import PrivateRun, RunLoader
 
@@ -39,6 +44,7 @@ def make_private(
     collate_fn: Callable[[list[Any]], Any] | None = None,
     random_state: int | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
+    distributed: Any = None,
     **options: Any,
 ) -> PrivateRun:
     """A run that trains ``model`` with differential privacy. The model and the optimizer stay what they are.
@@ -72,6 +78,10 @@ def make_private(
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its place. It is charged for the whole plan here, before any release;
         leave it out where a saved run goes on, for it was charged already
+    distributed : None trains on all processes of ``torch.distributed`` where it is initialised, and every process calls
+        this, ``step`` and ``fit`` alike: parameters and buffers start as those of rank 0, ``batch_size`` is that of all
+        together, and with ``physical_batch_size`` the ranks take physical batches in turn. False trains on this process
+        alone; a ``ProcessGroup`` on its processes
     options : of ``torch.utils.data.DataLoader``, such as ``num_workers``
 
     Returns
@@ -98,34 +108,45 @@ def make_private(
     >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
     (10, True, True)
     """
-    _check.choice("algorithm", algorithm, ALGORITHMS)
-    checks.check_types(model, optimizer)
-    if algorithm == "dp-adam" and not isinstance(optimizer, DPAdam):
-        raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
-    checks.check_modules(model)
-    parameters = checks.trainable(model, optimizer)
-    draws = source = seeded(random_state)
-    if random_state is not None:  # batches are drawn ahead, so noise has streams of its own
-        source = Philox(random_state, 2**63)
-    loader.checked(dataset)
-    book = opened(ledger)
+    world, seed = world_of(distributed), random_state
+    settings: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "noise_multiplier": noise_multiplier,
+        "public_size": public_size,
+        "arithmetic": arithmetic,
+    }
     reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
-    loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
+    said = (algorithm, max_norm, physical_batch_size, *settings.items())
+    with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
+        _check.choice("algorithm", algorithm, ALGORITHMS)
+        checks.check_types(model, optimizer)
+        if algorithm == "dp-adam" and not isinstance(optimizer, DPAdam):
+            raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
+        checks.check_modules(model)
+        parameters = checks.trainable(model, optimizer)
+        draws = seeded(seed)
+        loader.checked(dataset)
+        book = opened(ledger) if world.first else None
+        loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
+    # Batches are drawn ahead, so noise has streams of its own.
+    key = Key(world, seed) if isinstance(world, Ranks) else None
+    source = key.at(NOISE) if key else draws if seed is None else Philox(seed, NOISE)
+    note = f"{type(model).__name__}, {algorithm}"
     made = plan(
         len(dataset),
         source,
-        epsilon=epsilon,
-        delta=delta,
-        batch_size=batch_size,
-        epochs=epochs,
         max_norm=bounds(max_norm, len(parameters)),
-        noise_multiplier=noise_multiplier,
-        public_size=public_size,
-        arithmetic=arithmetic,
-        pay=partial(paid, book, note=f"{type(model).__name__}, {algorithm}"),
+        pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
+        **settings,
     )
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
             group["noise_variance"] = (made.deviation / made.batch_size) ** 2
     account = Account(made)
+    if key and isinstance(world, Ranks):
+        batches = SharedLoader(account, dataset, world, key, **reading)
+        return SharedRun(model, optimizer, account, batches, key, world, book)
     return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source, book)

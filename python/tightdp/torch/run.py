@@ -25,6 +25,7 @@ from .loader import Batch, PoissonLoader
 from .onepass.clipping import OnePassSums
 from .plan import Plan
 from .probe import probe
+from .world import Fact, World
 
 LossFunction = Callable[[Any, Any], Any]
 """(model, collated batch) -> one loss for each record, shape (records,)."""
@@ -57,6 +58,8 @@ class PrivateRun:
     A step is charged before its records are looked at. If it fails on its way, for want of memory or by an error of
     ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before.
     """
+
+    _world = World()
 
     def __init__(
         self,
@@ -126,7 +129,7 @@ class PrivateRun:
         """What the bound covers, what it rests on and what lies outside."""
         numbers = sum(p.numel() for p in self._parameters().values())
         subject = f"{type(self.model).__name__} trained by DP-SGD in PyTorch"
-        return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger)
+        return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size)
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
         """One private step on a fresh batch of ``loader``.
@@ -139,23 +142,25 @@ class PrivateRun:
         """
         if not callable(loss_fn):
             raise TypeError(f"loss_fn must be a function of the model and a batch, got {loss_fn!r}")
-        self._check_batch(batch)
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
         with self._alone(), torch.enable_grad():
-            parameters = self._parameters()
-            checks.check_modules(self.model)
-            if self._account.remaining == 0:
-                self._account.spend()  # raises, and says why
-            parts = self._parts(batch)
-            if not self._probed:
-                parts = self._probe(loss_fn, parameters, parts)
-            self._account.spend()
-            sums = self._begin(parameters)
-            with kept(self.model):
-                for part, records in parts:
-                    sums.add(self.model, loss_fn, part, records)
-            self._hand_over(parameters, sums.release(self._source))
+            with self._world.together("the start of a step", **self._facts(batch)):
+                self._check_batch(batch)
+                parameters = self._parameters()
+                checks.check_modules(self.model)
+                if self._account.remaining == 0:
+                    self._account.spend()  # raises, and says why
+                parts = self._parts(batch)
+                if not self._probed:
+                    parts = self._probe(loss_fn, parameters, parts)
+            with self._world.together("the sums of a step"):
+                self._account.spend()
+                sums = self._begin(parameters)
+                with kept(self.model):
+                    for part, records in parts:
+                        sums.add(self.model, loss_fn, part, records)
+            self._hand_over(parameters, self._released(sums))
             self.optimizer.step()
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
@@ -219,6 +224,13 @@ class PrivateRun:
             self._sums, self._names = kind(self.plan, parameters), tuple(parameters)
         self._sums.clear()
         return self._sums
+
+    def _released(self, sums: ExactSums | OnePassSums) -> list[Any]:
+        return sums.release(self._source)
+
+    def _facts(self, batch: Any) -> dict[str, Fact]:
+        """What the ranks of a run agree on before a step."""
+        return {}
 
     def _hand_over(self, parameters: dict[str, Any], released: list[Any]) -> None:
         """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""

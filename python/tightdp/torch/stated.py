@@ -22,8 +22,15 @@ _OTHERS = (
     "stay."
 )
 
+_RANKS = (
+    "What the processes send each other, sums without noise and the key of the noise: nobody else may read it. That "
+    "they hold the same records in the same order."
+)
 
-def run(subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None) -> Statement:
+
+def run(
+    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1
+) -> Statement:
     """The statement of a run that trains so many numbers."""
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
@@ -43,6 +50,6 @@ def run(subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger 
         size=plan.records,
         arithmetic="idealised",
         seeded=seeded,
-        outside=(_SUMS[plan.arithmetic], _GRADIENTS, _OTHERS, AGAIN),
+        outside=(_SUMS[plan.arithmetic], _GRADIENTS, _OTHERS, *([] if processes == 1 else [_RANKS]), AGAIN),
         ledger=name_of(ledger),
     )

@@ -12,6 +12,7 @@ import torch
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
 from .. import checks, examples
+from ..exact import integers_of
 from ..plan import Plan
 from .apart import check_alone, check_apart, check_whole
 from .factors import Factors, planned
@@ -112,6 +113,16 @@ class OnePassSums:
     def values(self) -> list[Any]:
         """The sums: as private as the records."""
         return [total.to("cpu", torch.float64) for total in self._totals]
+
+    def integers(self) -> tuple[Any, list[Any]]:
+        """The sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.
+
+        What is not finite counts as 0, and steps beyond 2^60 as 2^60: noise would be lost there.
+        """
+        flat, parts = integers_of(self._parameters)
+        for part, total in zip(parts, self.values(), strict=True):
+            part.copy_((total / self._plan.grid).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST, _LARGEST))
+        return flat, parts
 
     def release(self, source: RandomSource) -> list[Any]:
         """The sums, rounded to the plan's grid, with noise, over the expected batch size."""

@@ -1,0 +1,28 @@
+"""What the ranks of a run must have in common before it begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ... import __version__
+from ..world import Fact
+
+
+def agreed(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
+    """Called after these were checked."""
+    return {
+        "versions_of_tightdp_and_torch": lambda: (__version__, torch.__version__),
+        "settings": lambda: settings,
+        "random_state": lambda: seed,
+        "number_of_records": lambda: len(dataset),
+        "model": lambda: [
+            *((name, p.shape, p.dtype, p.requires_grad) for name, p in model.named_parameters()),
+            *((name, b.shape, b.dtype) for name, b in model.named_buffers()),
+        ],
+        "optimizer": lambda: (
+            type(optimizer).__name__,
+            [sorted((k, v) for k, v in group.items() if k != "params") for group in optimizer.param_groups],
+        ),
+    }

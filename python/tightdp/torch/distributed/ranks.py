@@ -1,0 +1,130 @@
+"""The processes that train together, and what they tell each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..world import Fact, World
+
+_FACTS = 10
+"""Numbers in a message of ``together``: one length for all calls, so that ranks whose calls differ can tell."""
+
+
+class Ranks(World):
+    """The processes of a group. Every method but the properties is called by all ranks, in the same order."""
+
+    def __init__(self, group: Any = None) -> None:
+        self._group, self._lost = group, ""
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        nccl = "nccl" in str(dist.get_backend(group))
+        self._device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
+
+    @contextmanager
+    def together(self, what: str, **facts: Fact) -> Iterator[None]:
+        try:
+            yield
+            said = [_digest(fact()) for fact in facts.values()]
+        except Exception:
+            with suppress(RuntimeError):  # the error of this rank is the one to see
+                self._exchange([_digest(what), 1])
+            raise
+        found = self._exchange([_digest(what), 0, *said])
+        for rank, numbers in enumerate(found):
+            if numbers[0] != found[0][0]:
+                raise RuntimeError(f"ranks must make the same calls: rank {rank} is not where rank 0 is, at {what!r}")
+        failed = [rank for rank, numbers in enumerate(found) if numbers[1]]
+        if failed:
+            raise RuntimeError(f"rank {failed[0]} raised an error at {what!r}, which it shows; this rank stops with it")
+        for i, name in enumerate(facts, 2):
+            others = [rank for rank, numbers in enumerate(found) if numbers[i] != found[0][i]]
+            if others:
+                label = name.replace("_", " ")
+                raise ValueError(f"{label} must be the same on all ranks: that of rank {others[0]} is not rank 0's")
+
+    def on_first(self, what: str, function: Callable[[], Any]) -> Any:
+        found = b""
+        with self.together(what):
+            if self.first:
+                found = json.dumps(function()).encode()
+        return json.loads(self.broadcast(found))
+
+    def broadcast(self, data: bytes) -> bytes:
+        """The bytes of the first rank."""
+        size = torch.tensor([len(data)], device=self._device)
+        self._reach(partial(dist.broadcast, size, group=self._group, group_src=0))
+        held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
+        if self.first and data:
+            held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        if len(held):
+            self._reach(partial(dist.broadcast, held, group=self._group, group_src=0))
+        return bytes(held.cpu().numpy())
+
+    def copy_of_first(self, tensors: list[Any]) -> None:
+        """Puts the values of the first rank into tensors of the same shapes, in place."""
+        for tensor in tensors:
+            plain = tensor.detach().to(self._device).contiguous().reshape(-1)
+            held = plain.view(torch.uint8) if plain.numel() else plain  # bytes, for every backend has them
+            self._reach(partial(dist.broadcast, held, group=self._group, group_src=0))
+            with torch.no_grad():
+                tensor.copy_(plain.view(tensor.shape))
+
+    def add_up(self, integers: Any) -> None:
+        """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
+        held = integers.to(self._device)
+        self._reach(partial(dist.all_reduce, held, group=self._group))
+        if held is not integers:
+            integers.copy_(held)
+
+    def _exchange(self, numbers: list[int]) -> list[list[int]]:
+        """The numbers of every rank."""
+        own = torch.tensor(numbers + [0] * (_FACTS - len(numbers)), device=self._device)
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        self._reach(partial(dist.all_gather, found, own, group=self._group))
+        return [each.tolist() for each in found]
+
+    def _reach(self, call: Callable[[], Any]) -> None:
+        if not self._lost:
+            try:
+                call()
+            except RuntimeError as error:
+                self._lost = str(error).splitlines()[0]
+                raise RuntimeError(f"{_LOST}: {self._lost}") from error
+        else:
+            raise RuntimeError(f"{_LOST}: {self._lost}")
+
+
+_LOST = (
+    "a rank was lost, or did not answer in the time that init_process_group was given. Nothing was released by what "
+    "this rank did since; start all ranks again, from a checkpoint. The cause"
+)
+
+
+def _digest(fact: object) -> int:
+    """63 bits that differ where the facts do."""
+    data = fact if isinstance(fact, bytes) else repr(fact).encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
+
+
+def world_of(distributed: Any) -> World:
+    """The checked argument of ``make_private``."""
+    if distributed is False:
+        return World()
+    ready = dist.is_available() and dist.is_initialized()
+    if distributed is None:
+        return Ranks() if ready else World()
+    if distributed is True or (dist.is_available() and isinstance(distributed, dist.ProcessGroup)):
+        if not ready:
+            raise ValueError("distributed must be None or False until torch.distributed.init_process_group was called")
+        group = None if distributed is True else distributed
+        if dist.get_rank(group) < 0:
+            raise ValueError("distributed must be a process group that this process is in")
+        return Ranks(group)
+    raise TypeError(f"distributed must be None, True, False or a torch.distributed.ProcessGroup, got {distributed!r}")

@@ -1,0 +1,32 @@
+"""The process that trains, as one that trains with others is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Fact = Callable[[], object]
+
+
+class World:
+    """One process by itself: it agrees with whatever it says."""
+
+    rank, size = 0, 1
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    @contextmanager
+    def together(self, what: str, **facts: Fact) -> Iterator[None]:
+        """The body runs on every rank; all leave it, or all raise.
+
+        What the facts return after the body is the same on all ranks, or ``ValueError`` on every one. An error of the
+        body is raised where it happened, and ``RuntimeError`` elsewhere. The body calls no method of this object.
+        """
+        yield
+
+    def on_first(self, what: str, function: Callable[[], Any]) -> Any:
+        """What the function returns on the first rank, on every rank: of what JSON has. Raises as ``together``."""
+        return function()

@@ -1,0 +1,195 @@
+"""What the tests of several ranks look at: a script that trains on 1, 2 and 4 processes and saves what they found.
+
+``python ranks.py FOLDER``. One process imports PyTorch, the ranks are forked from it.
+"""
+
+import datetime
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parent))
+from small import cross_entropy, mlp, private, still, table
+
+import tightdp as dp
+from tightdp.release.noise import Philox
+from tightdp.torch.distributed.ranks import Ranks
+
+SEED, RECORDS = 7, 60
+FIXED = {"physical_batch_size": 2}
+COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
+WIDE = {"dataset": table(RECORDS), "noise_multiplier": 0.5, "batch_size": 5.0, "random_state": SEED, "epochs": 1 / 4}
+
+
+def trained(**settings):
+    """The parameters after two epochs, and the gradients of the last step."""
+    torch.manual_seed(1)
+    run = private(mlp(), table(RECORDS), **{"noise_multiplier": 1.0, "epochs": 2, "random_state": SEED, **settings})
+    run.fit(settings.pop("loss_fn", cross_entropy))
+    return {
+        "parameters": [p.detach().clone() for p in run.model.parameters()],
+        "released": [p.grad.clone() for p in run.model.parameters()],
+        "history": run.history_,
+        "epsilon": float(run.privacy_),
+        "outside": run.statement_.outside,
+    }
+
+
+def noise(**settings):
+    """What three steps of a wide model release where no gradient moves anything."""
+    torch.manual_seed(2)
+    run = private(torch.nn.Linear(5, 3_000), **{**WIDE, **settings})
+    found = []
+    for batch in run.loader:
+        run.step(still, batch)
+        found.append(torch.cat([p.grad.reshape(-1) for p in run.model.parameters()]))
+    return torch.stack(found) * run.plan.batch_size / run.plan.deviation
+
+
+def shares(physical_batch_size):
+    """Each rank's records of each batch, and the batches."""
+    run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
+                  physical_batch_size=physical_batch_size)  # fmt: skip
+    return [([piece.tolist() for piece in run.loader._pieces(batch.rows)], batch.rows.tolist()) for batch in run.loader]
+
+
+def raised(function):
+    """The type and the text of what a function raises."""
+    try:
+        function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return None
+
+
+def wrong(rank):
+    """What ranks that differ are told."""
+    half = torch.optim.SGD
+    model = mlp()
+    found = {
+        "settings": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0 + rank)),
+        "seed": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=rank)),
+        "records": raised(lambda: private(mlp(), table(RECORDS + rank), noise_multiplier=1.0, public_size=RECORDS)),
+        "model": raised(lambda: private(mlp(hidden=7 + rank), table(RECORDS), noise_multiplier=1.0)),
+        "optimizer": raised(
+            lambda: private(model, table(RECORDS), half(model.parameters(), lr=0.5 + rank), noise_multiplier=1.0)
+        ),
+        "all": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=-1.0)),
+        "one": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, loader_of=1) if rank else
+                      private(mlp(), table(RECORDS), noise_multiplier=1.0)),
+    }  # fmt: skip
+    run = private(mlp(), table(RECORDS), noise_multiplier=1.0)
+    batches = iter(run.loader)
+    run.step(cross_entropy, next(batches))
+    if rank == 1:
+        next(batches)
+    found["batch"] = raised(lambda: run.step(cross_entropy, next(batches)))
+    found["nothing charged"] = run.steps_
+
+    def loss_fn(model, batch):
+        if rank == 1:
+            raise FloatingPointError("of rank 1")
+        return cross_entropy(model, batch)
+
+    run = private(mlp(), table(RECORDS), noise_multiplier=1.0, batch_size=30, epochs=3)
+    run.step(cross_entropy, next(iter(run.loader)))
+    before = [p.detach().clone() for p in run.model.parameters()]
+    found["error"] = raised(lambda: run.step(loss_fn, next(iter(run.loader))))
+    found["unmoved"] = all(torch.equal(*pair) for pair in zip(before, run.model.parameters(), strict=True))
+    found["charged"] = run.steps_
+    run.step(cross_entropy, next(iter(run.loader)))  # goes on
+    return found
+
+
+def ledger(folder, rank):
+    path = folder / "records.ledger"
+    if rank == 0:
+        dp.Ledger.create(path, epsilon=4.0, delta=1e-4, dataset="records")
+    settings = {"noise_multiplier": None, "epsilon": 3.0, "ledger": path if rank == 0 else "/nowhere/at all"}
+    private(mlp(), table(RECORDS), **settings)
+    refused = raised(lambda: private(mlp(), table(RECORDS), **settings))
+    return {"entries": len(dp.Ledger(path).history) if rank == 0 else 1, "refused": refused}
+
+
+def wrapped(size):
+    found = torch.tensor([2**63 - 1 if dist.get_rank() == 0 else 2**60 + 3, dist.get_rank()])
+    Ranks().add_up(found)
+    return found.tolist()
+
+
+def lost(rank):
+    """Rank 1 dies while the others wait for it."""
+
+    def loss_fn(model, batch):
+        if rank == 1:
+            os._exit(0)
+        return cross_entropy(model, batch)
+
+    run = private(mlp(), table(RECORDS), noise_multiplier=1.0, batch_size=30, epochs=3)
+    run.step(cross_entropy, next(iter(run.loader)))
+    return {
+        "first": raised(lambda: run.step(loss_fn, next(iter(run.loader)))),
+        "then": raised(lambda: run.step(cross_entropy, next(iter(run.loader)))),
+        "steps": run.steps_,
+    }
+
+
+def seeds():
+    """Parameters of two unseeded runs, and that a rank alone is not part of them."""
+    torch.manual_seed(100 + dist.get_rank())  # ranks begin with models of their own
+    one, other = (private(mlp(), table(RECORDS), noise_multiplier=1.0).fit(cross_entropy) for _ in range(2))
+    alone = private(mlp(), table(RECORDS), noise_multiplier=1.0, distributed=False)
+    if dist.get_rank() == 0:
+        alone.fit(cross_entropy)
+    return [[p.detach() for p in run.model.parameters()] for run in (one, other)]
+
+
+def job(rank, size, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/group-{size}", rank=rank, world_size=size,
+        timeout=datetime.timedelta(seconds=60),
+    )  # fmt: skip
+    found = {
+        "fixed": trained(**FIXED),
+        "free": trained(),
+        "counted": trained(**COUNTED),
+        "float": trained(arithmetic="float"),
+        "noise": noise(),
+        "secure noise": noise(random_state=None),
+        "float noise": noise(arithmetic="float"),
+        "shares": shares(None),
+        "pieces": shares(1),
+        "unseeded": seeds(),
+    }
+    if size == 2:
+        found |= {"wrong": wrong(rank), "ledger": ledger(folder, rank), "wrapped": wrapped(size)}
+        found["lost"] = lost(rank)
+    torch.save(found, folder / f"{size}-{rank}.pt")
+    os._exit(0)  # a group with a lost rank does not shut down
+
+
+def fork(function, rank, *arguments):
+    child = os.fork()
+    if child:
+        return child
+    try:
+        function(rank, *arguments)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    Philox(1).normal(1)
+    torch.optim.SGD(mlp().parameters(), lr=1.0)  # imports what it needs
+    for size in (1, 2, 4):
+        children = [fork(job, rank, size, folder) for rank in range(size)]
+        for child in children:
+            os.waitpid(child, 0)

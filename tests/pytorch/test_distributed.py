@@ -1,0 +1,168 @@
+"""One, two and four processes train as one: batches, noise, sums, accounts, and what happens when they differ."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from ranks import COUNTED, FIXED, RECORDS, SEED, noise, trained
+from scipy import stats
+
+import tightdp as dp
+from tightdp.torch.distributed.key import Keyed
+from tightdp.train.releases.oracle import poisson_sample
+
+if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+    pytest.skip("needs torch.distributed with gloo", allow_module_level=True)
+
+RANKS = Path(__file__).with_name("ranks.py")
+SIZES = (1, 2, 4)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each rank of each number of ranks found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    done = subprocess.run([sys.executable, RANKS, folder], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    paths = {path.stem: torch.load(path, weights_only=False) for path in folder.glob("*.pt")}
+    assert len(paths) == sum(SIZES) - 1  # one was lost on purpose
+    return paths
+
+
+def each(found, name):
+    return [one[name] for one in found.values() if name in one]
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name, settings", [("fixed", FIXED), ("counted", COUNTED)])
+def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
+    alone = trained(**settings)
+    for one in each(found, name):
+        assert same(one["parameters"], alone["parameters"]) and same(one["released"], alone["released"])
+        assert one["history"] == alone["history"] and one["epsilon"] == alone["epsilon"]
+
+
+@pytest.mark.parametrize("name", ["free", "float"])
+def test_sums_agree_to_the_rounding_of_floats(found, name):
+    alone = trained(arithmetic="float" if name == "float" else "exact")
+    for one in each(found, name):
+        for p, q in zip(one["parameters"], alone["parameters"], strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+    for size in SIZES:  # and all ranks of one run hold the same
+        ranks = [one[name]["parameters"] for key, one in found.items() if key.startswith(f"{size}-")]
+        assert all(same(ranks[0], other) for other in ranks)
+
+
+def test_noise_has_the_same_bits_for_any_number_of_ranks(found):
+    alone = noise()
+    assert all(torch.equal(one, alone) for one in each(found, "noise"))
+    assert all(torch.equal(one, alone) for one in each(found, "float noise"))
+
+
+@pytest.mark.parametrize("name", ["noise", "secure noise", "float noise"])
+def test_no_noise_is_added_twice_or_left_out(found, name):
+    """The mean square of n normals is that of chi squared: each rank's share by itself, and no two steps alike."""
+    for key, one in found.items():
+        steps, n = one[name].shape
+        size = int(key[0])
+        for rank in range(size):
+            share = one[name][:, n * rank // size : n * (rank + 1) // size]
+            square = float((share.double() ** 2).sum())
+            assert 1e-6 < stats.chi2(share.numel()).cdf(square) < 1 - 1e-6
+        assert all(abs(np.corrcoef(one[name][0], one[name][k])[0, 1]) < 5 / math.sqrt(n) for k in range(1, steps))
+
+
+def test_each_record_of_a_batch_is_in_one_share(found):
+    source = dp.Philox(SEED)
+    drawn = [poisson_sample(source, RECORDS, 3 / RECORDS).tolist() for _ in range(RECORDS // 3)]
+    empty = 0
+    for name in ("shares", "pieces"):
+        for size in SIZES:
+            ranks = [found[key][name] for key in sorted(found) if key.startswith(f"{size}-")]
+            for step, expected in enumerate(drawn):
+                pieces = [piece for rank in ranks for piece in rank[step][0]]
+                if len(ranks) == size:
+                    assert sorted(row for piece in pieces for row in piece) == expected
+                empty += any(not rank[step][0] for rank in ranks)
+                assert all(rank[step][1] == expected for rank in ranks)
+    assert empty > 10
+
+
+def test_unseeded_runs_have_one_key_each_and_begin_with_the_model_of_rank_0(found):
+    for size in SIZES:
+        ranks = [one["unseeded"] for key, one in found.items() if key.startswith(f"{size}-")]
+        assert all(same(ranks[0][k], other[k]) for other in ranks for k in (0, 1))
+        assert not same(ranks[0][0], ranks[0][1])
+
+
+def test_ranks_that_differ_are_told_what_differs(found):
+    wrong = found["2-0"]["wrong"]
+    says = {
+        "settings": "settings must be the same on all ranks: that of rank 1",
+        "seed": "random state must be the same on all ranks",
+        "records": "number of records must be the same on all ranks",
+        "model": "model must be the same on all ranks",
+        "optimizer": "optimizer must be the same on all ranks",
+        "batch": "batch must be the same on all ranks",
+        "all": "noise_multiplier must be",
+    }
+    for name, text in says.items():
+        kind, message = wrong[name]
+        assert kind == "ValueError" and message.startswith(text), name
+    assert wrong["nothing charged"] == 1
+
+
+def test_an_error_of_one_rank_stops_all_and_releases_nothing(found):
+    wrong = found["2-0"]["wrong"]
+    for name in ("one", "error"):
+        assert wrong[name][0] == "RuntimeError" and "rank 1 raised an error" in wrong[name][1]
+    assert wrong["unmoved"] and wrong["charged"] == 2
+
+
+def test_the_ledger_is_that_of_rank_0_and_is_charged_once(found):
+    assert found["2-0"]["ledger"]["entries"] == 1
+    assert found["2-0"]["ledger"]["refused"][0] == "BudgetExceeded"
+
+
+def test_integers_add_up_modulo_two_to_the_64(found):
+    assert found["2-0"]["wrapped"] == [2**63 - 1 + 2**60 + 3 - 2**64, 1]
+
+
+def test_the_statement_names_the_network(found):
+    for key, one in found.items():
+        assert any("processes send each other" in item for item in one["free"]["outside"]) == (key[0] != "1")
+
+
+def test_a_lost_rank_stops_the_others(found):
+    lost = found["2-0"]["lost"]
+    for name in ("first", "then"):
+        assert lost[name][0] == "RuntimeError" and "a rank was lost" in lost[name][1]
+    assert lost["steps"] == 2
+
+
+def test_a_key_stays_where_it_is(monkeypatch):
+    import copy
+    import os
+    import pickle
+
+    key = bytes(range(32))
+    assert (Keyed(key, 3).integers(4) == Keyed(key, 3).integers(4)).all()
+    assert (Keyed(key, 3).integers(4) != Keyed(key, 4).integers(4)).any()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="would repeat"):
+            copied(Keyed(key, 0))
+    assert "0001" not in repr(Keyed(key, 0))
+    source = Keyed(key, 0)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked child"):
+        source.integers(1)
