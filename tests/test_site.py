@@ -16,7 +16,7 @@ SOURCES = [
     for path in sorted((pages.ROOT / folder).rglob("*"))
     if path.suffix in (".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".py", ".pyi")
 ]
-MODULES = "tightdp", "tightdp.train", "tightdp.audit", "tightdp.cuda"
+MODULES = "tightdp", "tightdp.train", "tightdp.preprocessing", "tightdp.pipeline", "tightdp.audit", "tightdp.cuda"
 
 
 def directives(page: Path, name: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -83,14 +83,12 @@ def frequent_values(
     for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
         if not np.iterable(given):
             raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
-    none = frozenset(missing)
-    counts = Counter(text for text in map(str, values) if text not in none)
+    counts = occurring(map(str, values), missing)
     charged, least = Gaussian(sigma) + failing, threshold(sigma, failing.nominal_delta)
     book = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
     if book is not None:
         book.spend(charged, note=note)
-    noise = rounded_gaussian(sigma, len(counts), rng=rng).tolist()
-    kept = [value for (value, count), extra in zip(counts.items(), noise, strict=True) if count + extra >= least]
+    kept = reaching(counts, sigma, least, rng)
     privacy = charged.epsilon(delta)
     statement = Statement(
         "the frequent values of a column",
@@ -102,7 +100,41 @@ def frequent_values(
         seeded=isinstance(rng, Philox),
         ledger=None if book is None else f"that of {book.dataset!r}",
     )
-    return FrequentValues(tuple(sorted(kept)), least, charged, privacy, statement)
+    return FrequentValues(kept, least, charged, privacy, statement)
+
+
+def occurring(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
+    """How many records have each value."""
+    none = frozenset(missing)
+    return Counter(text for text in texts if text not in none)
+
+
+def reaching(counts: Counter[str], sigma: float, least: int, rng: RandomSource | None) -> tuple[str, ...]:
+    """The values whose noisy counts reach ``least``, sorted: the release, which the caller has paid for."""
+    noise = rounded_gaussian(sigma, len(counts), rng=rng).tolist()
+    kept = [value for (value, count), extra in zip(counts.items(), noise, strict=True) if count + extra >= least]
+    return tuple(sorted(kept))
+
+
+def frequent_in_columns(
+    columns: Sequence[Sequence[str]],
+    noise_multiplier: float,
+    failure: float,
+    missing: Iterable[str],
+    rng: RandomSource,
+) -> tuple[int, list[tuple[str, ...]]]:
+    """The threshold, and the frequent values of each of several columns of the same records, paid for by the caller:
+    ``Gaussian(noise_multiplier)`` beside ``ApproximateDP(0, failure)`` (docs/theory/frequent.md, section 2)."""
+    sigma, least = column_threshold(len(columns), noise_multiplier, failure)
+    return least, [reaching(occurring(column, missing), sigma, least, rng) for column in columns]
+
+
+def column_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
+    """The noise of one count, and the threshold. ValueError for more noise than there are records anywhere."""
+    sigma = noise_multiplier * math.sqrt(columns) * (1 + 2.0**-50)
+    if sigma > MOST_NOISE:
+        raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
+    return sigma, threshold(sigma, failure / columns * (1 - 2.0**-50))
 
 
 def threshold(sigma: float, failure: float) -> int:

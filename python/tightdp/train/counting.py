@@ -72,6 +72,12 @@ def counted(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
+def charge_of(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
+    """What ``counted`` charges: it is the same for any records."""
+    held, count = _held(algorithm, facts, target)
+    return count + held.charge
+
+
 class _Held(NamedTuple):
     """What the rest is held to: its target, its charge for sure, and the budget that makes it so for a plan."""
 

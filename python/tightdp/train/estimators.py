@@ -22,6 +22,7 @@ from .driver import Callback, fit, opened
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
 from .models.records import Array
+from .price import price
 
 
 def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -129,6 +130,22 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             ledger=ledger,
         )
         return self
+
+    def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged on records of ``n_features`` features, without a record: ``charged_``.
+
+        ``n_classes`` counts where ``classes`` is None. Raises what ``fit`` would raise of the settings.
+        """
+        size = _check.count("n_features", n_features)
+        labels = n_classes if self.classes is None else len(_labels("classes", self.classes)[1])
+        return price(
+            self._build(size, _check.count("n_classes", labels, least=2)),
+            self._default() if self.algorithm is None else self.algorithm,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            public_size=self.public_size,
+            regularization=self.regularization,
+        )
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError

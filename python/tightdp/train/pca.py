@@ -97,6 +97,12 @@ class DPPCA(TransformerMixin, BaseEstimator):
         )
         return self
 
+    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
+        own = self.noise_multiplier
+        own = None if own is None else _check.positive("noise_multiplier", own)
+        return Gaussian(noise_for(Gaussian, own, Target.of(self.epsilon, self.delta))) * 1
+
     def transform(self, X: Any) -> NDArray[Any]:
         """Coordinates in the components, shape (n, n_components), in the dtype of X."""
         if not hasattr(self, "components_"):

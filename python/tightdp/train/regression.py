@@ -137,6 +137,12 @@ class Ridge(RegressorMixin, BaseEstimator):
         )
         return self
 
+    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
+        own = self.noise_multiplier
+        own = None if own is None else _check.positive("noise_multiplier", own)
+        return Gaussian(noise_for(Gaussian, own, Target.of(self.epsilon, self.delta))) * 1
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if not hasattr(self, "coef_"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from ... import _check, _core
 from ...mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from ...release.noise import RandomSource
+from ...tables.frequent import column_threshold, frequent_in_columns
 from ..models.grid import FAST, MOST
 from ..models.model import Vector
 from .budget import Budget
@@ -24,7 +25,7 @@ from .minimum_query import Perturbed
 from .oracle import Integers, Query
 from .selection import Coins, exponential_mechanism, permute_and_flip
 
-T = TypeVar("T", Vector, int)
+T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 
 
 class Release(NamedTuple, Generic[T]):
@@ -89,6 +90,17 @@ class Gate:
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
         return self._released(choose(scores, a_step, Coins(self._source)), spent)
+
+    def frequent(
+        self, columns: Sequence[Sequence[str]], noise_multiplier: float, failure: float, missing: Iterable[str]
+    ) -> Release[list[tuple[str, ...]]]:
+        """The values of each column whose noisy counts reach a threshold, which a value of one record alone reaches
+        with a probability of at most ``failure`` in all columns (docs/theory/frequent.md, section 2)."""
+        column_threshold(len(columns), noise_multiplier, failure)
+        spent = self._spend(Gaussian(noise_multiplier))
+        self._spend(ApproximateDP(0.0, failure))
+        _, found = frequent_in_columns(columns, noise_multiplier, failure, missing, self._source)
+        return self._released(found, spent)
 
     def perturbed(
         self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP

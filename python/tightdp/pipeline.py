@@ -1,0 +1,315 @@
+"""A pipeline whose privacy is that of all its steps, under one budget.
+
+from tightdp.pipeline import PrivatePipeline
+from tightdp.preprocessing import MinMaxScaler
+from tightdp.train import LogisticRegression
+model = PrivatePipeline([("scale", MinMaxScaler()), ("model", LogisticRegression())], epsilon=1.0, delta=1e-6)
+model.fit(X, y).privacy_
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _check
+from .accounting.calibrate import calibrate
+from .bound import Bound
+from .composition import Composition
+from .mechanisms import Gaussian, Mechanism
+from .preprocessing.cells import check_shape, columns_of
+from .preprocessing.steps import Steps, cloned, named
+from .preprocessing.transformer import PrivateTransformer, Spent
+from .statement import Statement
+from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
+from .train.driver import opened, paid, seeded
+from .train.estimators import PrivateClassifier
+from .train.pca import DPPCA
+from .train.regression import Ridge
+from .train.releases.budget import Caps, Target
+from .train.stated import AGAIN, UNSCALED, name_of
+
+__all__ = ["PrivatePipeline"]
+
+SLACK = 1e-7
+"""Relative excess of the cap on the last step's Gaussians over what was planned for it: how many features there will be
+may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
+PLAIN = ("epsilon", "delta", "noise_multiplier", "ledger")
+"""Settings that the steps have not, where the pipeline has an epsilon."""
+
+
+class _Planned(NamedTuple):
+    """Fixed before a record is looked at."""
+
+    steps: list[tuple[str, Any]]
+    """Copies to be fitted, with what they may spend."""
+    before: Composition
+    last: Caps
+
+    @property
+    def charge(self) -> Composition:
+        return self.before + self.last.charge()
+
+
+@dataclass(eq=False, repr=False)
+class PrivatePipeline(Steps, BaseEstimator):
+    """Private transformers and a private estimator after them, as one estimator with one account.
+
+    Parameters
+    ----------
+    steps : a list of (name, step): transformers of ``tightdp.preprocessing`` or ``DPPCA``, those of scikit-learn that
+        learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; last a classifier of ``tightdp.train``
+        or ``Ridge``
+    epsilon, delta : the guarantee of all steps together, add/remove one record. The steps then have neither an epsilon,
+        a delta nor a noise multiplier of their own. With ``epsilon=None`` each step has its own, and ``privacy_``
+        reports what they cost together at ``delta``
+    share : of the privacy, as mu^2, for the steps before the last, in (0, 1); those that release something share it
+        equally. The last step gets what is left of the budget
+    random_state : None draws from the operating system's secure generator; an int is for experiments
+    ledger : a ``tightdp.Ledger``, or where it lies: charged for all steps before a record is looked at
+
+    Attributes
+    ----------
+    steps_ : as fitted, each with a ``privacy_`` of its own
+    privacy_, charged_, history_, statement_ : of all steps together, as for classifiers
+    classes_, n_features_in_ : as in scikit-learn
+
+    The last step's charge is fixed before the first release, and a plan that would cost more because of what the others
+    released is refused. Statement and proof: docs/theory/quantiles.md, section 4.
+
+    >>> import numpy as np
+    >>> from tightdp.pipeline import PrivatePipeline
+    >>> from tightdp.preprocessing import MinMaxScaler
+    >>> from tightdp.train import LogisticRegression
+    >>> x = np.random.default_rng(0).normal(40, 10, size=(5000, 1))
+    >>> model = PrivatePipeline([("scale", MinMaxScaler()), ("model", LogisticRegression())], 1.0, 1e-6, random_state=0)
+    >>> model.fit(x, x[:, 0] > 40).privacy_.upper <= 1, model.score(x, x[:, 0] > 40) > 0.9
+    (True, True)
+    """
+
+    steps: Sequence[tuple[str, Any]]
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    share: float = 0.05
+    random_state: int | None = None
+    ledger: Any = None
+    _steps = "steps"
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,)."""
+        if y is None:
+            raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
+        columns, records = columns_of(X), len(np.asarray(y))
+        check_shape(self, X, columns, reset=True)
+        if len(columns[0]) != records:
+            raise ValueError(f"y must have one target for each record: got {records} for {len(columns[0])} records")
+        target = Target.of(self.epsilon, self.delta)
+        seeded(self.random_state)
+        *_, (_, last) = self._checked()
+        _check_targets(last, y)
+        plan = self._plan(len(columns), _classes(last, y))
+        book = opened(self.ledger)
+        paid(book, plan.charge, "PrivatePipeline.fit")
+        values = X
+        for _, step in plan.steps[:-1]:
+            values = step.fit_transform(values) if step is not None else values
+        _, estimator = plan.steps[-1]
+        width = len(columns_of(values))
+        if not width:
+            raise ValueError("steps must leave at least one feature: no category reached its threshold")
+        _check_within(estimator.charge_for(width, _classes(last, y)), plan.last)
+        estimator.fit(values, y)
+        self.steps_: list[tuple[str, Any]] = plan.steps
+        self.charged_: Composition = plan.charge
+        self.privacy_: Bound = plan.charge.epsilon(target.delta)
+        self.history_: tuple[Mechanism, ...] = sum(
+            (tuple(step.history_) for _, step in plan.steps if hasattr(step, "history_")), ()
+        )
+        self.statement_ = self._stated(target.delta, name_of(book))
+        return self
+
+    def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
+        return self._plan(_check.count("n_features", n_features), n_classes).charge
+
+    def _checked(self) -> list[tuple[str, Any]]:
+        """The steps; None for "passthrough"."""
+        steps = [
+            (name, None if isinstance(step, str) and step == "passthrough" else step)
+            for name, step in named(self.steps, "steps", 2)
+        ]
+        for name, step in steps[:-1]:
+            if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _stateless(step)):
+                raise TypeError(
+                    f"steps must be private but for the last: {name!r} learns from records outside the account "
+                    "(tightdp.preprocessing has scalers, encoders and imputers)"
+                )
+        name, last = steps[-1]
+        if not isinstance(last, (PrivateClassifier, Ridge)):
+            raise TypeError(f"steps must end with a classifier of tightdp.train or Ridge: {name!r} is {last!r}")
+        for name, step in steps:
+            for setting in ("ledger",) if self.epsilon is None else PLAIN:
+                if getattr(step, setting, None) is not None:
+                    raise ValueError(f"{setting} of step {name!r} must be None: the pipeline has one for all steps")
+        return steps
+
+    def _plan(self, n_features: int, n_classes: int) -> _Planned:
+        """Copies of the steps, and what they will be charged."""
+        target = Target.of(self.epsilon, self.delta)
+        steps = [(name, cloned(step)) for name, step in self._checked()]
+        for i, (_, step) in enumerate(steps):
+            if self.random_state is not None and hasattr(step, "random_state"):
+                step.set_params(random_state=(self.random_state + 1 + i) % 2**64)
+        *first, (_, last) = [step for step in steps if step[1] is not None]
+        private = [step for _, step in first if hasattr(step, "charge_for")]
+        if target.epsilon is not None:
+            self._divide(target.epsilon, target.delta, private)
+        before = sum((step.charge_for(n_features) for step in private), Composition())
+        if target.epsilon is None:
+            return _Planned(steps, before, _cap(last.charge_for(n_features, n_classes)))
+        # Half of delta: a last step that is known by its epsilon and delta alone leaves some for the others.
+        last.set_params(delta=target.delta / 2 if before else target.delta)
+
+        def planned(epsilon: float) -> Caps:
+            return _cap(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+
+        found = calibrate(
+            lambda epsilon: before + planned(epsilon).charge(),
+            epsilon=target.epsilon,
+            delta=target.delta,
+            low=target.epsilon / 1000,
+            high=min(10 * target.epsilon, 1e6),
+        )
+        return _Planned(steps, before, planned(float(found)))
+
+    def _divide(self, epsilon: float, delta: float, private: list[Any]) -> None:
+        """Gives each of the ``private`` transformers its share of the budget."""
+        share = _check.open_unit("share", self.share)
+        for step in private:
+            step.set_params(noise_multiplier=1.0, delta=delta)
+        paying = [step for step in private if step.charge_for()]
+        whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(share)
+        each = Spent(whole, delta).shared(max(1, len(paying)))
+        for step in paying:
+            step.set_params(noise_multiplier=each.noise_multiplier, delta=each.failure)
+
+    def _stated(self, delta: float, ledger: str | None) -> Statement:
+        released: list[str] = []
+        public: dict[str, str] = {}
+        taken: list[str] = []
+        outside: list[str] = []
+        for name, step in self.steps_:
+            made = getattr(step, "statement_", None)
+            if made is None:
+                if step is not None:
+                    outside.append(f"Step {name!r} was taken to treat each record by itself.")
+                continue
+            released += [f"{name}: {line}" for line in made.released]
+            public |= {f"{name}: {key}": how for key, how in made.public.items()}
+            taken += [f"{name}: {key}" for key in made.taken]
+            outside += [line for line in made.outside if line not in (AGAIN, UNSCALED, *outside)]
+        statements = [step.statement_ for _, step in self.steps_ if hasattr(step, "statement_")]
+        return Statement(
+            f"PrivatePipeline: {', then '.join(made.subject for made in statements)}",
+            self.privacy_,
+            delta,
+            self.charged_,
+            released=tuple(released),
+            public=public,
+            size=statements[-1].size,
+            taken=tuple(taken),
+            seeded=any(made.seeded for made in statements),
+            outside=(*outside, AGAIN),
+            ledger=ledger,
+        )
+
+    # What the last step does, after the others.
+
+    def _transformed(self, X: Any) -> Any:
+        if not hasattr(self, "steps_"):
+            raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
+        check_shape(self, X, columns_of(X), reset=False)
+        for _, step in self.steps_[:-1]:
+            X = X if step is None else step.transform(X)
+        return X
+
+    @property
+    def _last(self) -> Any:
+        return (self.steps_ if hasattr(self, "steps_") else self.steps)[-1][1]
+
+    def predict(self, X: Any) -> Any:
+        """What the last step predicts, shape (n,)."""
+        return self._last.predict(self._transformed(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, or R^2 for ``Ridge``; it is not private. ``tightdp.metrics`` has private ones."""
+        found: float = self._last.score(self._transformed(X), y, sample_weight)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """``predict_proba``, ``predict_log_proba`` and ``decision_function`` where the last step has them, and what it
+        learned."""
+        passed = {"predict_proba", "predict_log_proba", "decision_function"}
+        learned = {"classes_", "coef_", "intercept_", "public_size_"}
+        if name in passed and hasattr(self.steps[-1][1], name):
+            return lambda X: getattr(self._last, name)(self._transformed(X))
+        if name in learned and "steps_" in vars(self):
+            return getattr(self._last, name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        last = self.steps[-1][1].__sklearn_tags__()
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
+            setattr(tags, name, getattr(last, name))
+        first = self.steps[0][1]
+        tags.input_tags = first.__sklearn_tags__().input_tags if hasattr(first, "__sklearn_tags__") else last.input_tags
+        tags.input_tags.allow_nan = False  # predictions refuse what no step has filled in
+        return tags
+
+
+def _stateless(step: Any) -> bool:
+    """Whether a transformer of scikit-learn says that it learns nothing."""
+    return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
+
+
+def _cap(charge: Composition) -> Caps:
+    """What covers a charge, and every other with as much of Gaussians."""
+    gaussians, others = _parts(charge)
+    return Caps(gaussians * (1 + SLACK), others)
+
+
+def _parts(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
+    squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
+    return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
+
+
+def _check_within(charge: Composition, cap: Caps) -> None:
+    """ValueError unless the cap covers the charge; both follow from what was released."""
+    gaussians, others = _parts(charge)
+    most, allowed = _parts(cap.charge())
+    if gaussians > most or not dict(others).items() <= dict(allowed).items():
+        raise ValueError(
+            "steps must leave the last one a cost that is known in advance: with the features that the others made it "
+            f"would be {charge!r}. Declare the categories, or take an algorithm on all records, such as NoisyGD"
+        )
+
+
+def _classes(last: Any, y: Any) -> int:
+    """How many labels a classifier has."""
+    if not isinstance(last, PrivateClassifier):
+        return 2
+    return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))
+
+
+def _check_targets(last: Any, y: Any) -> None:
+    """What the last step would refuse, before anything is released."""
+    if isinstance(last, PrivateClassifier):
+        cloned(last).set_params(bounds=None)._checked(np.zeros((len(np.asarray(y)), 1)), y)
+    else:
+        validate_numbers(y)

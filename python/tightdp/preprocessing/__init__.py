@@ -1,0 +1,28 @@
+"""Preprocessing inside the account: what is learned of the records is released with noise, and charged.
+
+    from tightdp.pipeline import PrivatePipeline
+    from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
+    from tightdp.train import LogisticRegression
+    columns = ColumnTransformer([("numbers", MinMaxScaler(), ["age", "hours"]), ("texts", OneHotEncoder(), ["job"])])
+    model = PrivatePipeline([("columns", columns), ("model", LogisticRegression())], epsilon=1.0, delta=1e-6).fit(X, y)
+    model.privacy_      # of all of it
+
+The names are scikit-learn's, and so is the interface. What is declared costs nothing.
+"""
+
+from .chain import Chain
+from .columns import ColumnTransformer
+from .encoder import OneHotEncoder
+from .imputer import SimpleImputer
+from .scalers import MinMaxScaler, StandardScaler
+from .transformer import PrivateTransformer
+
+__all__ = [
+    "Chain",
+    "ColumnTransformer",
+    "MinMaxScaler",
+    "OneHotEncoder",
+    "PrivateTransformer",
+    "SimpleImputer",
+    "StandardScaler",
+]

@@ -1,0 +1,69 @@
+"""Tables of any cells, column by column: arrays, lists of rows, data frames and mappings of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def names_of(X: Any) -> list[Any] | None:
+    """The names of the columns, of a data frame or a mapping; None for an array."""
+    if isinstance(X, Mapping):
+        return list(X)
+    columns = getattr(X, "columns", None)
+    return None if columns is None else list(columns)
+
+
+def columns_of(X: Any) -> list[Any]:
+    """The columns of a table, each a sequence of cells. ValueError for what is none, which quotes no cell."""
+    if hasattr(X, "tocsr"):
+        raise TypeError("X must be a dense 2-D array: sparse input is not supported")
+    names = names_of(X)
+    if names is not None:
+        found = [X[name] for name in names]
+        if len({len(column) for column in found}) > 1:
+            raise ValueError("X must have columns of one length")
+        return found
+    try:
+        array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    except ValueError:
+        array = np.empty(0)
+    if array.ndim != 2:
+        raise ValueError(f"X must be a 2-D array, got shape {array.shape}. Reshape your data")
+    if array.dtype.kind == "c":
+        raise ValueError("X must hold texts or real numbers: Complex data not supported")
+    return list(array.T)
+
+
+def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
+    """Remembers how many columns there are and their names, or compares with those of ``fit``."""
+    names, count = names_of(X), len(columns)
+    rows = len(columns[0]) if columns else 0
+    if not count or not rows:
+        what = f"0 feature(s) (shape=({rows}, {count}))" if not count else f"0 sample(s) (shape=({rows}, {count}))"
+        raise ValueError(f"Found array with {what} while a minimum of 1 is required: X must be a non-empty 2-D array")
+    texts = names is not None and all(isinstance(name, str) for name in names)
+    if reset:
+        estimator.n_features_in_ = count
+        if texts:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    if count != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {count} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features "
+            f"as input"
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if texts and known is not None and list(known) != names:
+        raise ValueError("The feature names should match those that were passed during fit")
+
+
+def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
+    """The columns as texts without blanks around them; None and NaN are ""."""
+    columns = columns_of(X)
+    check_shape(estimator, X, columns, reset=reset)
+    return [["" if cell is None or cell != cell else str(cell).strip() for cell in column] for column in columns]

@@ -1,0 +1,90 @@
+"""Transformers one after another, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..composition import Composition
+from ..train.releases.gate import Gate
+from .cells import check_shape, columns_of
+from .steps import Steps, cloned, members
+from .transformer import PrivateTransformer, Spent
+
+
+@dataclass(eq=False, repr=False)
+class Chain(Steps, PrivateTransformer):
+    """Private transformers one after another, for some columns of a ``ColumnTransformer``.
+
+    Further parameters
+    ------------------
+    transformers : a list of (name, transformer). They have neither epsilon nor noise nor ledger of their own: those
+        that release something share this one's equally
+
+    Further attributes: ``transformers_``, as fitted.
+
+    >>> from tightdp.preprocessing import Chain, MinMaxScaler, SimpleImputer
+    >>> fill = SimpleImputer(strategy="constant", fill_value=45)
+    >>> Chain([("fill", fill), ("scale", MinMaxScaler(bounds=(20, 70)))]).fit_transform([[70], [None]]).tolist()
+    [[1.0], [0.5]]
+    """
+
+    __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
+
+    transformers: Sequence[tuple[str, Any]]
+    _steps = "transformers"
+
+    def _charge(self, spent: Spent) -> Composition:
+        each = self._each(spent)
+        return sum((member._charge(each) for _, member in members(self.transformers, 2)), Composition())
+
+    def _each(self, spent: Spent) -> Spent:
+        paying = sum(bool(member._charge(spent)) for _, member in members(self.transformers, 2))
+        return spent.shared(max(1, paying))
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        check_shape(self, X, columns_of(X), reset=reset)
+        return X
+
+    def _checked(self, X: Any) -> Any:
+        """The first one's check is made before anything is released."""
+        cloned(members(self.transformers, 2)[0][1])._checked(self._cells(X, reset=True))
+        return X
+
+    def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
+        each = self._each(spent)
+        self.transformers_: list[tuple[str, Any]] = []
+        for name, given in members(self.transformers, 2):
+            member = cloned(given)
+            member._learn(member._checked(values), gate, each)
+            member.charged_ = member._charge(each)
+            values = member.transform(values)
+            self.transformers_.append((name, member))
+
+    def _transformed(self, values: Any) -> NDArray[np.float64]:
+        for _, member in self.transformers_:
+            values = member.transform(values)
+        return np.asarray(values)
+
+    def _named(self, given: list[str]) -> list[str]:
+        for _, member in self.transformers_:
+            given = member._named(given)
+        return given
+
+    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        released: list[str] = []
+        public: dict[str, str] = {}
+        for name, member in self.transformers_:
+            shown, taken = member._facts()
+            released += [f"{name}: {one}" for one in shown]
+            public |= {f"{name}: {key}": value for key, value in taken.items()}
+        return tuple(released), public
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = self.transformers[0][1].__sklearn_tags__().input_tags
+        return tags

@@ -1,0 +1,143 @@
+"""Transformers for some columns each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..composition import Composition
+from ..train.releases.gate import Gate
+from .cells import check_shape, columns_of, names_of
+from .steps import Steps, cloned, members
+from .transformer import PrivateTransformer, Spent
+
+
+@dataclass(eq=False, repr=False)
+class ColumnTransformer(Steps, PrivateTransformer):
+    """Private transformers, each for some columns, whose features stand side by side. Other columns are left out.
+
+    Further parameters
+    ------------------
+    transformers : a list of (name, transformer, columns); columns are numbers, or names where X is a data frame or a
+        mapping of columns. "passthrough" leaves columns of numbers as they are
+
+    The transformers have neither epsilon nor noise nor ledger of their own: those that release something share this
+    one's equally.
+
+    Further attributes: ``transformers_``, as fitted.
+
+    >>> from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
+    >>> people = {"age": [30, 50, 70], "sex": ["f", "m", "f"]}
+    >>> ages, sexes = MinMaxScaler(bounds=(20, 70)), OneHotEncoder(categories=[["f", "m"]])
+    >>> ColumnTransformer([("numbers", ages, ["age"]), ("texts", sexes, ["sex"])]).fit_transform(people).tolist()
+    [[0.2, 1.0, 0.0], [0.6, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    """
+
+    __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
+
+    transformers: Sequence[tuple[str, Any, Any]]
+    _steps = "transformers"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def _charge(self, spent: Spent) -> Composition:
+        each = self._each(spent)
+        return sum(
+            (member._charge(each) for _, member, _ in members(self.transformers, 3) if member is not None),
+            Composition(),
+        )
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        columns = columns_of(X)
+        check_shape(self, X, columns, reset=reset)
+        return X, columns
+
+    def _checked(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
+        """(name, a transformer to be fitted or None, columns, what it learns from)."""
+        whole = self._cells(X, reset=True)
+        found = []
+        for name, given, columns in members(self.transformers, 3):
+            member, part = cloned(given), _part(whole, columns)
+            found.append((name, member, columns, _numbers(part) if member is None else member._checked(part)))
+        return found
+
+    def _learn(self, values: list[tuple[str, Any, Any, Any]], gate: Gate, spent: Spent) -> None:
+        each = self._each(spent)
+        for _, member, _, part in values:
+            if member is not None:
+                member._learn(part, gate, each)
+                member.charged_ = member._charge(each)
+        self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
+
+    def _each(self, spent: Spent) -> Spent:
+        """What one may spend: those that release something share equally."""
+        paying = sum(
+            member is not None and bool(member._charge(spent)) for _, member, _ in members(self.transformers, 3)
+        )
+        return spent.shared(max(1, paying))
+
+    def _transformed(self, values: Any) -> NDArray[np.float64]:
+        blocks = []
+        for _, member, columns in self.transformers_:
+            part = _part(values, columns)
+            blocks.append(_numbers(part) if member is None else member.transform(part))
+        return np.column_stack(blocks)
+
+    def _named(self, given: list[str]) -> list[str]:
+        found = []
+        for name, member, columns in self.transformers_:
+            known = [str(c) if isinstance(c, str) else given[c] for c in _keys(columns)]
+            found += [f"{name}__{one}" for one in (known if member is None else member._named(known))]
+        return found
+
+    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        released: list[str] = []
+        public: dict[str, str] = {}
+        for name, member, columns in self.transformers_:
+            public[f"columns of {name}"] = ", ".join(map(str, _keys(columns)))
+            if member is not None:
+                shown, taken = member._facts()
+                released += [f"{name}: {one}" for one in shown]
+                public |= {f"{name}: {key}": value for key, value in taken.items()}
+        return tuple(released), public
+
+
+def _keys(columns: Any) -> list[Any]:
+    return [columns] if isinstance(columns, (str, int, np.integer)) else list(columns)
+
+
+def _part(whole: Any, columns: Any) -> Any:
+    """Some columns, as a mapping by name or an array by number."""
+    X, found = whole
+    keys = _keys(columns)
+    names = names_of(X)
+    if not keys:
+        raise ValueError("columns must be one or more")
+    places = []
+    for key in keys:
+        if isinstance(key, str):
+            if names is None or key not in names:
+                raise ValueError(f"columns must be among those of X: there is no {key!r}")
+            places.append(names.index(key))
+        elif isinstance(key, (int, np.integer)) and -len(found) <= key < len(found):
+            places.append(int(key))
+        else:
+            raise ValueError(f"columns must be names or numbers of columns of X, got {key!r}")
+    rows = np.empty((len(found[0]), len(places)), dtype=object)
+    for j, place in enumerate(places):
+        rows[:, j] = found[place]
+    return rows
+
+
+def _numbers(part: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(part.astype(np.float64))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("X must hold numbers in the columns that are passed through: a cell is none") from None

@@ -1,0 +1,85 @@
+"""Numbers in the place of those that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..composition import Composition
+from ..train.releases.gate import Gate
+from ..train.stated import bounds_of, listed
+from . import quantiles
+from .scalers import _width
+from .transformer import PrivateTransformer, Spent
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SimpleImputer(PrivateTransformer):
+    """Puts a number in the place of each that is missing (NaN): a private median of its column, or a declared one.
+
+    Further parameters
+    ------------------
+    strategy : "median", or "constant", which is free of charge
+    fill_value : the constant, one number or one for each column
+    domain : where medians are looked for, as for ``MinMaxScaler``
+
+    Further attributes: ``statistics_``, the numbers, of shape (d,).
+
+    Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md. Without
+    it, a record with something missing contributes nothing to a fit.
+
+    >>> import numpy as np
+    >>> from tightdp.preprocessing import SimpleImputer
+    >>> SimpleImputer(strategy="constant", fill_value=40).fit_transform([[30.0], [np.nan]]).tolist()
+    [[30.0], [40.0]]
+    """
+
+    __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
+
+    strategy: Literal["median", "constant"] = "median"
+    fill_value: Any = 0.0
+    domain: Any = None
+
+    def _charge(self, spent: Spent) -> Composition:
+        _check.choice("strategy", self.strategy, ("median", "constant"))
+        if self.strategy == "constant":
+            return Composition()
+        quantiles.points(self.domain, _width(self.domain))
+        return quantiles.charge(self.domain, spent.noise_multiplier)
+
+    def _checked(self, X: Any) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = super()._checked(X)
+        if self.strategy == "constant":
+            self._constants(values.shape[1])
+        else:
+            quantiles.points(self.domain, values.shape[1])
+        return values
+
+    def _constants(self, columns: int) -> NDArray[np.float64]:
+        try:
+            return np.broadcast_to(_check.reals_in("fill_value", self.fill_value), (columns,)).copy()
+        except (TypeError, ValueError):
+            raise ValueError("fill_value must be a finite number or one for each column") from None
+
+    def _learn(self, values: NDArray[np.float64], gate: Gate, spent: Spent) -> None:
+        size = values.shape[1]
+        if self.strategy == "constant":
+            self.statistics_: NDArray[np.float64] = self._constants(size)
+        else:
+            (found,) = quantiles.search(gate, values, (0.5,), self.domain, spent.noise_multiplier)
+            self.statistics_ = quantiles.points(self.domain, size)[found, np.arange(size)]
+
+    def _transformed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(np.isnan(values), self.statistics_, values)
+
+    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        shown = listed([f"{value:g}" for value in self.statistics_])
+        if self.strategy == "constant":
+            return (), {"numbers in the place of missing ones": f"declared: {shown}"}
+        domain = "any number" if self.domain is None else f"declared: {bounds_of(self.domain)}"
+        return (f"noisy medians of {self.n_features_in_} columns: {shown}",), {"where medians were looked for": domain}

@@ -1,0 +1,120 @@
+"""Private quantiles of columns: noisy counts steer a binary search over a public grid (docs/theory/quantiles.md).
+
+Source: Huang, Liang and Yi (NeurIPS 2021), section 3, in integers and for all columns at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..composition import Composition
+from ..mechanisms import Gaussian
+from ..release.noise import RandomSource
+from ..train.releases.gate import Gate
+from ..train.releases.oracle import Integers, Query
+
+Array = NDArray[np.float64]
+
+DIGITS = 20
+"""Binary digits of a level: levels are rounded to multiples of 2^-20, so that sums are integers."""
+OCTAVES = range(-20, 43)
+STEPS = 32
+"""Of an octave. Neighbouring grid points are within 3 %, which is fine enough for clipping and imputing; and 63 octaves
+of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions search."""
+POINTS = 1024
+"""Of a declared range, both ends included: 10 questions."""
+
+
+def points(domain: Any, columns: int) -> Array:
+    """The values that a quantile may take, ascending, shape (points, columns).
+
+    None is a grid for every number, (low, high) one of equally spaced points, the same or one for each column.
+    """
+    if domain is None:
+        above = [math.ldexp(1 + step / STEPS, octave) for octave in OCTAVES for step in range(STEPS)]
+        line = np.array([*(-x for x in reversed(above)), 0.0, *above])
+        return np.broadcast_to(line[:, None], (len(line), columns))
+    try:
+        low, high = (np.broadcast_to(_check.reals("domain", end), (columns,)) for end in domain)
+    except (TypeError, ValueError):
+        raise ValueError("domain must be None or (low, high), each a number or one number for each column") from None
+    if not ((np.abs([low, high]) <= 1e150).all() and (low < high).all()):
+        raise ValueError("domain must lie in [-1e150, 1e150], with low < high in every column")
+    made = np.linspace(low, high, POINTS)
+    if not (np.diff(made, axis=0) > 0).all():
+        raise ValueError(f"domain must be so wide that it has {POINTS:,} different points in every column")
+    return made
+
+
+def rounds(domain: Any) -> int:
+    """How many questions a search asks; it does not depend on the columns."""
+    return math.ceil(math.log2(2 * STEPS * len(OCTAVES) + 1 if domain is None else POINTS))
+
+
+def charge(domain: Any, noise_multiplier: float) -> Composition:
+    """What a search is charged, whose questions together have the privacy of one ``Gaussian(noise_multiplier)``."""
+    return Gaussian(_each(domain, noise_multiplier)) * rounds(domain)
+
+
+def level(name: str, value: Any) -> float:
+    """A level in (0, 1), as a multiple of 2^-20 other than 0 and 1."""
+    unit: int = 2**DIGITS
+    return min(max(round(_check.open_unit(name, value) * unit), 1), unit - 1) / unit
+
+
+def search(
+    gate: Gate, columns: Array, levels: Sequence[float], domain: Any, noise_multiplier: float
+) -> NDArray[np.intp]:
+    """About the least grid point that has the share ``levels[i]`` of a column's values at or below it, as its place on
+    the grid: shape (levels, columns). One level, or two that ascend. NaN is no value; infinities count.
+
+    A question depends on the answers before it, and its noise does not.
+    """
+    grid, noise = points(domain, columns.shape[1]), _each(domain, noise_multiplier)
+    low = np.zeros((len(levels), columns.shape[1]), np.intp)
+    high = np.full_like(low, len(grid) - 1)
+    for _ in range(rounds(domain)):
+        middle = (low + high) // 2
+        middle[0] = np.minimum(middle[0], middle[-1])  # what one record can add rests on this order
+        at = np.take_along_axis(grid, middle, axis=0)
+        excess = gate.gaussian(counts(columns, at, levels), noise).value.reshape(low.shape)
+        enough = excess >= 0
+        high = np.where(enough, np.maximum(middle, low), high)
+        low = np.where(enough, low, np.maximum(low, np.minimum(middle + 1, high)))
+    return low
+
+
+def counts(columns: Array, at: Array, levels: Sequence[float]) -> Query:
+    """For each level q and column the number of values at or below ``at``, less q times the number of values.
+
+    Thresholds are raised to ascend. A value adds 1 - q or -q to each, so that one record adds at most the sensitivity.
+    """
+    units = [round(q * 2**DIGITS) for q in levels]
+    at = np.maximum.accumulate(at, axis=0)
+
+    def evaluate(source: RandomSource) -> Integers:
+        whole = (~np.isnan(columns)).sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            below = np.array([(columns <= row).sum(axis=0) for row in at], np.int64)
+        excess = below * 2**DIGITS - np.outer(units, whole)
+        return np.asarray(excess.astype(np.int64).reshape(-1))
+
+    return Query((at.size,), _sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate)
+
+
+def _sensitivity(units: Sequence[int], columns: int) -> float:
+    """The norm of the longest vector that one record adds, rounded up: values below the first k thresholds lack 1."""
+    one: int = 2**DIGITS
+    square = max(sum((one - q if i >= k else q) ** 2 for i, q in enumerate(units)) for k in range(len(units) + 1))
+    return math.sqrt(columns * square) * (1 + 2.0**-50) / one
+
+
+def _each(domain: Any, noise_multiplier: float) -> float:
+    """Of one question; rounded up, so that all together cost no more than was asked for."""
+    return noise_multiplier * math.sqrt(rounds(domain)) * (1 + 2.0**-50)

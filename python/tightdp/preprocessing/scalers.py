@@ -1,0 +1,200 @@
+"""Numbers mapped to a common range, by bounds that are declared or by private quantiles, and by private moments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..composition import Composition
+from ..mechanisms import Gaussian
+from ..release.noise import RandomSource
+from ..train.regression import _Scale as Scale
+from ..train.releases.gate import Gate
+from ..train.releases.oracle import Integers, Query
+from ..train.stated import bounds_of
+from . import quantiles
+from .transformer import PrivateTransformer, Spent
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Bounded(PrivateTransformer):
+    """A transformer that clips columns to bounds."""
+
+    bounds: Any = None
+    quantiles: tuple[float, float] = (0.01, 0.99)
+    domain: Any = None
+
+    def _levels(self) -> tuple[float, float]:
+        try:
+            low, high = (quantiles.level("quantiles", q) for q in self.quantiles)
+        except (TypeError, ValueError):
+            low, high = 1.0, 0.0
+        if not low < high:
+            raise ValueError(f"quantiles must be two numbers in (0, 1) that ascend, got {self.quantiles!r}")
+        return low, high
+
+    def _bounds_charge(self, noise_multiplier: float) -> Composition:
+        if self.bounds is not None:
+            return Composition()
+        self._levels(), quantiles.points(self.domain, _width(self.domain))
+        return quantiles.charge(self.domain, noise_multiplier)
+
+    def _checked(self, X: Any) -> Array:
+        values: Array = super()._checked(X)
+        if self.bounds is not None:
+            Scale.of("bounds", self.bounds, values.shape[1])
+        else:
+            quantiles.points(self.domain, values.shape[1])
+        return values
+
+    def _bounds(self, values: Array, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
+        """Low and high of each column, low < high."""
+        size = values.shape[1]
+        if self.bounds is not None:
+            scale = Scale.of("bounds", self.bounds, size)
+            return scale.low.copy(), scale.high.copy()
+        low, high = quantiles.search(gate, values, self._levels(), self.domain, noise_multiplier)
+        grid = quantiles.points(self.domain, size)
+        low = np.minimum(low, len(grid) - 2)
+        high = np.maximum(high, low + 1)  # a column of one value keeps what is above it apart
+        return grid[low, np.arange(size)], grid[high, np.arange(size)]
+
+    def _bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        if self.bounds is not None:
+            return (), {"bounds of the features": f"declared: {bounds_of(self.bounds)}"}
+        shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {bounds_of(self.bounds_)}"
+        domain = "any number" if self.domain is None else f"declared: {bounds_of(self.domain)}"
+        return (shown,), {"where bounds were looked for": domain}
+
+
+def _width(domain: Any) -> int:
+    """How many columns a domain is made for."""
+    try:
+        return max(np.size(end) for end in domain) if domain is not None else 1
+    except TypeError:
+        return 1
+
+
+class MinMaxScaler(Bounded):
+    """Clips each column to bounds and maps them to [0, 1]; NaN stays.
+
+    Further parameters
+    ------------------
+    bounds : declared (low, high), scalars or one number for each column, free of charge. None learns them: the two
+        ``quantiles`` of each column's values, by a binary search whose noisy counts are exact integers
+    quantiles : of the values that are there, in (0, 1)
+    domain : declared (low, high) where quantiles are looked for, on 1,024 equally spaced points. None looks among all
+        numbers from 1e-6 to 9e12 of either sign and 0, in steps of 3 %
+
+    Further attributes: ``bounds_``, low and high of shape (d,).
+
+    Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md.
+
+    >>> import numpy as np
+    >>> from tightdp.preprocessing import MinMaxScaler
+    >>> incomes = np.random.default_rng(0).lognormal(10, 1, size=(20000, 1))
+    >>> scaler = MinMaxScaler(epsilon=0.5, delta=1e-6, random_state=0).fit(incomes)
+    >>> low, high = scaler.bounds_
+    >>> bool(1500 < low[0] < 3500 and 150_000 < high[0] < 400_000), scaler.privacy_.upper <= 0.5
+    (True, True)
+    """
+
+    __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
+
+    def _charge(self, spent: Spent) -> Composition:
+        return self._bounds_charge(spent.noise_multiplier)
+
+    def _learn(self, values: Array, gate: Gate, spent: Spent) -> None:
+        self.bounds_ = self._bounds(values, gate, spent.noise_multiplier)
+
+    def _transformed(self, values: Array) -> Array:
+        low, high = self.bounds_
+        return np.asarray((np.clip(values, low, high) - low) / (high - low))
+
+    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        return self._bounds_facts()
+
+
+SHARE = 0.5
+"""Of the privacy, as mu^2, for bounds where they are not declared; the rest is for moments."""
+NARROWEST = 1 / 64
+"""The least standard deviation, in half-widths of the bounds: below it noise would choose the scale."""
+DIGITS = 20
+
+
+class StandardScaler(Bounded):
+    """Clips each column to bounds, takes a private mean off and divides by a private standard deviation; NaN stays.
+
+    Further parameters
+    ------------------
+    bounds, quantiles, domain : as for ``MinMaxScaler``. Where bounds are learned, they take half of the privacy
+
+    Further attributes: ``bounds_``, ``mean_`` and ``scale_``, of shape (d,), of the values as clipped; ``scale_`` is at
+    least 1/64 of half the width of the bounds.
+
+    Count, sum and sum of squares of each column's values are one release. Guarantee: that of one
+    Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md, section 2.
+
+    >>> import numpy as np
+    >>> from tightdp.preprocessing import StandardScaler
+    >>> ages = np.random.default_rng(0).normal(40, 10, size=(20000, 1))
+    >>> scaler = StandardScaler(epsilon=0.5, delta=1e-6, bounds=(0, 120), random_state=0).fit(ages)
+    >>> bool(abs(scaler.mean_[0] - 40) < 1), bool(abs(scaler.scale_[0] - 10) < 1)
+    (True, True)
+    """
+
+    __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
+
+    def _charge(self, spent: Spent) -> Composition:
+        bounds, moments = self._parts(spent)
+        return self._bounds_charge(bounds) + Gaussian(moments)
+
+    def _parts(self, spent: Spent) -> tuple[float, float]:
+        """The noise of the bounds, and that of the moments."""
+        z = spent.noise_multiplier
+        if self.bounds is not None:
+            return z, z
+        return z / math.sqrt(SHARE) * (1 + 2.0**-50), z / math.sqrt(1 - SHARE) * (1 + 2.0**-50)
+
+    def _learn(self, values: Array, gate: Gate, spent: Spent) -> None:
+        bounds, noise = self._parts(spent)
+        self.bounds_ = low, high = self._bounds(values, gate, bounds)
+        middle, half = low + (high - low) / 2, (high - low) / 2
+        units = (np.clip(values, low, high) - middle) / half
+        count, total, squares = gate.gaussian(moments(units), noise).value.reshape(3, -1)
+        many = np.maximum(count, 1.0)
+        mean = np.clip(total / many, -1, 1)
+        variance = np.clip(squares / many, 0, 1) - mean**2
+        self.mean_: Array = middle + half * mean
+        self.scale_: Array = half * np.sqrt(np.maximum(variance, NARROWEST**2))
+
+    def _transformed(self, values: Array) -> Array:
+        return np.asarray((np.clip(values, *self.bounds_) - self.mean_) / self.scale_)
+
+    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        released, public = self._bounds_facts()
+        return (*released, f"a noisy mean and standard deviation of {self.n_features_in_} columns"), public
+
+
+def moments(units: Array) -> Query:
+    """For each column of values in [-1, 1] their number, sum and sum of squares; NaN is no value.
+
+    A value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20 and so no longer than sqrt(3).
+    """
+    one = 2**DIGITS
+
+    def evaluate(source: RandomSource) -> Integers:
+        there = ~np.isnan(units)
+        inside = np.clip(np.where(there, units, 0.0), -1, 1)  # a quotient may round past the end
+        parts = there * one, np.trunc(inside * one), np.trunc(inside**2 * one)
+        return np.concatenate([part.astype(np.int64).sum(axis=0) for part in parts])
+
+    columns = units.shape[1]
+    return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate)

@@ -1,0 +1,83 @@
+"""Estimators that are made of named others: nested parameters, and copies of the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .transformer import PrivateTransformer
+
+
+def named(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
+    """``steps`` as a list of tuples of ``length`` whose first entries are different names."""
+    shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
+    if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
+        raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")
+    found = [tuple(step) if isinstance(step, (tuple, list)) else () for step in steps]
+    if not all(len(step) == length and isinstance(step[0], str) for step in found):
+        raise TypeError(f"{argument} must be a list of {shape}")
+    names = [step[0] for step in found]
+    if len(set(names)) < len(names) or any(not name or "__" in name for name in names):
+        raise ValueError(f"{argument} must have different names without a double underscore, got {names!r}")
+    return found
+
+
+def members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
+    """The parts of a transformer: private ones without a budget of their own; None for "passthrough"."""
+    found = []
+    for name, given, *columns in named(transformers, "transformers", length):
+        member = None if length == 3 and isinstance(given, str) and given == "passthrough" else given
+        if member is not None:
+            if not isinstance(member, PrivateTransformer):
+                raise TypeError(f"transformers must be those of tightdp.preprocessing: {name!r} is {given!r}")
+            for setting in ("epsilon", "noise_multiplier", "ledger"):
+                if getattr(member, setting) is not None:
+                    raise ValueError(f"{setting} of {name!r} must be None: it is that of what it is a part of")
+        found.append((name, member, *columns))
+    return found
+
+
+def cloned(estimator: Any) -> Any:
+    """An unfitted copy; None stays."""
+    if estimator is None:
+        return None
+    try:
+        from sklearn.base import clone
+    except ImportError:
+        return type(estimator)(**estimator.get_params(deep=False))
+    return clone(estimator)
+
+
+class Steps:
+    """Parameters of the parts by NAME__PARAMETER, and the parts themselves by NAME, as in scikit-learn."""
+
+    _steps: str
+    """The argument that holds the parts."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters; with ``deep`` those of the parts too."""
+        found: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
+        if deep:
+            for name, part, *_ in getattr(self, self._steps) or ():
+                found[name] = part
+                if hasattr(part, "get_params"):
+                    found |= {f"{name}__{key}": value for key, value in part.get_params(deep=True).items()}
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        """Sets parameters by their names in ``get_params``; ValueError for one that there is not."""
+        own = super().get_params(deep=False)  # type: ignore[misc]
+        for key in own.keys() & params.keys():
+            setattr(self, key, params[key])
+        for key in params.keys() - own.keys():
+            name, nested, rest = key.partition("__")
+            parts = [list(part) for part in getattr(self, self._steps)]
+            places = [i for i, part in enumerate(parts) if part[0] == name]
+            if not places:
+                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}")
+            if nested:
+                parts[places[0]][1].set_params(**{rest: params[key]})
+            else:
+                parts[places[0]][1] = params[key]
+                setattr(self, self._steps, [tuple(part) for part in parts])
+        return self

@@ -1,0 +1,173 @@
+"""What private transformers share: the noise that a target needs, the charge before the release, the account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..bound import Bound
+from ..composition import Composition
+from ..mechanisms import Mechanism
+from ..release.noise import RandomSource
+from ..statement import Statement
+from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from ..train.driver import opened, paid, seeded
+from ..train.releases.budget import FixedPlan, Target, noise_for
+from ..train.releases.gate import Gate
+from ..train.stated import AGAIN, name_of
+
+FAILURE = 0.1
+"""Of delta for what no noise covers: a category that one record alone has. Its threshold depends on the logarithm."""
+
+NOTHING = 1e-300
+"""The delta of what releases nothing, where none is given: every other would do."""
+
+
+class Spent(NamedTuple):
+    """What a transformer may spend: the noise of one Gaussian with the privacy of all, and a delta beside it."""
+
+    noise_multiplier: float
+    failure: float
+
+    def shared(self, among: int) -> Spent:
+        """One part of ``among`` equal ones."""
+        return Spent(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
+
+
+class Learned:
+    """What validation and ``fit`` set."""
+
+    n_features_in_: int
+    bounds_: tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
+    """What every private transformer shares.
+
+    Parameters
+    ----------
+    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
+    noise_multiplier : of one Gaussian with the privacy of all that is released. None of the three is given in a
+        ``PrivatePipeline`` with an epsilon of its own, and none is needed where everything is declared
+    random_state : None draws from the operating system's secure generator; an int is for experiments
+    ledger : a ``tightdp.Ledger``, or where it lies: charged before a record is looked at
+
+    Attributes: ``privacy_``, ``charged_``, ``history_`` and ``statement_`` as for classifiers, n_features_in_.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    noise_multiplier: float | None = None
+    random_state: int | None = None
+    ledger: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learns privately from X (n, d); y is not used. Errors name the argument, before any record is used."""
+        spent, delta = self._planned()
+        source, book = seeded(self.random_state), opened(self.ledger)
+        values, charge = self._checked(X), self._charge(spent)
+        if charge:
+            paid(book, charge, f"{type(self).__name__}.fit")
+        self._run(values, spent, source, delta)
+        self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """The features that X (n, d) becomes, doubles of shape (n, n_features_out)."""
+        if not hasattr(self, "charged_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self._transformed(self._cells(X, reset=False))
+
+    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
+        return self._charge(self._planned()[0])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the features, for scikit-learn."""
+        if not hasattr(self, "charged_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        known = getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            input_features = known if known is not None else [f"x{j}" for j in range(self.n_features_in_)]
+        elif known is not None and list(known) != list(input_features):
+            raise ValueError("input_features must equal feature_names_in_")
+        if len(input_features) != self.n_features_in_:
+            raise ValueError(f"input_features must have length n_features_in_, {self.n_features_in_}")
+        return np.asarray(self._named([str(name) for name in input_features]), dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # What each of them says of itself.
+
+    def _charge(self, spent: Spent) -> Composition:
+        """All releases together; empty where everything is declared. Checks the settings."""
+        raise NotImplementedError
+
+    def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
+        """Makes the releases of ``_charge``, and learns from them alone."""
+        raise NotImplementedError
+
+    def _transformed(self, values: Any) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _named(self, given: list[str]) -> list[str]:
+        return given
+
+    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """What was released, and what was taken to be public, for the statement."""
+        raise NotImplementedError
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        """X as ``_learn`` and ``_transformed`` take it."""
+        values = validate_data(self, X, reset=reset)
+        return values.astype(np.float64)
+
+    def _checked(self, X: Any) -> Any:
+        return self._cells(X, reset=True)
+
+    # How it runs, by itself and in a pipeline.
+
+    def _planned(self) -> tuple[Spent, float]:
+        """What may be spent, and the delta at which ``privacy_`` is asked for."""
+        if self.epsilon is None and not self._charge(Spent(1.0, NOTHING)):
+            return Spent(1.0, NOTHING), NOTHING if self.delta is None else _check.open_unit("delta", self.delta)
+        target = Target.of(self.epsilon, self.delta)
+        own = self.noise_multiplier
+        own = None if own is None else _check.positive("noise_multiplier", own)
+        failure = FAILURE * target.delta
+        if not self._charge(Spent(1.0, failure)):
+            return Spent(1.0, failure), target.delta
+        return Spent(noise_for(lambda z: self._charge(Spent(z, failure)), own, target), failure), target.delta
+
+    def _run(self, values: Any, spent: Spent, source: RandomSource, delta: float) -> None:
+        """Releases and learns, once it is paid for."""
+        charge = self._charge(spent)
+        gate = Gate(FixedPlan(charge), source)
+        self._learn(values, gate, spent)
+        self.charged_: Composition = charge
+        self.history_: tuple[Mechanism, ...] = gate.history
+        self.privacy_: Bound = charge.epsilon(delta)
+
+    def _stated(self, delta: float, from_seed: bool, ledger: str | None) -> Statement:
+        released, public = self._facts()
+        columns = {"columns": f"their number, {self.n_features_in_}, and their order"}
+        return Statement(
+            type(self).__name__,
+            self.privacy_,
+            delta,
+            self.charged_,
+            released=released,
+            public={**columns, **public},
+            seeded=from_seed and bool(self.charged_),
+            outside=(AGAIN,) if self.charged_ else (),
+            ledger=ledger,
+        )

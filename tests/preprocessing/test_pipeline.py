@@ -1,0 +1,182 @@
+"""Pipelines: one account for all steps, fixed before the first release."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import StandardScaler as Public
+from sklearn.utils.estimator_checks import check_estimator
+
+import tightdp as dp
+from tightdp.pipeline import PrivatePipeline
+from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
+from tightdp.train import DPPCA, DPSGD, AdaCliP, LogisticRegression, NoisyGD, ObjectivePerturbation, Ridge
+
+LOUD = NoisyGD(noise_multiplier=1e-3, steps=60, learning_rate=2.0, max_norm=5.0, momentum=0.9)
+
+
+@pytest.fixture
+def table(people):
+    texts = np.where(people[:, 0] > 50, "old", "young").astype(object)
+    texts[7] = "Clinic of Jane Doe"
+    return {"age": people[:, 0], "income": people[:, 1], "text": texts}, np.where(people[:, 0] > 50, "yes", "no")
+
+
+def mixed():
+    incomes = Chain([("fill", SimpleImputer()), ("scale", MinMaxScaler())])
+    return ColumnTransformer(
+        [("n", incomes, ["income"]), ("s", MinMaxScaler(), ["age"]), ("t", OneHotEncoder(), ["text"])]
+    )
+
+
+def test_scikit_learn_accepts_it():
+    steps = [("s", MinMaxScaler(noise_multiplier=1e-3, delta=1e-6)), ("m", LogisticRegression(LOUD, delta=1e-5))]
+    failing = {"check_estimators_nan_inf": "a refusal would reveal that a record with NaN is there"}
+    check_estimator(PrivatePipeline(steps, delta=1e-5), expected_failed_checks=failing, on_skip=None)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        LogisticRegression(),
+        LogisticRegression(public_size=5000),
+        LogisticRegression(DPSGD(batch_size=500, epochs=2), public_size=5000),
+        LogisticRegression(AdaCliP(batch_size=500, epochs=2)),
+        LogisticRegression(ObjectivePerturbation(), regularization=0.01, public_size=5000),
+    ],
+)
+def test_all_of_it_meets_one_budget(table, last):
+    X, y = table
+    model = PrivatePipeline([("c", mixed()), ("m", last)], 1.0, 1e-6, random_state=0)
+    charge = model.charge_for(3)
+    model.fit(X, y)
+    assert model.charged_ == charge and model.privacy_ == charge.epsilon(1e-6)
+    assert 0.98 < model.privacy_.upper <= 1
+    assert model.score(X, y) > 0.8
+    spent = sum((step.charged_ for _, step in model.steps_), dp.Composition())
+    assert 0.95 < spent.epsilon(1e-6).upper <= model.privacy_.upper * (1 + 1e-12)
+    assert dp.Composition((m, 1) for m in model.history_).epsilon(1e-6).upper <= model.privacy_.upper * (1 + 1e-12)
+    assert "Jane" not in model.statement_.to_json()
+    assert model.statement_.to_dict()["public"]["m: labels"] == "those that occur: no, yes"
+
+
+def test_each_step_may_have_its_own_budget(people):
+    parts = MinMaxScaler(epsilon=0.5, delta=1e-6, random_state=1), DPPCA(1, delta=1e-6, noise_multiplier=9.0)
+    last = Ridge(epsilon=1.0, delta=1e-6, target_bounds=(0, 100))
+    model = PrivatePipeline([("s", parts[0]), ("p", parts[1]), ("m", last)], delta=3e-6)
+    model.fit(people, people[:, 0])
+    spent = sum((step.charged_ for _, step in model.steps_), dp.Composition())
+    assert model.privacy_.upper == pytest.approx(spent.epsilon(3e-6).upper, rel=1e-6)
+    assert model.privacy_.upper >= spent.epsilon(3e-6).upper
+    assert model.predict(people[1:9]).shape == (8,) and model.statement_.seeded
+
+
+def test_declared_steps_leave_the_whole_budget_to_the_last(people):
+    y = people[:, 0] > 50
+    one = PrivatePipeline([("s", MinMaxScaler(bounds=(0, 100))), ("m", LogisticRegression())], 1.0, 1e-6)
+    alone = LogisticRegression(epsilon=1.0, delta=1e-6)
+    whole = one.charge_for(2).epsilon(1e-6)
+    assert whole.upper <= 1 and whole.upper == pytest.approx(alone.charge_for(2).epsilon(1e-6).upper, rel=1e-5)
+    assert one.fit(people[:, :1], y).score(people[:, :1], y) > 0.9
+
+
+def test_the_last_charge_does_not_depend_on_how_many_features_there_are():
+    """Nor does what is claimed, though steps and step lengths do."""
+    for last in (LogisticRegression(), LogisticRegression(public_size=10_000), Ridge(target_bounds=(0, 1))):
+        model = PrivatePipeline([("s", MinMaxScaler()), ("m", last)], 1.0, 1e-6)
+        bounds = [model.charge_for(d).epsilon(1e-6).upper for d in (1, 30, 2000)]
+        assert max(bounds) <= 1 and min(bounds) > 1 - 1e-6
+
+
+class Wide(MinMaxScaler):
+    """Features by the thousand."""
+
+    def _transformed(self, values):
+        return np.tile(super()._transformed(values), 50)
+
+
+class Greedy(NoisyGD):
+    """Charges by the number of features."""
+
+    def plan(self, public, target):
+        return super().plan(public, target._replace(epsilon=target.epsilon * (1 + public.size / 1e4)))
+
+
+def test_a_charge_that_releases_would_raise_is_refused(people):
+    y, settings = people[:, 0] > 50, {"random_state": 0, "epsilon": 1.0, "delta": 1e-6}
+    wide, greedy = ("s", Wide()), ("m", LogisticRegression(Greedy(), public_size=5000))
+    assert PrivatePipeline([wide, ("m", LogisticRegression(public_size=5000))], **settings).fit(people, y)
+    assert PrivatePipeline([("s", MinMaxScaler()), greedy], **settings).fit(people, y)
+    with pytest.raises(ValueError, match="cost that is known in advance"):
+        PrivatePipeline([wide, greedy], **settings).fit(people, y)
+
+
+def test_a_ledger_pays_for_all_of_it_at_once(tmp_path, table):
+    X, y = table
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=1.2, delta=1e-5, dataset="test", failure=5e-6)
+    model = PrivatePipeline([("c", mixed()), ("m", LogisticRegression())], 1.0, 1e-6, ledger=ledger).fit(X, y)
+    assert ledger.account.composition == model.charged_ and len(ledger.history) == 1
+    with pytest.raises(dp.BudgetExceeded):
+        clone(model).fit(X, y)
+
+
+@pytest.mark.parametrize("bad", ["y", "labels", "length", "text", "setting"])
+def test_a_fit_that_fails_has_released_and_spent_nothing(tmp_path, table, bad, monkeypatch):
+    """Whatever is wrong with the last step, or with its targets, is found before the first release."""
+    X, y = table
+    asked = []
+    monkeypatch.setattr("tightdp.train.releases.gate.Gate._spend", lambda *given: asked.append(given))
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=1.2, delta=1e-5, dataset="test", failure=5e-6)
+    last = LogisticRegression(NoisyGD(noise_multiplier=1.0) if bad == "setting" else None, classes=["no", "yes"])
+    targets = {"y": None, "labels": np.append(y[1:], "Jane"), "length": y[1:]}.get(bad, y)
+    if bad == "text":
+        X = {**X, "age": X["text"]}
+    with pytest.raises((ValueError, TypeError)) as error:
+        PrivatePipeline([("c", mixed()), ("m", last)], 1.0, 1e-6, ledger=ledger).fit(X, targets)
+    assert not asked and "Jane" not in str(error.value)
+    assert len(ledger.history) == (bad == "text")  # which the step itself finds, once it is paid for
+
+
+def test_steps_that_learn_nothing_are_named_as_outside(people):
+    steps = [("f", SimpleImputer(strategy="constant")), ("n", Normalizer()), ("p", "passthrough")]
+    model = PrivatePipeline([*steps, ("m", LogisticRegression())], 1.0, 1e-6, random_state=0)
+    model.fit(people, people[:, 0] > 50)
+    assert "'n' was taken to treat each record by itself" in " ".join(model.statement_.outside)
+    assert model.predict_proba(people[:3]).shape == (3, 2) and model.classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "steps", "settings"),
+    [
+        (TypeError, "'s' learns from records outside the account", [("s", Public())], {}),
+        (TypeError, "steps must be a list", ["s"], {}),
+        (ValueError, "different names", [("m", MinMaxScaler())], {}),
+        (ValueError, "different names", [("a__b", MinMaxScaler())], {}),
+        (ValueError, "epsilon of step 's' must be None", [("s", MinMaxScaler(epsilon=1.0))], {}),
+        (ValueError, "noise_multiplier of step 's'", [("s", MinMaxScaler(noise_multiplier=1.0))], {}),
+        (ValueError, "ledger of step 's'", [("s", MinMaxScaler(ledger="l"))], {"epsilon": None}),
+        (ValueError, "share must be", [("s", MinMaxScaler())], {"share": 1.0}),
+        (ValueError, "epsilon must be", [("s", MinMaxScaler())], {"epsilon": 0.0}),
+        (ValueError, "delta must be given", [("s", MinMaxScaler())], {"delta": None}),
+        (TypeError, "random_state must be", [("s", MinMaxScaler())], {"random_state": "x"}),
+    ],
+)
+def test_bad_settings_are_refused_by_name(people, error, message, steps, settings):
+    model = PrivatePipeline([*steps, ("m", LogisticRegression())], **{"epsilon": 1.0, "delta": 1e-6, **settings})
+    with pytest.raises(error, match=message):
+        model.fit(people, people[:, 0] > 50)
+
+
+def test_the_last_step_is_a_private_estimator(people):
+    with pytest.raises(TypeError, match="steps must end with"):
+        PrivatePipeline([("s", MinMaxScaler()), ("t", StandardScaler())], 1.0, 1e-6).fit(people, people[:, 0])
+
+
+def test_parameters_are_nested():
+    model = PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression(NoisyGD()))], 1.0, 1e-6)
+    model.set_params(s__quantiles=(0.1, 0.9), m__regularization=0.5, epsilon=2.0)
+    assert model.get_params()["s__quantiles"] == (0.1, 0.9) and model.get_params()["m"].regularization == 0.5
+    model.set_params(s="passthrough")
+    assert model.steps[0] == ("s", "passthrough")
+    with pytest.raises(ValueError, match="'x' is not a parameter"):
+        model.set_params(x__a=1)
