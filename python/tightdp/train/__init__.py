@@ -26,6 +26,8 @@ from .algorithms.dpsgd import DPSGD
 from .algorithms.noisygd import NoisyGD
 from .algorithms.optimizers import SGD, Adam
 from .algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
+from .blocks.arrays import ArrayBlocks
+from .blocks.blocks import Blocks
 from .driver import Fit, fit
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .models.linear import LinearModel
@@ -48,6 +50,8 @@ __all__ = [
     "AdaCliP",
     "Adam",
     "Algorithm",
+    "ArrayBlocks",
+    "Blocks",
     "CallableModel",
     "Caps",
     "Fit",

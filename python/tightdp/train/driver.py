@@ -16,6 +16,9 @@ from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithms.algorithm import Algorithm
+from .blocks.blocks import Blocks
+from .blocks.given import as_blocks
+from .blocks.stream import Stream
 from .counting import counted
 from .models.linear import LinearModel
 from .models.model import Model, Vector
@@ -61,8 +64,8 @@ def fit(
     Parameters
     ----------
     model : public description of the loss
-    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing
-    y : (n,) targets, in whatever form the model takes
+    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``
+    y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
     note : what stands in the ledger
     the others : as for the classifiers (``PrivateClassifier``)
 
@@ -87,6 +90,12 @@ def fit(
     source = seeded(random_state)
     book = opened(ledger)
     records = _records(X, y)
+    if isinstance(records, Stream) and getattr(algorithm, "in_memory", False):
+        raise ValueError(
+            f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
+            f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
+        )
+    sampler = apart(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
@@ -94,7 +103,7 @@ def fit(
             algorithm,
             unknown,
             target,
-            Oracle(model, records, unknown),
+            Oracle(model, records, unknown, sampler),
             source,
             callback,
             partial(paid, book, note=note),
@@ -106,7 +115,7 @@ def fit(
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         gate, charged, before = Gate(plan.budget, source, progress), plan.budget.charge(), ()
         paid(book, charged, note)
-    parameters = plan.run(Oracle(model, records, public), gate, model.start(source.uniform))
+    parameters = plan.run(Oracle(model, records, public, sampler), gate, model.start(source.uniform))
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
 
 
@@ -121,13 +130,23 @@ def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
         ledger.spend(charge, note=note)
 
 
-def _records(X: Any, y: Any) -> Records:
+def _records(X: Any, y: Any) -> Records | Stream:
+    if isinstance(X, Stream):
+        return X
+    if isinstance(X, Blocks):
+        return Stream.of(as_blocks(X, y) or X, Records)
     features, targets = np.asarray(X), np.asarray(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     return Records(features, targets)
+
+
+def apart(random_state: Any) -> RandomSource:
+    """A source for batches alone: its k-th stream is the k-th batch, whatever else is drawn, so that batches can be
+    gathered before their steps."""
+    return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 
 def seeded(random_state: Any) -> RandomSource:

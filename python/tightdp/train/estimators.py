@@ -18,17 +18,20 @@ from . import stated
 from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
 from .algorithms.algorithm import Algorithm
 from .algorithms.noisygd import NoisyGD
+from .blocks.blocks import Blocks
+from .blocks.given import as_blocks, parts, sparse
+from .blocks.stream import Stream, scanned
 from .driver import Callback, fit, opened
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
-from .models.records import Array
+from .models.records import Array, Records
 from .price import price
 
 
-def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone."""
     try:
-        labels = validate_labels(given, once_each=name == "classes")
+        labels = validate_labels(given, once_each=few)
         return labels, np.unique(labels)
     except (TypeError, OverflowError):
         raise TypeError(
@@ -37,6 +40,52 @@ def _labels(name: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     except ValueError as error:  # only its first line: in the second scikit-learn may quote its input
         why = str(error).partition("\n")[0]
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
+
+
+def _present(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+    """The labels of a block."""
+    return _labels("y", targets, few=True)[1]
+
+
+Bounds = tuple[Array, Array, Array]
+"""The least of each feature, the largest, and their difference."""
+
+
+def _bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
+    """The checked bounds of so many features."""
+    if given is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):  # refused below
+            low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
+            span = np.broadcast_to(high - low, (width,))
+    except (TypeError, ValueError):
+        raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
+    if not (np.isfinite(span).all() and (span > 0).all()):
+        raise ValueError(
+            f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
+            f"below {np.finfo(span.dtype).max:.2g} for features of {span.dtype}"
+        )
+    return low, high, span
+
+
+def _within(bounds: Bounds | None, features: Array) -> Array:
+    if bounds is None:
+        return features
+    low, high, span = bounds
+    mapped: Array = (np.clip(features, low, high) - low) / span
+    return mapped
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Records of a block: features within bounds, and labels as indices into the classes."""
+
+    bounds: Bounds | None
+    classes: NDArray[Any]
+
+    def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
+        return Records(_within(self.bounds, features), np.searchsorted(self.classes, targets))
 
 
 @dataclass(eq=False, repr=False)
@@ -91,14 +140,17 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     ledger: Any = None
     _default: ClassVar[type[Any]] = NoisyGD
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Trains privately on features ``(n, d)`` and labels ``(n,)``.
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Trains privately on features ``(n, d)`` and labels ``(n,)``, or on ``Blocks``, which hold both.
 
-        Raises ``ValueError`` or ``TypeError``, naming the argument and its range, before any record is used.
+        Memory maps, sparse matrices and Dask's collections are read in blocks (the page "Tables larger than memory").
+        One pass over blocks checks them, before the passes of the algorithm. Raises ``ValueError`` or ``TypeError``,
+        naming the argument and its range, before anything is released.
         """
-        features, targets = self._checked(X, y)
-        self._model: Any = self._build(features.shape[1], len(self.classes_))
         algorithm = self._default() if self.algorithm is None else self.algorithm
+        blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False))
+        features, targets = self._checked(X, y) if blocks is None else (self._streamed(blocks), None)
+        self._model: Any = self._build(self.n_features_in_, len(self.classes_))
         ledger = opened(self.ledger)
         run = fit(
             self._model,
@@ -159,8 +211,21 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         labels, present = _labels("y", y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
+        self._declare(present)
+        return features, np.searchsorted(self.classes_, labels)
+
+    def _streamed(self, blocks: Blocks) -> Stream:
+        """The same for blocks, after one pass that checks them."""
+        self.n_features_in_ = blocks.width
+        bounds = _bounds(self.bounds, blocks.width, np.dtype(blocks.dtype))
+        lengths, labels = scanned(blocks, _present)
+        self._declare(np.unique(np.concatenate(labels)))
+        return Stream(blocks, Prepare(bounds, self.classes_), lengths)
+
+    def _declare(self, present: NDArray[Any]) -> None:
+        """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared."""
         name, self.classes_ = (
-            ("y", present) if self.classes is None else ("classes", _labels("classes", self.classes)[1])
+            ("y", present) if self.classes is None else ("classes", _labels("classes", self.classes, few=True)[1])
         )
         if len(self.classes_) < 2:
             raise ValueError(f"{name} must have at least two classes, got one class only")
@@ -170,33 +235,25 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             known = False
         if not known:
             raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
-        return features, np.searchsorted(self.classes_, labels)
 
     def _bounded(self, features: Array) -> Array:
-        if self.bounds is None:
-            return features
-        try:
-            with np.errstate(over="ignore"):  # refused below
-                low, high = (_check.reals("bounds", b).astype(features.dtype) for b in self.bounds)
-                width = np.broadcast_to(high - low, features.shape[1:])
-        except (TypeError, ValueError):
-            raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
-        if not (np.isfinite(width).all() and (width > 0).all()):
-            raise ValueError(
-                f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
-                f"below {np.finfo(width.dtype).max:.2g} for features of {width.dtype}"
-            )
-        bounded: Array = (np.clip(features, low, high) - low) / width
-        return bounded
+        return _within(_bounds(self.bounds, features.shape[1], features.dtype), features)
 
     def _fitted(self) -> Vector:
         if not hasattr(self, "_w"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         return self._w
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not getattr(self.algorithm, "in_memory", False)
+        return tags
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
         w = self._fitted()
+        if sparse(X):
+            return np.concatenate([self.decision_function(part) for part in parts(X)])
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")

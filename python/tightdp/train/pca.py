@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..mechanisms import Gaussian, Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from .blocks.given import parts, sparse, without_targets
+from .blocks.stream import Stream
 from .driver import opened, paid, seeded
 from .models.grid import clipped_rows, exact_bound, grid_below
 from .models.records import Records
@@ -64,21 +67,28 @@ class DPPCA(TransformerMixin, BaseEstimator):
     ledger: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns the components of X (n, features); y is not used."""
+        """Learns the components of X (n, features), which may come in blocks; y is not used."""
         target = Target.of(self.epsilon, self.delta)
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)
         bound = exact_bound("max_norm", self.max_norm)
         source = seeded(self.random_state)
-        features = validate_data(self, X, reset=True)
-        size = features.shape[1]
+        blocks = without_targets(X)
+        records: Records | Stream
+        if blocks is None:
+            features = validate_data(self, X, reset=True)
+            records = Records(features, np.zeros(len(features)))
+        else:
+            records = Stream.of(blocks, _without_targets)
+            self.n_features_in_ = blocks.width
+        size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)
         noise = noise_for(Gaussian, own, target)
         budget = FixedPlan(Gaussian(noise))
         gate = Gate(budget, source)
         ledger = opened(self.ledger)
         paid(ledger, budget.charge(), "DPPCA.fit")
-        released = gate.gaussian(second_moment(Records(features, np.zeros(len(features))), bound), noise).value
+        released = gate.gaussian(second_moment(records, bound), noise).value
         _, vectors = np.linalg.eigh(unpacked(released, size))
         self.components_: NDArray[np.float64] = vectors[:, : -count - 1 : -1].T.copy()
         self.history_: tuple[Mechanism, ...] = gate.history
@@ -103,34 +113,51 @@ class DPPCA(TransformerMixin, BaseEstimator):
         own = None if own is None else _check.positive("noise_multiplier", own)
         return Gaussian(noise_for(Gaussian, own, Target.of(self.epsilon, self.delta))) * 1
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def transform(self, X: Any) -> NDArray[Any]:
         """Coordinates in the components, shape (n, n_components), in the dtype of X."""
         if not hasattr(self, "components_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        if sparse(X):
+            return np.concatenate([self.transform(part) for part in parts(X)])
         features = validate_data(self, X, reset=False)
         return np.asarray(features @ self.components_.T.astype(features.dtype))
 
 
-def second_moment(records: Records, max_norm: float) -> Query:
-    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it.
+def second_moment(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
+    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it. ``size`` is
+    the number of features, where it is not that of the stream.
 
     With ``scale`` 1 on the diagonal and 1/sqrt(2) above, the norm of the scaled vector is the Frobenius norm, so the
     sensitivity is max_norm^2: docs/theory/adaclip.md, section 5.
     """
-    size = records.features.shape[1]
+    size = size or records.width
     unit = grid_below(max_norm, DIGITS)
+    length = size * (size + 1) // 2
+    part = partial(_moment, max_norm, unit)
 
     def evaluate(source: RandomSource) -> Integers:
-        total = np.zeros((size, size), np.int64)
-        for part in records.pieces(CHUNK):
-            rows = clipped_rows(part.features.astype(np.float64), max_norm, unit)
-            total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
-        return packed(total)
+        return part(records) if isinstance(records, Records) else records.total(part, length, source)
 
-    length = size * (size + 1) // 2
     scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
     scale[:size] = 1
     return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate, scale)
+
+
+def _moment(max_norm: float, unit: float, records: Records) -> Integers:
+    total = np.zeros((records.width, records.width), np.int64)
+    for part in records.pieces(CHUNK):
+        rows = clipped_rows(part.features.astype(np.float64), max_norm, unit)
+        total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
+    return packed(total)
+
+
+def _without_targets(features: NDArray[Any], targets: NDArray[Any]) -> Records:
+    return Records(features, np.zeros(len(features)))
 
 
 def packed(matrix: NDArray[Any]) -> NDArray[Any]:

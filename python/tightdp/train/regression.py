@@ -19,6 +19,8 @@ from ..composition import Composition
 from ..mechanisms import Gaussian, Mechanism
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .blocks.given import as_blocks, parts, sparse
+from .blocks.stream import Stream
 from .driver import opened, paid, seeded
 from .models.grid import exact_bound
 from .models.records import Records
@@ -81,31 +83,35 @@ class Ridge(RegressorMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fits privately X (n, d) to the numbers y (n,). Errors name the argument, before any record is used."""
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
+        name the argument, before anything is released."""
         target = Target.of(self.epsilon, self.delta)
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)
         penalty = self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
         source = seeded(self.random_state)
-        features = validate_data(self, X, reset=True).astype(np.float64)
-        size = features.shape[1]
+        blocks = as_blocks(X, y)
+        if blocks is None:
+            features = validate_data(self, X, reset=True)
+        else:
+            self.n_features_in_ = blocks.width
+        size = self.n_features_in_
         inputs = _Scale.of("bounds", self.bounds, size)
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
         output = _Scale.of("target_bounds", self.target_bounds, 1)
-        values = validate_numbers(y)
-        if len(values) != len(features):
-            raise ValueError(f"y must have one number for each record: got {len(values)} for {len(features)} records")
         constant = bool(self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
         noise = noise_for(Gaussian, own, target)
         deviation = noise * bound**2
-        query = second_moment(Records(np.column_stack(
-            [inputs.mapped(features), *([np.ones(len(features))] if constant else []), output.mapped(values[:, None])]
-        ), values), bound)  # fmt: skip
+        rows = _Rows(inputs, output, constant)
+        if blocks is not None:
+            query = second_moment(Stream.of(blocks, rows, _checked), bound, size + constant + 1)
+        else:
+            query = second_moment(rows(features, _numbers(y, len(features))), bound)
         budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
         gate = Gate(budget, source)
         paid(ledger, budget.charge(), "Ridge.fit")
@@ -143,10 +149,17 @@ class Ridge(RegressorMixin, BaseEstimator):
         own = None if own is None else _check.positive("noise_multiplier", own)
         return Gaussian(noise_for(Gaussian, own, Target.of(self.epsilon, self.delta))) * 1
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        if sparse(X):
+            return np.concatenate([self.predict(part) for part in parts(X)])
         features = validate_data(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
@@ -184,6 +197,31 @@ class _Scale(NamedTuple):
     def mapped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """NaN stays."""
         return np.asarray((self.clipped(values) - self.middle) / self.half)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Records (features, 1, target), as mapped, of features and targets."""
+
+    inputs: _Scale
+    output: _Scale
+    constant: bool
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
+        x, t = features.astype(np.float64), targets.astype(np.float64)
+        one = [np.ones(len(x))] if self.constant else []
+        return Records(np.column_stack([self.inputs.mapped(x), *one, self.output.mapped(t[:, None])]), t)
+
+
+def _numbers(y: Any, records: int) -> NDArray[np.float64]:
+    values = validate_numbers(y)
+    if len(values) != records:
+        raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
+    return values
+
+
+def _checked(features: NDArray[Any], targets: NDArray[Any]) -> None:
+    _numbers(targets, len(features))
 
 
 def _solved(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ class Algorithm(Protocol):
 
     The attribute ``cost_is_public`` may say that the cost of a plan's releases does not depend on the number of
     records. A private count of them is then cheap, and the plan must keep to that cost (docs/theory/exact.md, section
-    5).
+    5). The attribute ``in_memory`` may say that its queries need all records at once, not sums over blocks of them.
     """
 
     def plan(self, public: Public, target: Target) -> Plan:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,7 @@ class DPIS:
     optimizer: Optimizer | None = None
     average: float = 0.5
     spread: float | None = None
+    in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")

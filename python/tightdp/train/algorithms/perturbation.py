@@ -48,6 +48,7 @@ class OutputPerturbation:
     max_norm: float = 1.0
     noise_multiplier: float | None = None
     cost_is_public: ClassVar[bool] = True
+    in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
@@ -79,6 +80,7 @@ class ObjectivePerturbation:
     """
 
     max_norm: float = 1.0
+    in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")

@@ -35,6 +35,11 @@ class Records:
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return int(self.features.shape[1])
+
     def units(self, bias: bool) -> Units:
         """The rows' integer forms, with a 1 appended or not; computed once for a fit, whatever the number of steps."""
         if bias not in self._units:
@@ -49,6 +54,11 @@ class Records:
         """All records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
             yield self._part(slice(start, start + size))
+
+    def centered(self, center: NDArray[np.float64]) -> Records:
+        """The same records with ``center``, public or released, subtracted from their features."""
+        moved = np.subtract(self.features, center, dtype=self.features.dtype, casting="same_kind")
+        return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1))
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
         """The chosen rows; None is all of them, without a copy."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...release.noise import RandomSource
+from ..blocks.stream import Part, Stream
 from ..models import dense
 from ..models.grid import COARSE, clipped_rows, confined, grid_below
 from ..models.linear import LinearModel, Loss
@@ -77,33 +79,55 @@ def poisson_sample(source: RandomSource, records: int, probability: float) -> ND
 class Oracle:
     """Builds queries over records for one model.
 
-    ``state`` holds what a query must remember about each record between evaluations (DPIS keeps the last norms there).
-    It is as private as the records: only queries read and write it.
+    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; None for the source of
+    the gate. ``state`` holds what a query must remember about each record between evaluations (DPIS keeps the last
+    norms there). It is as private as the records: only queries read and write it.
     """
 
-    def __init__(self, model: Model, records: Records, public: Public) -> None:
-        self.model, self.public, self._records = model, public, records
+    def __init__(
+        self, model: Model, records: Records | Stream, public: Public, sampler: RandomSource | None = None
+    ) -> None:
+        self.model, self.public, self._records, self._sampler = model, public, records, sampler
         self.state: dict[str, NDArray[Any]] = {}
+
+    @property
+    def _held(self) -> Records:
+        if isinstance(self._records, Stream):
+            raise TypeError("X must be in memory for this algorithm, which needs more than sums over the records")
+        return self._records
 
     def batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
         """For queries: a fresh Poisson batch, as row numbers (None: every row) and records."""
-        rows = poisson_sample(source, len(self._records), sampling_probability)
-        return rows, self._records.take(rows)
+        rows = poisson_sample(self._sampler or source, len(self._records), sampling_probability)
+        return rows, self._held.take(rows)
 
     def chosen(self, source: RandomSource, probabilities: Vector) -> tuple[NDArray[np.intp], Records]:
         """For queries: a batch that holds each record independently with a probability of its own."""
         rows = np.flatnonzero(source.uniform(len(self._records)) < probabilities)
-        return rows, self._records.take(rows)
+        return rows, self._held.take(rows)
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
         """For queries: the model's gradients of those records."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.model.gradients(w, records)
+        return _gradients(self.model, w, records)
 
     def pieces(self, records: Records) -> Iterable[Records]:
         """For queries: a batch in parts that fit into memory. A linear model gets it whole, because it keeps only the
         scores, and needs them for its next question."""
-        return (records,) if self.public.linear is not None else records.pieces(CHUNK)
+        return (records,) if self._size is None else records.pieces(self._size)
+
+    @property
+    def _size(self) -> int | None:
+        return None if self.public.linear is not None else CHUNK
+
+    def total(self, part: Part, length: int, source: RandomSource, sampling_probability: float = 1.0) -> Integers:
+        """For queries: the sum of ``part`` over a fresh Poisson batch, modulo 2^64. A part is a function of some
+        records, integers of that length, and is the sum of what each of them adds."""
+        if isinstance(self._records, Stream):
+            return self._records.total(part, length, self._sampler or source, sampling_probability, self._size)
+        total = np.zeros(length, np.int64)
+        for records in self.pieces(self.batch(source, sampling_probability)[1]):
+            total += part(records)
+        return total
 
     def gradient_sum(
         self,
@@ -119,16 +143,10 @@ class Oracle:
 
         ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
         """
-
-        def evaluate(source: RandomSource) -> Integers:
-            _, records = self.batch(source, sampling_probability)
-            total = np.zeros(self.public.size, np.int64)
-            for part in self.pieces(records):
-                total += self.gradients(w, part).clipped_sum(max_norm, center, scale, grid=grid)
-            return total
-
+        size = self.public.size
         grid = dense.grid_for(max_norm, center, scale, self.public.records)
-        return Query((self.public.size,), max_norm, sampling_probability, grid, evaluate, scale)
+        part = partial(_clipped, self.model, w, max_norm, center, scale, grid)
+        return self._sum(part, (size,), max_norm, grid, sampling_probability, scale)
 
     def count(self) -> Query:
         """The number of records. Sensitivity 1."""
@@ -136,40 +154,18 @@ class Oracle:
 
     def feature_sum(self, max_norm: float) -> Query:
         """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
-        width = self._records.features.shape[1]
-
         grid = grid_below(max_norm)
-
-        def evaluate(source: RandomSource) -> Integers:
-            _, records = self.batch(source, 1.0)
-            total = np.zeros(width, np.int64)
-            for part in records.pieces(CHUNK):
-                rows = clipped_rows(part.features.astype(np.float64), max_norm, grid)
-                total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
-            return total
-
-        return Query((width,), max_norm, 1.0, grid, evaluate)
+        return self._sum(partial(_features, max_norm, grid), (self._records.width,), max_norm, grid)
 
     def centered(self, center: Vector) -> Oracle:
         """An oracle over the same records with ``center`` subtracted from their features: a public function of a
         record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
-        old = self._records
-        moved = np.subtract(old.features, center, dtype=old.features.dtype, casting="same_kind")
-        return Oracle(self.model, Records(moved, old.targets, old.valid & np.isfinite(moved).all(axis=1)), self.public)
+        return Oracle(self.model, self._records.centered(center), self.public, self._sampler)
 
     def norm_sum(self, w: Vector, max_norm: float) -> Query:
         """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
-
         grid = grid_below(max_norm, COARSE)
-
-        def evaluate(source: RandomSource) -> Integers:
-            _, records = self.batch(source, 1.0)
-            total = np.zeros(1, np.int64)
-            for part in self.pieces(records):
-                total += confined(self.gradients(w, part).norms(), max_norm, grid).sum()
-            return total
-
-        return Query((1,), max_norm, 1.0, grid, evaluate)
+        return self._sum(partial(_norms, self.model, w, max_norm, grid), (1,), max_norm, grid)
 
     def line_loss_sums(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
@@ -179,16 +175,62 @@ class Oracle:
         One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
         max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
         """
-
         grid = grid_below(max_loss)
+        part = partial(_line_losses, self.model, w, direction, steps, max_loss, grid)
+        return self._sum(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
 
+    def _sum(
+        self,
+        part: Part,
+        shape: tuple[int],
+        sensitivity: float,
+        grid: float,
+        q: float = 1.0,
+        scale: Vector | None = None,
+        scores: bool = False,
+    ) -> Query:
         def evaluate(source: RandomSource) -> Integers:
-            _, records = self.batch(source, sampling_probability)
-            sums = np.zeros(len(steps), np.int64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                for part in self.pieces(records):
-                    for i, losses in enumerate(self.model.line_losses(w, direction, steps, part)):
-                        sums[i] += confined(losses, max_loss, grid).sum()
-            return sums
+            return self.total(part, shape[0], source, q)
 
-        return Query((len(steps),), max_loss, sampling_probability, grid, evaluate, scores=True)
+        return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
+
+
+# What records add to a sum, which a stream of blocks takes to where its records are.
+
+
+def _gradients(model: Model, w: Vector, records: Records) -> Gradients:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return model.gradients(w, records)
+
+
+def _clipped(
+    model: Model,
+    w: Vector,
+    max_norm: float,
+    center: Vector | None,
+    scale: Vector | None,
+    grid: float,
+    records: Records,
+) -> Integers:
+    return _gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
+
+
+def _features(max_norm: float, grid: float, records: Records) -> Integers:
+    total = np.zeros(records.width, np.int64)
+    for piece in records.pieces(CHUNK):
+        rows = clipped_rows(piece.features.astype(np.float64), max_norm, grid)
+        total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
+    return total
+
+
+def _norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
+    found = confined(_gradients(model, w, records).norms(), max_norm, grid)
+    return np.array([found.sum()], np.int64)
+
+
+def _line_losses(
+    model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
+) -> Integers:
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = model.line_losses(w, direction, steps, records)
+        return np.array([confined(each, max_loss, grid).sum() for each in losses], np.int64)

@@ -1,0 +1,88 @@
+"""Records in blocks: what can be read block after block, as often as a run needs to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._sklearn import as_numbers
+
+T = TypeVar("T")
+Block = tuple[NDArray[Any], NDArray[Any]]
+"""Features (n, width) in float32 or float64, and n targets."""
+Rows = NDArray[np.intp]
+BYTES = 2**25
+"""Of a block's features: enough for the threads, and a small part of any machine's memory."""
+
+
+class Blocks(ABC):
+    """Records that are read in blocks, in the same order at each pass. Estimators take them in the place of X.
+
+    A subclass has ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``, which yields
+    pairs of features ``(n, width)`` and n targets from the first block to the last, and can be called again. How the
+    records are split into blocks does not change a bit of what is trained (docs/theory/blocks.md, section 1). But the
+    records themselves must not change during a fit.
+    """
+
+    width: int
+    dtype: Any = np.float64
+    ahead = True
+    """Whether the batches of several steps are gathered in one pass; if not, chosen rows can be read without one."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """The blocks, from the first one on."""
+
+    def map(self, function: Callable[[NDArray[Any], NDArray[Any]], T]) -> Iterator[T]:
+        """What ``function`` returns for each block, in order."""
+        for features, targets in self:
+            yield function(*self.block(features, targets))
+
+    def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
+        """The records of each batch, given by the ascending numbers of its rows among all; one pass for all batches."""
+        rows = np.concatenate(batches)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        features, targets, begin, first = [], [], 0, 0
+        for x, y in self:
+            block = self.block(x, y)
+            end = int(np.searchsorted(ascending, first + len(block[1])))
+            here = ascending[begin:end] - first
+            features.append(block[0][here])
+            targets.append(block[1][here])
+            begin, first = end, first + len(block[1])
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        x, y = np.concatenate(features), np.concatenate(targets)
+        for batch in np.split(back, np.cumsum([len(batch) for batch in batches])[:-1]):
+            yield x[batch], y[batch]
+
+    def block(self, features: Any, targets: Any) -> Block:
+        """One block, checked. ValueError for another number of columns or of targets."""
+        x = dense(features, self.dtype)
+        y = np.asarray(targets)
+        if x.ndim != 2 or x.shape[1] != self.width:
+            raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
+        if y.shape != (len(x),):
+            raise ValueError(f"y must have one target for each record: got shape {y.shape} for {len(x)} records")
+        return x, y
+
+
+def dense(features: Any, dtype: Any) -> NDArray[Any]:
+    """Rows of X as an array of numbers; those of a sparse matrix with their zeros."""
+    plain = features.toarray() if hasattr(features, "toarray") else as_numbers(features)
+    return np.ascontiguousarray(plain, dtype=dtype)
+
+
+def rows_of_block(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
+    """The number of rows of a block: as given, or so many as have ``BYTES``."""
+    return rows or max(1, BYTES // (max(1, width) * dtype.itemsize))
+
+
+def float_type(kind: Any) -> np.dtype[Any]:
+    """float32 for numbers that it holds, else float64."""
+    return np.dtype(np.float32 if np.dtype(kind) in (np.float16, np.float32) else np.float64)
