@@ -16,7 +16,7 @@ from .number import number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
+    p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--column", required=True)
     p.add_argument("--epsilon", type=number, required=True)
     p.add_argument("--delta", type=number, required=True)

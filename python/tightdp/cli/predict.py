@@ -19,7 +19,9 @@ from .composition import check_writable
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", type=Path, help="model file")
-    p.add_argument("data", type=Path, help="CSV file with the model's columns, in any order and among others")
+    p.add_argument(
+        "data", type=Path, help="CSV, Parquet or Arrow file with the model's columns in any order, among others"
+    )
     p.add_argument("--probabilities", action="store_true", help="a column of probabilities for each label as well")
     p.add_argument("--allow-missing", action="store_true", help="nothing is said of records with missing numbers")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")

@@ -19,7 +19,7 @@ from .composition import check_writable
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
+    p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
     p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
     files.add_arguments(p)

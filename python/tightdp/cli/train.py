@@ -41,7 +41,7 @@ for it is not private. What is printed on standard error is for whoever holds th
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("data", type=Path, help="CSV file with a header, which gzip may have compressed")
+    p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declared.add_arguments(p)
     p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))

@@ -1,4 +1,4 @@
-"""A table as text, column by column: a CSV file, plain or compressed, or a mapping of columns.
+"""A table as text, column by column: a CSV file, plain or compressed, a Parquet or Arrow file, or a mapping of columns.
 
 Errors name file, record and column, never what a cell holds: they may end up in a log.
 """
@@ -18,6 +18,8 @@ from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from . import arrow
 
 MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
 
@@ -48,11 +50,15 @@ class Rows:
 
     @classmethod
     def read(cls, file: Path, written: Format | None = None) -> Rows:
-        """The whole file, which gzip may have compressed. ValueError, with file and line, for what is no table."""
+        """The whole file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and line, for
+        what is no table."""
         written = written or Format()
         try:
             with file.open("rb") as raw:
-                compressed = raw.read(2) == b"\x1f\x8b"
+                start = raw.read(6)
+                if arrow.is_columns(start):
+                    return cls._of_columns(file)
+                compressed = start.startswith(b"\x1f\x8b")
                 raw.seek(0)
                 data = gzip.GzipFile(fileobj=raw) if compressed else raw
                 with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
@@ -65,6 +71,15 @@ class Rows:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
         except csv.Error as error:
             raise ValueError(f"{file}: {error}") from None
+
+    @classmethod
+    def _of_columns(cls, file: Path) -> Rows:
+        cells = arrow.columns(file)
+        if not cells:
+            raise ValueError(f"{file}: the file has no columns")
+        if not next(iter(cells.values())):
+            raise ValueError(f"{file}: no records")
+        return cls(str(file), cells)
 
     @classmethod
     def _parsed(cls, file: Path, text: TextIO, delimiter: str) -> Rows:

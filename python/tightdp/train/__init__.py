@@ -28,6 +28,7 @@ from .algorithms.optimizers import SGD, Adam
 from .algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
 from .blocks.arrays import ArrayBlocks
 from .blocks.blocks import Blocks
+from .blocks.files import FileBlocks
 from .driver import Fit, fit
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
 from .models.linear import LinearModel
@@ -54,6 +55,7 @@ __all__ = [
     "Blocks",
     "CallableModel",
     "Caps",
+    "FileBlocks",
     "Fit",
     "FixedPlan",
     "Gate",

@@ -1,0 +1,41 @@
+"""Parquet and Arrow files as columns of text; needs the extra ``arrow``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PARQUET, ARROW = b"PAR1", b"ARROW1"
+"""What such files begin with."""
+
+
+def is_columns(start: bytes) -> bool:
+    """Whether a file that begins so is one of columns."""
+    return start.startswith((PARQUET, ARROW))
+
+
+def columns(file: Path) -> dict[str, list[str]]:
+    """The cells of each column as text, empty where missing. ValueError, naming the file, for what cannot be text."""
+    try:
+        arrow: Any = import_module("pyarrow")
+        dataset: Any = import_module("pyarrow.dataset")
+    except ImportError as error:
+        raise ImportError(f"{file}: needs pip install 'tightdp[arrow]': {error}") from None
+    with file.open("rb") as raw:
+        kind = "parquet" if raw.read(4) == PARQUET else "ipc"
+    try:
+        table: Any = dataset.dataset(str(file), format=kind).to_table()
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{file}: is damaged: {str(error).partition(chr(10))[0]}") from None
+    nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
+    if nested:
+        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {', '.join(nested)}")
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if twice:
+        raise ValueError(f"{file}: columns named twice: {', '.join(sorted(twice))}")
+    return {name: [_text(cell) for cell in table[name].to_pylist()] for name in table.column_names}
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()

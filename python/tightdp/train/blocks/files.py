@@ -1,0 +1,154 @@
+"""Files of columns that are read block by block: Parquet, Arrow and CSV; needs the extra ``arrow``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _check
+from .blocks import Blocks, rows_of_block
+
+FORMATS = "parquet", "arrow", "csv"
+NULLS = ["", "?", "NA", "N/A", "NaN", "NULL", "None", "na", "nan", "null", "none"]
+"""What stands for a missing number in a CSV file."""
+CSV_BYTES = 2**24
+"""Of text that is parsed at once."""
+
+
+class FileBlocks(Blocks):
+    """Blocks of rows of one or more files of columns: Parquet, Arrow (Feather) or CSV.
+
+    Parameters
+    ----------
+    paths : a file, a folder of files, or a list of files, which are read in the order of the list
+    label : the name of the column of targets
+    columns : the names of the features, in this order; None for all others. They hold numbers or truth values
+    format : "parquet", "arrow" or "csv"; None goes by the (first) file's name
+    rows : of a block, at most; None for 32 MB of them
+    delimiter, encoding : of CSV files, which gzip may have compressed; their first line has the names
+
+    Only ``label`` and ``columns`` are read. Features are float32 if all of them are float16, float32 or truth values,
+    else float64. What is missing among them is NaN, so that its record contributes nothing; a missing target is
+    an error. Text becomes features by ``tightdp train``, or before.
+
+    >>> from tightdp.train import FileBlocks, LogisticRegression
+    >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
+    >>> LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 100)).fit(trips)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+        label: str,
+        columns: Sequence[str] | None = None,
+        *,
+        format: str | None = None,
+        rows: int | None = None,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+    ) -> None:
+        one = isinstance(paths, (str, PathLike))
+        self._paths = fspath(paths) if one else [fspath(path) for path in paths]  # type: ignore[arg-type,union-attr]
+        if not self._paths:
+            raise ValueError("paths must be a file, a folder or a list of files, got none")
+        self._label = label
+        self._format = _format(self._paths, format)
+        if len(delimiter) != 1:
+            raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
+        self._written = delimiter, encoding
+        self._columns_of_csv: tuple[str, ...] = ()
+        kinds = {field.name: field.type for field in self._opened().schema}
+        lacking = [name for name in (label, *(columns or ())) if name not in kinds]
+        if lacking:
+            raise ValueError(f"label and columns must be among {', '.join(kinds)}: {', '.join(lacking)} is not")
+        self.columns = tuple(columns) if columns else tuple(name for name in kinds if name != label)
+        """The names of the features."""
+        if label in self.columns or len(set(self.columns)) < len(self.columns) or not self.columns:
+            raise ValueError("columns must be one or more different names, none of them that of the label")
+        types = _arrow().types
+        numeric = types.is_integer, types.is_floating, types.is_boolean, types.is_null
+        text = [name for name in self.columns if not any(holds(kinds[name]) for holds in numeric)]
+        if text:
+            raise ValueError(f"columns must hold numbers, and these do not: {', '.join(text)}; name those to keep")
+        small = types.is_float16, types.is_float32, types.is_boolean
+        narrow = all(any(holds(kinds[name]) for holds in small) for name in self.columns)
+        self.width, self.dtype = len(self.columns), np.dtype(np.float32 if narrow else np.float64)
+        if self._format == "csv":  # what follows the first lines may have other digits
+            self._columns_of_csv = tuple(name for name in self.columns if not types.is_boolean(kinds[name]))
+        given = None if rows is None else _check.count("rows", rows)
+        self._rows = rows_of_block(self.width, self.dtype, given)
+
+    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        read = self._opened().to_batches(
+            columns=[*self.columns, self._label], batch_size=self._rows, batch_readahead=1, fragment_readahead=1
+        )
+        while (batch := self._next(read)) is not None:
+            features = np.empty((len(batch), self.width), self.dtype)
+            for i in range(self.width):
+                features[:, i] = _numbers(batch.column(i), self.dtype)
+            yield features, _targets(batch.column(self.width))
+
+    def _next(self, read: Iterator[Any]) -> Any:
+        try:
+            return next(read, None)
+        except _arrow().ArrowInvalid:  # which may quote a cell
+            raise ValueError(
+                f"paths must be files of one form: {self._paths} cannot be read as {self._format}, or a column holds "
+                f"something that is no number"
+            ) from None
+
+    def _opened(self) -> Any:
+        dataset: Any = import_module("pyarrow.dataset")
+        kind: Any = self._format
+        if kind == "csv":
+            csv: Any = import_module("pyarrow.csv")
+            delimiter, encoding = self._written
+            double = _arrow().float64()
+            kind = dataset.CsvFileFormat(
+                csv.ParseOptions(delimiter=delimiter),
+                convert_options=csv.ConvertOptions(
+                    column_types=dict.fromkeys(self._columns_of_csv, double), null_values=NULLS
+                ),
+                read_options=csv.ReadOptions(encoding=encoding, block_size=CSV_BYTES),
+            )
+        return dataset.dataset(self._paths, format=kind)
+
+
+def _arrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(f"FileBlocks needs pip install 'tightdp[arrow]': {error}") from None
+
+
+def _format(paths: str | list[str], given: str | None) -> str:
+    """The format's name, by the first file's where none is given."""
+    _arrow()
+    if given is not None:
+        return _check.choice("format", given, FORMATS)
+    first = (paths if isinstance(paths, str) else paths[0]).lower().removesuffix(".gz")
+    if first.endswith((".csv", ".tsv", ".txt")):
+        return "csv"
+    return "arrow" if first.endswith((".arrow", ".feather", ".ipc")) else "parquet"
+
+
+def _numbers(column: Any, dtype: Any) -> NDArray[Any]:
+    """A column as floats, NaN where missing."""
+    return np.asarray(column.cast("float32" if dtype == np.float32 else "float64", safe=False).to_numpy(False))
+
+
+def _targets(column: Any) -> NDArray[Any]:
+    """A column of labels or numbers. ValueError where one is missing."""
+    if column.null_count:
+        raise ValueError("y must have one target for each record: some are missing")
+    if column.type in (_arrow().string(), _arrow().large_string()):
+        column = column.dictionary_encode()
+    if _arrow().types.is_dictionary(column.type):
+        names = np.asarray(column.dictionary.to_pylist())
+        return np.asarray(names[column.indices.to_numpy(False)])
+    return np.asarray(column.to_numpy(False))

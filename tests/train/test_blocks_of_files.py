@@ -1,0 +1,133 @@
+"""Files of columns in blocks, and as tables of the command line: the bits of an array, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tightdp.train import DPSGD, FileBlocks, LogisticRegression, NoisyGD
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+csv = pytest.importorskip("pyarrow.csv")
+feather = pytest.importorskip("pyarrow.feather")
+
+N = 600
+TARGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3, "bounds": (-3, 3)}
+COLUMNS = ["b", "a", "count"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One table in each format; whole numbers turn into others only after the first lines."""
+    g, at = np.random.default_rng(0), tmp_path_factory.mktemp("files")
+    X = np.column_stack([g.normal(size=(N, 2)), np.where(np.arange(N) < 500, g.integers(0, 3, N), g.normal(size=N))])
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    missing = X.copy()
+    missing[11, 1] = np.nan
+    named = dict(zip(COLUMNS, missing.T, strict=True))
+    table = arrow.table({**named, "y": y, "name": ["CANARY"] * N})
+    table = table.set_column(1, "a", arrow.array(named["a"], from_pandas=True))
+    parquet.write_table(table, at / "t.parquet", row_group_size=170)
+    (at / "parts").mkdir()
+    parquet.write_table(table.slice(0, 250), at / "parts" / "1.parquet")
+    parquet.write_table(table.slice(250), at / "parts" / "2.parquet")
+    feather.write_feather(table, at / "t.arrow")
+    csv.write_csv(table, at / "t.csv")
+    text = (at / "t.csv").read_text()
+    (at / "zip.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (at / "semicolon.csv").write_text(text.replace(",", ";").replace("yes", "é"), encoding="latin-1")
+    return at, missing, y
+
+
+@pytest.mark.parametrize("algorithm", [NoisyGD(steps=3), DPSGD(epochs=1)])
+def test_files_give_the_bits_of_an_array(folder, algorithm, monkeypatch):
+    at, X, y = folder
+    monkeypatch.setattr("tightdp.train.blocks.files.CSV_BYTES", 4096)
+    expected = LogisticRegression(algorithm, **TARGET).fit(X, y)
+    for blocks in (
+        FileBlocks(at / "t.parquet", "y", COLUMNS),
+        FileBlocks(at / "t.parquet", "y", COLUMNS, rows=50),
+        FileBlocks(at / "parts", "y", COLUMNS),
+        FileBlocks([at / "parts" / "1.parquet", str(at / "parts" / "2.parquet")], "y", COLUMNS),
+        FileBlocks(at / "t.arrow", "y", COLUMNS, rows=99),
+        FileBlocks(at / "t.csv", "y", COLUMNS),
+        FileBlocks(at / "zip.csv.gz", "y", COLUMNS),
+    ):
+        found = LogisticRegression(algorithm, **TARGET, classes=["yes", "no"]).fit(blocks)
+        np.testing.assert_array_equal(found._w, expected._w)
+    other = FileBlocks(at / "semicolon.csv", "y", COLUMNS, delimiter=";", encoding="latin-1")
+    assert LogisticRegression(algorithm, **TARGET).fit(other).classes_.tolist() == ["no", "é"]
+
+
+def test_types_of_columns(tmp_path):
+    small = {"a": np.ones(4, np.float32), "b": np.array([True, False, True, False]), "y": [0, 1, 0, 1]}
+    parquet.write_table(arrow.table(small), tmp_path / "small.parquet")
+    blocks = FileBlocks(tmp_path / "small.parquet", "y")
+    assert blocks.dtype == np.float32 and blocks.columns == ("a", "b")
+    ((features, targets),) = blocks
+    assert features.tolist() == [[1, 1], [1, 0], [1, 1], [1, 0]] and targets.tolist() == [0, 1, 0, 1]
+    parquet.write_table(arrow.table(small | {"a": [2**53 - 1] * 4}), tmp_path / "ints.parquet")
+    ((features, _),) = FileBlocks(tmp_path / "ints.parquet", "y")
+    assert features.dtype == np.float64 and features[0, 0] == 2**53 - 1
+    coded = arrow.array(["u", "v", "u", "v"]).dictionary_encode()
+    parquet.write_table(arrow.table(small | {"y": coded}), tmp_path / "coded.parquet")
+    ((_, targets),) = FileBlocks(tmp_path / "coded.parquet", "y")
+    assert targets.tolist() == ["u", "v", "u", "v"]
+
+
+def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("tightdp.train.blocks.files.CSV_BYTES", 4096)
+    at = folder[0]
+    for given, message in [
+        ({"columns": None}, "columns must hold numbers, and these do not: name"),
+        ({"label": "z"}, "label and columns must be among .*: z is not"),
+        ({"columns": ["a", "z"]}, "label and columns must be among .*: z is not"),
+        ({"columns": ["a", "a"]}, "columns must be one or more different names"),
+        ({"columns": ["y"]}, "columns must be one or more different names"),
+        ({"paths": []}, "paths must be a file"),
+        ({"format": "sql"}, "format must be one of"),
+        ({"delimiter": "ab"}, "delimiter must be one character"),
+        ({"rows": 0}, "rows must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            FileBlocks(**{"paths": at / "t.parquet", "label": "y", "columns": COLUMNS, **given})
+    with pytest.raises(FileNotFoundError):
+        FileBlocks(tmp_path / "none.parquet", "y")
+    (tmp_path / "late.csv").write_text("a,y\n" + "1,0\n" * 9 + "CANARY,1\n")
+    with pytest.raises(ValueError, match="columns must hold numbers, and these do not: a"):
+        FileBlocks(tmp_path / "late.csv", "y")
+    (tmp_path / "later.csv").write_text("a,y\n" + "1,0\n" * 4000 + "CANARY,1\n")
+    with pytest.raises(ValueError, match="is no number") as error:
+        LogisticRegression(**TARGET).fit(FileBlocks(tmp_path / "later.csv", "y"))
+    assert "CANARY" not in str(error.value)
+    parquet.write_table(arrow.table({"a": [1.0, 2.0], "y": ["u", None]}), tmp_path / "null.parquet")
+    with pytest.raises(ValueError, match="y must have one target for each record: some are missing"):
+        LogisticRegression(**TARGET).fit(FileBlocks(tmp_path / "null.parquet", "y"))
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "tightdp.cli", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_the_command_line_reads_parquet_and_arrow(folder, tmp_path):
+    at = folder[0]
+    settings = "--label y --classes no,yes --bounds a=-3:3,b=-3:3,count=-3:3 --drop name --allow-missing --epsilon 1"
+    models = []
+    for file in ("t.csv", "t.parquet", "t.arrow"):
+        out = tmp_path / f"{file}.json"
+        done = run("train", at / file, *settings.split(), "--delta", "1e-5", "--seed", "1", "--out", out)
+        assert done.returncode == 0, done.stderr
+        models.append(json.loads(out.read_text()))
+        assert "CANARY" not in out.read_text()
+    assert models[0] == models[1] == models[2]
+    predicted = [run("predict", out, at / file, "--allow-missing").stdout for file in ("t.csv", "t.parquet")]
+    assert predicted[0] == predicted[1] and predicted[0].count("\n") == N + 1
+    (tmp_path / "cut.parquet").write_bytes((at / "t.parquet").read_bytes()[:500])
+    done = run("train", tmp_path / "cut.parquet", "--label", "y", "--classes", "a,b", "--delta", "1e-5")
+    assert done.returncode == 2 and "is damaged" in done.stderr and done.stderr.count("\n") == 1
