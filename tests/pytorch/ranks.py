@@ -22,6 +22,7 @@ from tightdp.torch.distributed.ranks import Ranks
 SEED, RECORDS = 7, 60
 FIXED = {"physical_batch_size": 2}
 COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
+ADACLIP = {"algorithm": "adaclip", "physical_batch_size": 2}
 WIDE = {"dataset": table(RECORDS), "noise_multiplier": 0.5, "batch_size": 5.0, "random_state": SEED, "epochs": 1 / 4}
 
 
@@ -78,6 +79,7 @@ def wrong(rank):
         "optimizer": raised(
             lambda: private(model, table(RECORDS), half(model.parameters(), lr=0.5 + rank), noise_multiplier=1.0)
         ),
+        "dpis": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, algorithm="dpis")),
         "all": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=-1.0)),
         "one": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, loader_of=1) if rank else
                       private(mlp(), table(RECORDS), noise_multiplier=1.0)),
@@ -156,6 +158,7 @@ def job(rank, size, folder):
     )  # fmt: skip
     found = {
         "fixed": trained(**FIXED),
+        "adaclip": trained(**ADACLIP),
         "free": trained(),
         "counted": trained(**COUNTED),
         "float": trained(arithmetic="float"),

@@ -1,5 +1,8 @@
 """An attack that knows all but whether a record was there: it excludes no true claim, and finds too little noise."""
 
+import math
+
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch")
@@ -11,6 +14,9 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp import audit
+from tightdp.release.gradients import clipped_sum
+from tightdp.torch.adaclip import CenteredSums
+from tightdp.train.algorithms.importance import TwoStages
 
 STEPS, CLAIM = 400, 1.0
 
@@ -55,3 +61,58 @@ def test_a_canary(arithmetic, noise_multiplier, excluded):
     ]
     found = audit.paired(*samples, confidence=0.99)
     assert found.excludes(dp.Gaussian(CLAIM)) == excluded
+
+
+def alone(algorithm, q, noise_multiplier, arithmetic="exact"):
+    """Scores of steps on the canary alone and on no record, by an attacker who knows centre and scale."""
+    model, image, label = cnn(), torch.randn(1, 1, 6, 6), torch.randint(0, 2, (1,))
+    canary = torch.autograd.grad(loss(model, (image, label)).sum(), list(model.parameters()))
+    g = torch.cat([each.reshape(-1) for each in canary]).double().numpy()
+    size, samples = 100, []
+    for n in (1, 0):
+        still = torch.optim.SGD(model.parameters(), lr=0.0)
+        batch = size * q * (0.5 if algorithm == "dpis" else 1)
+        run = private(
+            model, TensorDataset(image[:n], label[:n]), still, batch_size=batch, epochs=math.ceil(STEPS * batch / size),
+            public_size=size, noise_multiplier=noise_multiplier, max_norm=0.1, algorithm=algorithm,
+            arithmetic=arithmetic,
+        )  # fmt: skip
+        found, moments = [], run._moments
+        while run.steps_ < run.plan.steps:
+            for batch in run.loader:
+                center, scale = (0.0, 1.0) if moments is None else (moments.center, moments.scale)
+                run.step(loss, batch)
+                released = torch.cat([p.grad.reshape(-1) for p in model.parameters()]).double().numpy()
+                direction = (g - center) / scale
+                score = (released - center) / scale * run.plan.divisor @ (direction / np.linalg.norm(direction))
+                found.append(float(score))
+        samples.append(found)
+    claim = dp.PoissonSampled(dp.Gaussian(noise_multiplier), q)
+    return audit.paired(*samples, confidence=0.99), claim
+
+
+@pytest.mark.parametrize(("algorithm", "arithmetic"), [("adaclip", "exact"), ("dpis", "exact"), ("dpis", "float")])
+def test_adaclip_and_dpis_keep_their_claim(algorithm, arithmetic):
+    found, claim = alone(algorithm, 0.5, 0.3, arithmetic)
+    assert not found.excludes(claim)
+    assert found.excludes(dp.PoissonSampled(dp.Gaussian(1.0), 0.2))  # the attack is no blind one
+
+
+def test_a_bound_that_is_not_kept_is_found(monkeypatch):
+    def clipped(self, rows):
+        clipped_sum(
+            rows, 3.0, center=self._center, scale=self._scale, out=self._totals, accumulate=True, arithmetic="exact"
+        )
+        for total in self._totals:  # of a coarser grid
+            total *= 4
+
+    monkeypatch.setattr(CenteredSums, "_clipped", clipped)
+    found, claim = alone("adaclip", 0.5, 1.0)
+    assert found.excludes(claim)
+
+
+def test_candidates_that_are_all_taken_are_found(monkeypatch):
+    """Sampling with the bounds alone: a record is taken up to ``reach`` times too often."""
+    monkeypatch.setattr(TwoStages, "taken", lambda self, source, bounds, norms: norms < np.inf)
+    found, claim = alone("dpis", 0.1, 0.5)
+    assert found.excludes(claim)

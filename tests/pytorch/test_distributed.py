@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from ranks import COUNTED, FIXED, RECORDS, SEED, noise, trained
+from ranks import ADACLIP, COUNTED, FIXED, RECORDS, SEED, noise, trained
 from scipy import stats
 
 import tightdp as dp
@@ -44,7 +44,7 @@ def same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("name, settings", [("fixed", FIXED), ("counted", COUNTED)])
+@pytest.mark.parametrize("name, settings", [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP)])
 def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
     alone = trained(**settings)
     for one in each(found, name):
@@ -120,6 +120,7 @@ def test_ranks_that_differ_are_told_what_differs(found):
         kind, message = wrong[name]
         assert kind == "ValueError" and message.startswith(text), name
     assert wrong["nothing charged"] == 1
+    assert wrong["dpis"][0] == "ValueError" and "dpis on several processes" in wrong["dpis"][1]
 
 
 def test_an_error_of_one_rank_stops_all_and_releases_nothing(found):

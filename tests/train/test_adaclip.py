@@ -101,7 +101,7 @@ def test_the_optimal_scale_has_the_least_noise():
     rng = np.random.default_rng(0)
     settings = AdaCliP(1, 1, h1=1e-9, h2=1e9, gamma=0.7)
     moments = Moments(settings, 6, 1, 0.1, 1.0)
-    moments._variance = variance = rng.uniform(0.1, 5, 6)
+    moments.variance = variance = rng.uniform(0.1, 5, 6)
     best = moments.scale
     assert (variance / best**2).sum() == pytest.approx(0.7)
     for _ in range(200):

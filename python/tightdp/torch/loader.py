@@ -12,8 +12,10 @@ import numpy.typing as npt
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from .. import _check
+from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..train.releases.oracle import poisson_sample
+from .account import Account
 
 Rows = npt.NDArray[np.intp]
 OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})
@@ -160,6 +162,23 @@ class PoissonLoader:
 
     def _of_torch(self, pieces: Any) -> Any:
         return DataLoader(self.dataset, batch_sampler=pieces, collate_fn=self._collate, **self._options)
+
+
+class RunLoader(PoissonLoader):
+    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan."""
+
+    def __init__(self, account: Account, dataset: Any, **options: Any) -> None:
+        plan = account.plan
+        super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
+        self._account = account
+
+    def __iter__(self) -> Iterator[Batch]:
+        left = self._account.remaining
+        if left == 0:
+            raise BudgetExceeded(
+                f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
+            )
+        return self._batches(min(self.steps, left))
 
 
 def _next(parts: Iterator[Any]) -> list[Any]:

@@ -7,10 +7,11 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from .. import _check
 from ..ledger import Ledger
 from ..release.clipping import Arithmetic
 from ..release.noise import Philox
+from ..train.algorithms.adaclip import AdaCliP
+from ..train.algorithms.dpis import DPIS
 from ..train.driver import opened, paid, seeded
 from . import checks, loader
 from .account import Account
@@ -20,10 +21,11 @@ from .distributed.key import NOISE, Key
 from .distributed.loader import SharedLoader
 from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
+from .importance import ImportanceLoader
+from .loader import RunLoader
 from .plan import bounds, plan
-from .run import PrivateRun, RunLoader
-
-ALGORITHMS = ("dp-sgd", "dp-adam")
+from .run import PrivateRun
+from .settings import check_algorithm, chosen
 
 
 def make_private(
@@ -31,7 +33,7 @@ def make_private(
     optimizer: Any,
     dataset: Any,
     *,
-    algorithm: str = "dp-sgd",
+    algorithm: str | AdaCliP | DPIS = "dp-sgd",
     epsilon: float | None = None,
     delta: float | None = None,
     batch_size: float,
@@ -57,7 +59,10 @@ def make_private(
         rate work as ever
     dataset : with a length and records by index
     algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016), for any
-        optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise
+        optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise. "adaclip":
+        gradients are centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
+        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022), on one process. Or
+        ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with settings of their own
     epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
     batch_size : the expected size of a batch, and the divisor of its sum
     epochs : each record takes part in so many steps on average; there are ceil(epochs / q) steps, with q = batch_size
@@ -121,10 +126,9 @@ def make_private(
     reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
     said = (algorithm, max_norm, physical_batch_size, *settings.items())
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
-        _check.choice("algorithm", algorithm, ALGORITHMS)
+        name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        if algorithm == "dp-adam" and not isinstance(optimizer, DPAdam):
-            raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
+        check_algorithm(name, optimizer, arithmetic, world.size)
         checks.check_modules(model)
         parameters = checks.trainable(model, optimizer)
         draws = seeded(seed)
@@ -134,19 +138,22 @@ def make_private(
     # Batches are drawn ahead, so noise has streams of its own.
     key = Key(world, seed) if isinstance(world, Ranks) else None
     source = key.at(NOISE) if key else draws if seed is None else Philox(seed, NOISE)
-    note = f"{type(model).__name__}, {algorithm}"
+    note = f"{type(model).__name__}, {name}"
     made = plan(
         len(dataset),
         source,
         max_norm=bounds(max_norm, len(parameters)),
+        own=own,
+        size=sum(p.numel() for p in parameters.values()),
         pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
         **settings,
     )
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
-            group["noise_variance"] = (made.deviation / made.batch_size) ** 2
+            group["noise_variance"] = (made.deviation / made.divisor) ** 2
     account = Account(made)
     if key and isinstance(world, Ranks):
         batches = SharedLoader(account, dataset, world, key, **reading)
         return SharedRun(model, optimizer, account, batches, key, world, book)
-    return PrivateRun(model, optimizer, account, RunLoader(account, dataset, rng=draws, **reading), source, book)
+    kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
+    return PrivateRun(model, optimizer, account, kind(account, dataset, rng=draws, **reading), source, book)

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,19 @@ import numpy as np
 from .. import _check
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
-from ..mechanisms import ApproximateDP, Gaussian, Mechanism, PoissonSampled
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release import clipping
 from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
+from ..train.algorithms.adaclip import AdaCliP
+from ..train.algorithms.algorithm import sampled
+from ..train.algorithms.dpis import DPIS
 from ..train.counting import PLAIN_SHARE
-from ..train.releases.budget import FixedPlan, Target, check_noise, noise_for
+from ..train.releases.budget import FixedPlan, Target, check_noise
 from ..train.releases.gate import Gate
-from ..train.releases.oracle import Query
+from ..train.releases.oracle import Public, Query
+from .settings import Settings, filled, steps_of
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,25 @@ class Plan:
     steps: int
     noise_multiplier: float
     max_norm: tuple[float, ...]
-    """One bound for all parameters together, or one for each."""
+    """One bound for all parameters together, or one for each; of AdaCliP 1, for gradients over their scale."""
     delta: float
     arithmetic: Arithmetic
     count: Gaussian | None
     rest: ApproximateDP | None
     """What the steps are charged where a released number chose them (docs/theory/exact.md, section 5)."""
+    settings: Settings | None = None
+    """Of AdaCliP or DPIS."""
 
     @property
     def sampling_probability(self) -> float:
-        return min(1.0, self.batch_size / self.records)
+        """With which a record takes part in a step; of DPIS with the largest norm."""
+        share = self.settings.norm_share if isinstance(self.settings, DPIS) else None
+        return min(1.0, self.batch_size / self.records / (share or 1.0))
+
+    @property
+    def divisor(self) -> float:
+        """Of sums, for a mean over records."""
+        return self.sampling_probability * self.records if isinstance(self.settings, DPIS) else self.batch_size
 
     @property
     def steps_per_epoch(self) -> int:
@@ -55,8 +67,7 @@ class Plan:
     @property
     def mechanism(self) -> Mechanism:
         """What one step releases."""
-        gaussian, q = Gaussian(self.noise_multiplier), self.sampling_probability
-        return gaussian if q == 1 else PoissonSampled(gaussian, q)
+        return sampled(self.noise_multiplier, self.sampling_probability)
 
     @property
     def charged(self) -> Composition:
@@ -109,18 +120,33 @@ def plan(
     noise_multiplier: float | None,
     public_size: int | None,
     arithmetic: Arithmetic,
+    own: Settings | None,
+    size: int,
     pay: Callable[[Composition], None],
 ) -> Plan:
     """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
 
-    ``pay`` is called with the charge before any release.
+    ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
+    how many numbers are trained.
     """
     target = Target.of(epsilon, delta)
     clipping.is_exact(arithmetic)
-    size, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
+    expected, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     check_noise(noise, target)
-    planned = partial(_planned, size, turns, max_norm, arithmetic)
+    settings = None if own is None else filled(own, expected, turns, max_norm)
+    bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
+
+    def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
+        found = steps_of(settings, expected, turns, noise_multiplier, Public(records, size), target)
+        noise = found.noise_multiplier
+        made = Plan(records, expected, found.number, noise, bounds, target.delta, arithmetic, None, None, settings)
+        if not made.deviation <= clipping.largest_deviation("int64", made.grid):
+            raise ValueError(
+                f"epsilon must be larger, or batch_size smaller: a noise multiplier of {noise:g} is too much"
+            )
+        return made
+
     if public_size is not None:
         made = planned(_check.count("public_size", public_size), noise, target)
         pay(made.charged)
@@ -137,28 +163,11 @@ def plan(
     pay(count + rest)
     query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
     released = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
-    made = planned(max(1, round(released)), noise, inner)
+    try:
+        made = planned(max(1, round(released)), noise, inner)
+    except ValueError as error:
+        raise ValueError(
+            f"public_size must be given, a public number of records, or other settings: there is no plan for "
+            f"{max(1, round(released))}, which was released: {error}"
+        ) from None
     return dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
-
-
-def _planned(
-    batch_size: float,
-    epochs: float,
-    max_norm: tuple[float, ...],
-    arithmetic: Arithmetic,
-    records: int,
-    noise_multiplier: float | None,
-    target: Target,
-) -> Plan:
-    q = min(1.0, batch_size / records)
-    turns = epochs * max(1.0, records / batch_size)
-    if not turns <= _check.MAX_COUNT:
-        raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
-    steps = math.ceil(turns)
-    noise = noise_for(
-        lambda z: (Gaussian(z) if q == 1 else PoissonSampled(Gaussian(z), q)) * steps, noise_multiplier, target
-    )
-    made = Plan(records, batch_size, steps, noise, max_norm, target.delta, arithmetic, None, None)
-    if not made.deviation <= clipping.largest_deviation("int64", made.grid):
-        raise ValueError(f"epsilon must be larger, or batch_size smaller: a noise multiplier of {noise:g} is too much")
-    return made

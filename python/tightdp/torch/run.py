@@ -10,42 +10,29 @@ from typing import Any
 
 import torch
 
-from ..accounting.adaptive.filters import BudgetExceeded
 from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource
 from ..statement import Statement
+from ..train.algorithms.adaclip import AdaCliP
 from . import checks, examples, saved, stated
 from .account import Account
+from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .exact import ExactSums
+from .importance import ExactUnits, ImportanceLoader, OnePassUnits
 from .kept import kept
-from .loader import Batch, PoissonLoader
+from .loader import Batch, RunLoader
 from .onepass.clipping import OnePassSums
 from .plan import Plan
 from .probe import probe
+from .settings import TITLES
+from .sums import Sums
 from .world import Fact, World
 
 LossFunction = Callable[[Any, Any], Any]
 """(model, collated batch) -> one loss for each record, shape (records,)."""
-
-
-class RunLoader(PoissonLoader):
-    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan."""
-
-    def __init__(self, account: Account, dataset: Any, **options: Any) -> None:
-        plan = account.plan
-        super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
-        self._account = account
-
-    def __iter__(self) -> Iterator[Batch]:
-        left = self._account.remaining
-        if left == 0:
-            raise BudgetExceeded(
-                f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
-            )
-        return self._batches(min(self.steps, left))
 
 
 class PrivateRun:
@@ -73,11 +60,12 @@ class PrivateRun:
         self.model, self.optimizer, self.loader = model, optimizer, loader
         self._account, self._source, self._ledger = account, source, ledger
         self._names: tuple[str, ...] = ()
-        self._sums: ExactSums | OnePassSums | None = None
+        self._sums: Sums | None = None
         self._probed = False
         self._busy = threading.Lock()
         self._identity = saved.identity()
-        self._parameters()
+        size = sum(p.numel() for p in self._parameters().values())
+        self._moments = moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
 
     @property
     def plan(self) -> Plan:
@@ -128,7 +116,7 @@ class PrivateRun:
     def statement_(self) -> Statement:
         """What the bound covers, what it rests on and what lies outside."""
         numbers = sum(p.numel() for p in self._parameters().values())
-        subject = f"{type(self.model).__name__} trained by DP-SGD in PyTorch"
+        subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size)
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
@@ -176,7 +164,8 @@ class PrivateRun:
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
-        return saved.state(self._identity, self._account, self._parameters())
+        state = saved.state(self._identity, self._account, self._parameters())
+        return state if self._moments is None else {**state, "moments": learned(self._moments)}
 
     def load_state_dict(self, state: Any) -> None:
         """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
@@ -184,13 +173,22 @@ class PrivateRun:
         Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
         drawn anew.
         """
+        moments: Any = state.get("moments") if isinstance(state, dict) else None
+        before = self.steps_
+        if self._moments is not None:
+            check_learned(moments, self._moments)
         self._identity = saved.restore(state, self._identity, self._account, self._parameters())
+        if self._moments is not None and self.steps_ > before:
+            learn_again(moments, self._moments)
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters that are trained, checked."""
         found = checks.trainable(self.model, self.optimizer)
-        if len(self.plan.max_norm) > 1 and self._names and tuple(found) != self._names:
-            raise ValueError("model must train the same parameters throughout, where each has a bound of its own")
+        apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
+        if apart and self._names and tuple(found) != self._names:
+            raise ValueError(
+                "model must train the same parameters throughout, where each has a bound or a scale of its own"
+            )
         return found
 
     def _check_batch(self, batch: Any) -> None:
@@ -218,14 +216,21 @@ class PrivateRun:
             return chain([(part, records)], parts)
         return iter(())
 
-    def _begin(self, parameters: dict[str, Any]) -> ExactSums | OnePassSums:
+    def _begin(self, parameters: dict[str, Any]) -> Sums:
         if self._sums is None or not self._sums.serves(parameters):
-            kind = ExactSums if self.plan.arithmetic == "exact" else OnePassSums
-            self._sums, self._names = kind(self.plan, parameters), tuple(parameters)
+            self._sums, self._names = self._made(parameters), tuple(parameters)
         self._sums.clear()
         return self._sums
 
-    def _released(self, sums: ExactSums | OnePassSums) -> list[Any]:
+    def _made(self, parameters: dict[str, Any]) -> Sums:
+        exact = self.plan.arithmetic == "exact"
+        if self._moments is not None:
+            return CenteredSums(self.plan, parameters, self._moments)
+        if isinstance(self.loader, ImportanceLoader):
+            return (ExactUnits if exact else OnePassUnits)(self.plan, parameters, self.loader.candidates)
+        return (ExactSums if exact else OnePassSums)(self.plan, parameters)
+
+    def _released(self, sums: Sums) -> list[Any]:
         return sums.release(self._source)
 
     def _facts(self, batch: Any) -> dict[str, Fact]:

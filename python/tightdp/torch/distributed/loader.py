@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..account import Account
-from ..loader import Rows
-from ..run import RunLoader
+from ..loader import Rows, RunLoader
 from ..world import World
 from .key import Key
 

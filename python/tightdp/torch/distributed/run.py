@@ -9,9 +9,8 @@ from ... import _core
 from ...ledger import Ledger
 from ...release import clipping
 from ..account import Account
-from ..exact import ExactSums, estimates
-from ..onepass.clipping import OnePassSums
 from ..run import PrivateRun
+from ..sums import Sums
 from ..world import Fact
 from .key import NOISE, Key
 from .loader import SharedLoader
@@ -56,7 +55,7 @@ class SharedRun(PrivateRun):
             "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
         }
 
-    def _released(self, sums: ExactSums | OnePassSums) -> list[Any]:
+    def _released(self, sums: Sums) -> list[Any]:
         """What ``release`` of all records' sums would be with the step's stream of the key: its noise, by element."""
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
@@ -65,4 +64,4 @@ class SharedRun(PrivateRun):
         deviation = clipping.in_steps(self.plan.grid, self.plan.deviation)
         _core.add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)
         self._ranks.add_up(flat)
-        return estimates(self.plan, totals)
+        return sums.estimates(totals)

@@ -12,8 +12,8 @@ import torch
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
 from .. import checks, examples
-from ..exact import integers_of
 from ..plan import Plan
+from ..sums import Sums, integers_of
 from .apart import check_alone, check_apart, check_whole
 from .factors import Factors, planned
 from .recorder import Recorder
@@ -27,33 +27,27 @@ _LARGEST = 2.0**60
 """Of sums, in steps of the grid; beyond, their noise would be lost in them anyway."""
 
 
-class OnePassSums:
-    """Float sums of clipped gradients, a tensor for each parameter, over all physical batches of a step."""
+class OnePassSums(Sums):
+    """Float sums of clipped gradients."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
-        self._plan, self._parameters = plan, parameters
         wide = [torch.promote_types(p.dtype, torch.float32) for p in parameters.values()]
-        self._totals = [torch.zeros_like(p, dtype=w) for p, w in zip(parameters.values(), wide, strict=True)]
+        totals = [torch.zeros_like(p, dtype=w) for p, w in zip(parameters.values(), wide, strict=True)]
+        super().__init__(plan, parameters, totals)
         self._verified: tuple[Any, ...] | None = None  # the calls that were seen to treat records apart
         self._whole: tuple[Any, ...] | None = None  # those whose gradients were seen to be all there are
-        self.ways: dict[str, str] = {}
-        """How the norms of each parameter were computed last."""
+        self._ways: dict[str, str] = {}
 
-    def serves(self, parameters: dict[str, Any]) -> bool:
-        """Whether these are the parameters it was made for."""
-        return list(map(id, parameters.values())) == list(map(id, self._parameters.values()))
-
-    def clear(self) -> None:
-        for total in self._totals:
-            total.zero_()
+    @property
+    def ways(self) -> dict[str, str]:
+        return self._ways
 
     def add(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
-        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros."""
         if self._verified is None and records > FEW:
             tensors, rebuild = examples.split(batch, records)
             with contextlib.suppress(ValueError):  # the whole batch decides then
                 self._factors(model, loss_fn, rebuild([tensor[:FEW] for tensor in tensors]), FEW)
-        self._add(self._factors(model, loss_fn, batch, records))
+        self._add(self._factors(model, loss_fn, batch, records), records)
 
     def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
         """What the gradients of the records are made of; looked at closely where the model was not seen before."""
@@ -96,22 +90,25 @@ class OnePassSums:
         return {i: planned(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add(self, factors: dict[int, Factors]) -> None:
-        names = list(self._parameters)
-        bounds = self._plan.max_norm
+    def _add(self, factors: dict[int, Factors], records: int) -> None:
+        names, bounds = list(self._parameters), self._plan.max_norm
         squares = {i: each.squares() for i, each in factors.items()}
-        if len(bounds) == 1 and squares:
-            together = sum(squares.values())
-            squares = dict.fromkeys(squares, together)
+        if len(bounds) == 1:
+            zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
+            together = sum(squares.values(), zero)
+            weights = dict.fromkeys(squares, self._weights(together.sqrt(), bounds[0]))
+        else:
+            weights = {i: self._weights(each.sqrt(), bounds[i]) for i, each in squares.items()}
         for i, each in factors.items():
-            self.ways[names[i]] = each.way
-            norms = squares[i].sqrt()
-            weights = (bounds[i if len(bounds) > 1 else 0] * (1 - SLACK) / norms).clamp(max=1.0)
-            weights = torch.where(torch.isfinite(norms), weights, torch.zeros_like(weights))
-            each.add_weighted(weights, self._totals[i])
+            self._ways[names[i]] = each.way
+            each.add_weighted(weights[i], self._totals[i])
+
+    def _weights(self, norms: Any, bound: float) -> Any:
+        """What the gradients of some records are multiplied by, given their norms; 0 where one is not finite."""
+        weights = (bound * (1 - SLACK) / norms).clamp(max=1.0)
+        return torch.where(torch.isfinite(norms), weights, torch.zeros_like(weights))
 
     def values(self) -> list[Any]:
-        """The sums: as private as the records."""
         return [total.to("cpu", torch.float64) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
@@ -125,7 +122,6 @@ class OnePassSums:
         return flat, parts
 
     def release(self, source: RandomSource) -> list[Any]:
-        """The sums, rounded to the plan's grid, with noise, over the expected batch size."""
         rows = [total.to("cpu")[None] for total in self._totals]
         found = arrays.examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
@@ -133,4 +129,4 @@ class OnePassSums:
         bound = _LARGEST * self._plan.grid
         run = clipping.Run(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
         run.execute(self._plan.deviation, source, self._plan.grid)
-        return [torch.from_numpy(out).div_(self._plan.batch_size) for out in outs]
+        return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]

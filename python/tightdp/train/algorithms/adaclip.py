@@ -14,14 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import _check
-from ...composition import Composition
-from ...mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..releases.budget import FixedPlan, Target, noise_for
 from ..releases.gate import Gate
 from ..releases.oracle import Oracle, Public
-from .algorithm import Plan
+from .algorithm import Plan, Steps
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, chosen
 
@@ -90,20 +88,22 @@ class AdaCliP:
         h2 = max(start * 2, h1) if self.h2 is None else self.h2
         return h1, h2
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def steps(self, public: Public, target: Target) -> Steps:
+        """All that is released."""
         q = FRACTION if self.batch_size is None else self.batch_size / public.records
         if not q < 1:
             raise ValueError(
                 f"batch_size must be less than the public number of records, {public.records}: "
                 f"the mean of all records says nothing about their variance; got {self.batch_size!r}"
             )
-        batch = q * public.records
         steps = math.ceil(self.epochs / q)
+        noise = noise_for(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
+        return Steps(q, noise, steps)
 
-        def releases(noise: float) -> Composition:
-            return PoissonSampled(Gaussian(noise), q) * steps
-
-        noise = noise_for(releases, self.noise_multiplier, target)
+    def plan(self, public: Public, target: Target) -> Plan:
+        made = self.steps(public, target)
+        q, noise, steps = made
+        batch = q * public.records
         signal = batch * math.sqrt(steps) / noise
         optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
@@ -117,7 +117,7 @@ class AdaCliP:
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(releases(noise)), run, steps)
+        return Plan(FixedPlan(made.releases), run, steps)
 
 
 class Moments:
@@ -127,12 +127,12 @@ class Moments:
         self._settings, self._expected, self._q, self._noise = settings, expected, q, noise
         self._low, self._high = settings.variances(size)
         self.center: Vector = np.zeros(size)
-        self._variance: Vector = np.full(size, math.sqrt(self._low * self._high))
+        self.variance: Vector = np.full(size, math.sqrt(self._low * self._high))
 
     @property
     def scale(self) -> Vector:
         """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
-        deviation = np.sqrt(np.clip(self._variance, self._low, self._high))
+        deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
     def learn(self, released: Vector) -> Vector:
@@ -140,7 +140,7 @@ class Moments:
         options, scale = self._settings, self.scale
         gradient: Vector = self.center + released / self._expected
         observed = debiased((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
-        self._variance = options.beta2 * self._variance + (1 - options.beta2) * observed
+        self.variance = options.beta2 * self.variance + (1 - options.beta2) * observed
         self.center = options.beta1 * self.center + (1 - options.beta1) * gradient
         return gradient
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from ...composition import Composition
+from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..models.model import Vector
 from ..releases.budget import Budget, Target
 from ..releases.gate import Gate
@@ -12,6 +14,24 @@ from ..releases.oracle import Oracle, Public
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+
+
+def sampled(noise_multiplier: float, sampling_probability: float) -> Mechanism:
+    """What a query of that sampling probability releases with Gaussian noise."""
+    gaussian = Gaussian(noise_multiplier)
+    return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
+
+
+class Steps(NamedTuple):
+    """Releases that are alike: a Gaussian of noise on a Poisson sample, so many times."""
+
+    sampling_probability: float
+    noise_multiplier: float
+    number: int
+
+    @property
+    def releases(self) -> Composition:
+        return sampled(self.noise_multiplier, self.sampling_probability) * self.number
 
 
 class Plan(NamedTuple):

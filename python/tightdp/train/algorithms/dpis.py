@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ... import _check
 from ...accounting.numerics.root import crossing
 from ...composition import Composition
-from ...mechanisms import Gaussian, Mechanism, PoissonSampled
+from ...mechanisms import Gaussian
 from ...release.noise import RandomSource
 from ..models.dense import grid_for
 from ..models.grid import exact_bound
@@ -27,13 +26,10 @@ from ..models.model import Vector
 from ..releases.budget import Filtered, FixedPlan, Target, noise_for
 from ..releases.gate import Gate
 from ..releases.oracle import Integers, Oracle, Public, Query
-from .algorithm import Plan
+from .algorithm import Plan, Steps, sampled
+from .importance import TwoStages
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, check_stable, chosen
-
-COIN = 2.0**-50
-"""Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it
-(docs/theory/dpis.md, section 3)."""
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 Choice = Callable[[int, Vector, float], tuple[float, float]]
@@ -114,29 +110,32 @@ class DPIS:
             and (self.adapt is None or self.norm_noise is not None)
         )
 
+    @property
+    def sums(self) -> int:
+        """How many sums of norms are released."""
+        return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
+
+    def steps(self, public: Public, target: Target) -> Steps:
+        """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
+        the length of steps."""
+        run = _Run(self, public)
+        run.check_norms(target)
+        q, count = run.probability(1.0 if self.norm_share is None else self.norm_share), self.epochs * run.steps
+        noise = noise_for(lambda noise: Steps(q, noise, count).releases + run.norms, self.noise_multiplier, target)
+        return Steps(q, noise, count)
+
     def plan(self, public: Public, target: Target) -> Plan:
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
-        run = _Run(self, public)
-        steps = self.epochs * run.steps
-        sums = self.epochs - 1 if self.adapt is not None else 0
-        run.check_norms(sums if self.norm_share is not None else self.epochs + sums, target)
-        if self.norm_share is not None:
-            q = run.probability(self.norm_share)
-
-            def releases(noise: float) -> Composition:
-                gradients = sampled(noise, q) * steps
-                return gradients + Gaussian(run.norm_noise) * sums if sums else gradients
-
-            noise = noise_for(releases, self.noise_multiplier, target)
-            return Plan(FixedPlan(releases(noise)), run.fixed(q, noise), steps + sums)
-        if target.epsilon is None:
+        if self.norm_share is None and target.epsilon is None:
             raise ValueError("epsilon must be given where norm_share is None: the noise is chosen below a total")
-        # The largest probability's cost in every step steers the filter's choice of order and the length of steps.
-        q, norms = run.probability(1.0), Gaussian(run.norm_noise) * (self.epochs + sums)
-        noise = noise_for(lambda noise: sampled(noise, q) * steps + norms, None, target)
-        budget = Filtered(target.epsilon, target.delta, expected=sampled(noise, q) * steps + norms)
-        return Plan(budget, run.adaptive(budget, q, noise), self.epochs * (run.steps + 1) + sums)
+        run, made = _Run(self, public), self.steps(public, target)
+        q, noise, count = made
+        releases = made.releases + run.norms
+        if self.norm_share is not None or target.epsilon is None:
+            return Plan(FixedPlan(releases), run.fixed(q, noise), count + self.sums)
+        budget = Filtered(target.epsilon, target.delta, expected=releases)
+        return Plan(budget, run.adaptive(budget, q, noise), count + self.sums)
 
 
 class _Run:
@@ -150,11 +149,17 @@ class _Run:
         """The number of steps in an epoch."""
         self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
 
-    def check_norms(self, sums: int, target: Target) -> None:
-        """ValueError if so many released sums of norms leave nothing of the target for gradients."""
+    @property
+    def norms(self) -> Composition:
+        """All released sums of norms."""
+        return Gaussian(self.norm_noise) * self.settings.sums if self.settings.sums else Composition()
+
+    def check_norms(self, target: Target) -> None:
+        """ValueError if released sums of norms leave nothing of the target for gradients."""
+        sums = self.settings.sums
         if target.epsilon is None or not sums:
             return
-        norms = Gaussian(self.norm_noise) * sums + (target.beside or Composition())
+        norms = self.norms + (target.beside or Composition())
         if not norms.epsilon(target.delta).upper < target.epsilon:
             raise ValueError(
                 f"norm_noise must be larger, or epochs fewer: {sums} sums of norms with norm_noise={self.norm_noise:g} "
@@ -228,11 +233,6 @@ class _Run:
         return iterates.mean()
 
 
-def sampled(noise: float, q: float) -> Mechanism:
-    """What the gate records for a query of sampling probability q."""
-    return PoissonSampled(Gaussian(noise), q) if q < 1 else Gaussian(noise)
-
-
 def importance_sum(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
@@ -244,23 +244,20 @@ def importance_sum(
     """
 
     grid = grid_for(max_norm, records=oracle.public.records)
+    stages = TwoStages(q, max_norm, reach, floor)
 
     def evaluate(source: RandomSource) -> Integers:
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)
             found = [oracle.gradients(w, part).norms() for part in oracle.pieces(everyone)]
-            hats = bounds(np.concatenate([np.zeros(0), *found]))
-        rows, records = oracle.chosen(source, hats * (q / max_norm) - COIN)
+            hats = stages.bounds(np.concatenate([np.zeros(0), *found]))
+        rows, records = oracle.where(stages.candidates(source, hats))
         gradients = oracle.gradients(w, records)
         norms = gradients.norms()
-        clipped = np.minimum(np.minimum(norms, max_norm), hats[rows])
-        taken = (source.uniform(len(rows)) < clipped / hats[rows] - COIN) & (norms < np.inf)
-        hats[rows] = bounds(norms)
+        taken = stages.taken(source, hats[rows], norms)
+        hats[rows] = stages.bounds(norms)
         oracle.state["norm bounds"] = hats
         return gradients.unit_sum(max_norm, taken, grid=grid)
-
-    def bounds(norms: Vector) -> NDArray[np.float64]:
-        return reach * np.maximum(np.minimum(norms, max_norm), floor * max_norm)
 
     return Query((oracle.public.size,), max_norm, q, grid, evaluate)

@@ -101,9 +101,9 @@ class Oracle:
         rows = poisson_sample(self._sampler or source, len(self._records), sampling_probability)
         return rows, self._held.take(rows)
 
-    def chosen(self, source: RandomSource, probabilities: Vector) -> tuple[NDArray[np.intp], Records]:
-        """For queries: a batch that holds each record independently with a probability of its own."""
-        rows = np.flatnonzero(source.uniform(len(self._records)) < probabilities)
+    def where(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:
+        """For queries: the records that are chosen, as row numbers and records."""
+        rows = np.flatnonzero(chosen)
         return rows, self._held.take(rows)
 
     def gradients(self, w: Vector, records: Records) -> Gradients:

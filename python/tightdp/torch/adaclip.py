@@ -1,0 +1,66 @@
+"""AdaCliP over exact sums: gradients are centred and scaled coordinate by coordinate before they are clipped.
+
+Centre and scale come from past releases, by the estimates of ``tightdp.train`` (docs/theory/adaclip.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..release.gradients import clipped_sum
+from ..train.algorithms.adaclip import AdaCliP, Moments
+from .exact import ExactSums
+from .plan import Plan
+
+
+def moments(plan: Plan, size: int) -> Moments:
+    """The running moments of a run that trains so many numbers."""
+    assert isinstance(plan.settings, AdaCliP)
+    q = plan.sampling_probability
+    return Moments(plan.settings, size, q * plan.records, q, plan.noise_multiplier)
+
+
+def learned(now: Moments) -> dict[str, Any]:
+    """What the moments have learned, of releases alone."""
+    return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
+
+
+def check_learned(given: Any, now: Moments) -> None:
+    """ValueError unless these are the moments of as many numbers."""
+    for name, expected in learned(now).items():
+        found = given.get(name) if isinstance(given, dict) else None
+        if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
+            raise ValueError(f"state must hold the {name} of {len(expected)} gradients, in float64: AdaCliP learned it")
+        if not bool(torch.isfinite(found).all()):
+            raise ValueError(f"state must hold a finite {name}")
+
+
+def learn_again(given: dict[str, Any], now: Moments) -> None:
+    now.center, now.variance = (given[name].cpu().numpy().copy() for name in ("center", "variance"))
+
+
+class CenteredSums(ExactSums):
+    """Integer sums of clip((g - center) / scale, 1)."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], learned: Moments) -> None:
+        super().__init__(plan, parameters)
+        self._moments = learned
+
+    def clear(self) -> None:
+        super().clear()
+        self._center, self._scale = self._moments.center.copy(), self._moments.scale
+
+    def _clipped(self, rows: list[Any]) -> None:
+        clipped_sum(
+            rows, 1.0, center=self._center, scale=self._scale, out=self._totals, accumulate=True, arithmetic="exact"
+        )
+
+    def estimates(self, totals: list[Any]) -> list[Any]:
+        """Of the mean gradient, from which the moments learn: to be called once a step."""
+        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid
+        gradient = torch.from_numpy(self._moments.learn(self._scale * noisy))
+        parts = torch.split(gradient, [total.numel() for total in totals])
+        return [part.view(total.shape) for part, total in zip(parts, totals, strict=True)]

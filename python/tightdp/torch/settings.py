@@ -1,0 +1,76 @@
+"""Algorithms by name, and the settings of those that have some: the dataclasses of ``tightdp.train``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from .. import _check
+from ..train.algorithms.adaclip import AdaCliP
+from ..train.algorithms.algorithm import Steps, sampled
+from ..train.algorithms.dpis import DPIS
+from ..train.releases.budget import Target, noise_for
+from ..train.releases.oracle import Public
+from .adam import DPAdam
+
+Settings = AdaCliP | DPIS
+ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
+TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
+_ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
+"""Fields that ``make_private`` has itself, or that are the caller's: optimizers and averages."""
+
+
+def chosen(algorithm: Any) -> tuple[str, Settings | None]:
+    """The algorithm's name and its settings, from either."""
+    if isinstance(algorithm, (AdaCliP, DPIS)):
+        plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
+        for name in _ELSEWHERE:
+            if getattr(algorithm, name, None) != plain.get(name):
+                raise ValueError(f"algorithm must leave {name} at its default: make_private or your loop has it")
+        if isinstance(algorithm, DPIS) and (algorithm.norm_share is None or algorithm.adapt is not None):
+            raise ValueError("algorithm must have a norm_share and no adapt: here no sums of norms are released")
+        return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
+    _check.choice("algorithm", algorithm, ALGORITHMS)
+    named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
+    return algorithm, named.get(algorithm)
+
+
+def check_algorithm(name: str, optimizer: Any, arithmetic: str, processes: int) -> None:
+    """ValueError for what does not go with an algorithm."""
+    if name == "dp-adam" and not isinstance(optimizer, DPAdam):
+        raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
+    if name == "adaclip" and isinstance(optimizer, DPAdam):
+        raise ValueError("optimizer must not be a DPAdam for adaclip, whose noise differs by coordinate")
+    if name == "adaclip" and arithmetic == "float":
+        raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
+    if name == "dpis" and processes > 1:
+        raise ValueError("algorithm must not be dpis on several processes: each would remember norms of its own")
+
+
+def filled(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
+    """The settings with what ``make_private`` was told."""
+    if len(max_norm) > 1:
+        raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
+    said: dict[str, Any] = {"batch_size": batch_size, "epochs": epochs, "max_norm": max_norm[0]}
+    if isinstance(settings, DPIS) and epochs == int(epochs):
+        said["epochs"] = int(epochs)
+    return dataclasses.replace(settings, **said)
+
+
+def steps_of(
+    settings: Settings | None,
+    batch_size: float,
+    epochs: float,
+    noise_multiplier: float | None,
+    public: Public,
+    target: Target,
+) -> Steps:
+    """What is released: as ``tightdp.train`` plans it, where there are settings."""
+    turns = epochs * max(1.0, public.records / batch_size)
+    if not turns <= _check.MAX_COUNT:
+        raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
+    if settings is not None:
+        return dataclasses.replace(settings, noise_multiplier=noise_multiplier).steps(public, target)
+    q, count = min(1.0, batch_size / public.records), math.ceil(turns)
+    return Steps(q, noise_for(lambda noise: sampled(noise, q) * count, noise_multiplier, target), count)

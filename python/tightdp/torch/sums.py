@@ -1,0 +1,62 @@
+"""What all ways of summing clipped gradients share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..release.noise import RandomSource
+from .plan import Plan
+
+
+class Sums:
+    """Sums of clipped gradients, a tensor for each parameter, over all physical batches of a step."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
+        self._plan, self._parameters, self._totals = plan, parameters, totals
+
+    def serves(self, parameters: dict[str, Any]) -> bool:
+        """Whether these are the parameters it was made for."""
+        return list(map(id, parameters.values())) == list(map(id, self._parameters.values()))
+
+    def clear(self) -> None:
+        for total in self._totals:
+            total.zero_()
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """How each parameter's gradients, or their norms, were computed last."""
+        raise NotImplementedError
+
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros."""
+        raise NotImplementedError
+
+    def values(self) -> list[Any]:
+        """The sums as floats: as private as the records."""
+        raise NotImplementedError
+
+    def integers(self) -> tuple[Any, list[Any]]:
+        """The sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
+        raise NotImplementedError
+
+    def estimates(self, totals: list[Any]) -> list[Any]:
+        """Of the mean gradient, in float64, from integer sums with noise."""
+        scale = self._plan.grid / self._plan.divisor
+        return [total.to(torch.float64) * scale for total in totals]
+
+    def release(self, source: RandomSource) -> list[Any]:
+        """Estimates of the mean gradient, in float32 or float64: the sums with noise, over the plan's divisor.
+
+        To be called once, after the mechanism was charged.
+        """
+        raise NotImplementedError
+
+
+def integers_of(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Zeros, as one vector and in the shapes of the parameters one after the other: the same memory."""
+    sizes = [p.numel() for p in parameters.values()]
+    flat = torch.zeros(sum(sizes), dtype=torch.int64)
+    parts = torch.split(flat, sizes)
+    return flat, [part.view(p.shape) for part, p in zip(parts, parameters.values(), strict=True)]
