@@ -81,9 +81,9 @@ def test_a_child_reads_the_accounts_of_its_parent_and_adds_to_its_own():
 LOCKED = """
 import tightdp as dp
 from tightdp.release import noise
-from tightdp.accounting.ledger import Ledger
+from tightdp.accounting.shared_state import SharedState
 
-held, ledger, source = threading.Event(), Ledger(0, "advice"), dp.Philox(1)
+held, ledger, source = threading.Event(), SharedState(0, "advice"), dp.Philox(1)
 
 def hold():
     with noise._lock.now:

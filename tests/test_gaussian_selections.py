@@ -13,8 +13,8 @@ from scipy.stats import norm
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.closed_form import engine as closed_form
+from tightdp.accounting.engines.closed_form.bounded_range import BoundedRangeFold
 from tightdp.accounting.engines.closed_form.gaussian_selections import _CELLS, GaussianSelections, masses, servable
-from tightdp.accounting.engines.closed_form.selection import BoundedRangeFold
 from tightdp.accounting.numerics.outward import Range
 
 

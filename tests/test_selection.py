@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.closed_form.selection import BoundedRangeFold
+from tightdp.accounting.engines.closed_form.bounded_range import BoundedRangeFold
 
 
 def brute_force(eta, count, cells, places=400):

@@ -15,8 +15,8 @@ from ranks import ADACLIP, COUNTED, FIXED, RECORDS, SEED, noise, trained
 from scipy import stats
 
 import tightdp as dp
+from tightdp.release.poisson import poisson_sample
 from tightdp.torch.distributed.key import Keyed
-from tightdp.train.releases.oracle import poisson_sample
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("needs torch.distributed with gloo", allow_module_level=True)

@@ -12,6 +12,7 @@ from exactly import within
 from together import together
 
 import tightdp as dp
+from tightdp.release.poisson import poisson_sample
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -34,7 +35,6 @@ from tightdp.train import (
 from tightdp.train.algorithms.step_length import STRIDE, plain_steps
 from tightdp.train.models.dense import grid_for
 from tightdp.train.models.linear import Logistic
-from tightdp.train.releases.oracle import poisson_sample
 
 
 def oracle(X, y, records=None):

@@ -11,8 +11,8 @@ from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
 from ..options import NEIGHBORS, Accuracy, Neighbors, asks
 from .growing import Growing
-from .ledger import Entries, Ledger, in_order
 from .serial import from_plain, to_plain
+from .shared_state import Entries, SharedState, in_order
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,7 +56,7 @@ class Accountant:
             raise TypeError(f"keep must be True or False, got {keep!r}")
         self.neighbors: Neighbors = neighbors
         self._growing = Growing() if keep else None
-        self._ledger: Ledger[_State] = Ledger((None, Composition(), _WAITING), _ADVICE)
+        self._shared: SharedState[_State] = SharedState((None, Composition(), _WAITING), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
         """Records ``count`` releases of a mechanism, or of a composition as a whole."""
@@ -77,23 +77,23 @@ class Accountant:
                     entries = (entries, each, inner * count)
             return entries, composition + added, room - len(releases)
 
-        self._ledger.change(record)
+        self._shared.change(record)
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """What was released, in order; equal releases in a row are one entry with their number."""
-        return in_order(self._ledger.state[0])
+        return in_order(self._shared.state[0])
 
     @property
     def composition(self) -> Composition:
         """All of it as one value."""
-        return self._ledger.state[1]
+        return self._shared.state[1]
 
     @asks
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
         relation = neighbors or self.neighbors
-        entries, composition, _ = self._ledger.state
+        entries, composition, _ = self._shared.state
         if self._growing is not None and not options:
             kept = self._growing.epsilon(entries, relation, delta)
             if kept is not None:

@@ -9,8 +9,8 @@ from ..bound import Bound
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..options import WIDTH, Direction, Neighbors
 from .engines import contour
-from .ledger import Entries
 from .questions import shares
+from .shared_state import Entries
 
 _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
     "add_or_remove": ("remove", "add"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _check
 from ..accounting.accountant import Accountant
-from ..accounting.adaptive.families import RenyiOrder
+from ..accounting.adaptive.costs import RenyiOrder
 from ..accounting.adaptive.filters import PrivacyFilter
 from ..composition import Composable, Composition
 from ..mechanisms import Mechanism

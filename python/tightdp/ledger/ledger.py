@@ -94,7 +94,7 @@ class Ledger:
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
         self._filter = budget.filter()
-        self._start = self._known = _Known(0, start, self._filter._ledger.state)
+        self._start = self._known = _Known(0, start, self._filter._shared.state)
         self._price = lru_cache(1024)(self._filter._price)
 
     @classmethod

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
-from ..train.releases.oracle import poisson_sample
+from ..release.poisson import poisson_sample
 from .account import Account
 
 Rows = npt.NDArray[np.intp]

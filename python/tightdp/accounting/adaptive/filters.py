@@ -19,9 +19,9 @@ from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import without_failure
-from ..ledger import Entries, Ledger, in_order
 from ..numerics.outward import INF, Range, down, log1p
-from .families import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged
+from ..shared_state import Entries, SharedState, in_order
+from .costs import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
 _ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
@@ -75,7 +75,7 @@ class Capped:
         _core.check_arithmetic()
         self.neighbors: Neighbors = neighbors
         self._family, self._failure_cap = family, failure
-        self._ledger = Ledger(_Spent(Range(0.0), Range(0.0), dict(others)), _ADVICE)
+        self._shared = SharedState(_Spent(Range(0.0), Range(0.0), dict(others)), _ADVICE)
 
     @property
     def cap(self) -> float:
@@ -90,17 +90,17 @@ class Capped:
     @property
     def spent(self) -> float:
         """How much was spent, rounded up."""
-        return self._ledger.state.total.hi
+        return self._shared.state.total.hi
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """What was spent, in order."""
-        return in_order(self._ledger.state.entries)
+        return in_order(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Whether ``count`` more releases of ``mechanism`` are covered."""
-        self._ledger.check()
-        return self._after(self._ledger.state, self._price(mechanism, count)) is not None
+        self._shared.check()
+        return self._after(self._shared.state, self._price(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
@@ -115,7 +115,7 @@ class Capped:
                 )
             return after
 
-        self._ledger.change(record)
+        self._shared.change(record)
 
     def cost(self, mechanism: Mechanism) -> float:
         """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
@@ -267,8 +267,8 @@ class Odometer:
         self.levels: tuple[float, ...] = tuple(given.tolist())
         each = down(self.delta / len(self.levels), 2.0**-52)
         self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
-        start = tuple(level._ledger.state for level in self._filters)
-        self._ledger: Ledger[tuple[_Spent | None, ...]] = Ledger(start, _ODOMETER_ADVICE)
+        start = tuple(level._shared.state for level in self._filters)
+        self._shared: SharedState[tuple[_Spent | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Records ``count`` releases, before they are run."""
@@ -279,12 +279,12 @@ class Odometer:
             levels = zip(self._filters, before, prices, strict=True)
             return tuple(None if spent is None else level._after(spent, price) for level, spent, price in levels)
 
-        self._ledger.change(record)
+        self._shared.change(record)
 
     @property
     def epsilon(self) -> float:
         """The smallest level that covers everything recorded; infinite beyond the last."""
-        return next((level for level, spent in zip(self.levels, self._ledger.state, strict=True) if spent), INF)
+        return next((level for level, spent in zip(self.levels, self._shared.state, strict=True) if spent), INF)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Odometer cannot be copied or pickled: a reading must know of all that was released")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from ... import _check
-from ...accounting.adaptive.families import GaussianCap
+from ...accounting.adaptive.costs import GaussianCap
 from ...accounting.adaptive.filters import Capped, PrivacyFilter
 from ...accounting.calibrate import calibrate
 from ...composition import Composition

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...release.noise import RandomSource
+from ...release.poisson import poisson_sample
 from ..blocks.stream import Part, Stream
 from ..models import dense
 from ..models.grid import COARSE, clipped_rows, confined, grid_below
@@ -69,11 +70,6 @@ class Public:
     def loss(self) -> Loss | None:
         """The loss of a linear model."""
         return None if self.linear is None else self.linear.loss
-
-
-def poisson_sample(source: RandomSource, records: int, probability: float) -> NDArray[np.intp] | None:
-    """Each of ``records`` rows independently with ``probability``, ascending; None (every row) when it is 1."""
-    return None if probability >= 1.0 else np.flatnonzero(source.bernoulli(probability, records))
 
 
 class Oracle:

@@ -11,7 +11,7 @@ from .... import mechanisms as m
 from ...numerics.outward import INF, Range, exp, expm1, log1p
 from ...pairs.replaced import ReplacedClass, ReplacedGaussian, losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
-from . import binomial, selection, single
+from . import binomial, bounded_range, single
 from .gaussian import Gaussian
 from .gaussian_selections import GaussianSelections, servable
 from .law import Law
@@ -69,8 +69,8 @@ def law(parts: Parts, direction: Direction) -> Law | None:
     mechanism, count = parts[0]
     if count == 1:
         return _one(mechanism, direction)
-    if isinstance(mechanism, m.BoundedRange) and selection.cells(mechanism.eta, count):
-        return selection.BoundedRangeFold(mechanism.eta, count)
+    if isinstance(mechanism, m.BoundedRange) and bounded_range.cells(mechanism.eta, count):
+        return bounded_range.BoundedRangeFold(mechanism.eta, count)
     return _fold(_binary_epsilon(mechanism), count)
 
 

@@ -1,6 +1,6 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
-The worst adversary's curve for the selections alone (``selection.py``) is convex and piecewise linear in x = e^eps,
+The worst adversary's curve for the selections alone (``bounded_range.py``) is convex and piecewise linear in x = e^eps,
 hence a mixture of max(0, 1 - e^(eps - L)) over its nodes L: a law with masses on the nodes. Gaussians turn each into
 the Gaussian curve at eps - L, a sum of positive terms.
 """

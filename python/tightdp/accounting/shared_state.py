@@ -25,7 +25,7 @@ def in_order(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
     return tuple(reversed(found))
 
 
-class Ledger(Generic[State]):
+class SharedState(Generic[State]):
     """An immutable state, and the only way to change it.
 
     ``change(step)`` puts ``step(state)`` in the place of ``state``. It is one step to other threads, and nothing

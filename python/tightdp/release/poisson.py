@@ -1,0 +1,13 @@
+"""Poisson sampling of a batch: each record takes part independently of all others."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .noise import RandomSource
+
+
+def poisson_sample(source: RandomSource, records: int, probability: float) -> NDArray[np.intp] | None:
+    """Each of ``records`` rows independently with ``probability``, ascending; None (every row) when it is 1."""
+    return None if probability >= 1.0 else np.flatnonzero(source.bernoulli(probability, records))
