@@ -16,7 +16,16 @@ SOURCES = [
     for path in sorted((pages.ROOT / folder).rglob("*"))
     if path.suffix in (".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".py", ".pyi")
 ]
-MODULES = "tightdp", "tightdp.train", "tightdp.preprocessing", "tightdp.pipeline", "tightdp.audit", "tightdp.cuda"
+MODULES = (
+    "tightdp",
+    "tightdp.train",
+    "tightdp.preprocessing",
+    "tightdp.pipeline",
+    "tightdp.model_selection",
+    "tightdp.metrics",
+    "tightdp.audit",
+    "tightdp.cuda",
+)
 
 
 def directives(page: Path, name: str) -> list[str]:

@@ -30,7 +30,8 @@ from .train.driver import opened, paid, seeded
 from .train.estimators import PrivateClassifier
 from .train.pca import DPPCA
 from .train.regression import Ridge
-from .train.releases.budget import Caps, Target
+from .train.releases.budget import Caps, Target, parts_of
+from .train.searches import warn_of_search
 from .train.stated import AGAIN, UNSCALED, name_of
 
 __all__ = ["PrivatePipeline"]
@@ -115,6 +116,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         plan = self._plan(len(columns), _classes(last, y))
         book = opened(self.ledger)
         paid(book, plan.charge, "PrivatePipeline.fit")
+        warn_of_search(plan.charge, target.delta)  # before the last step's own fit does
         values = X
         for _, step in plan.steps[:-1]:
             values = step.fit_transform(values) if step is not None else values
@@ -280,19 +282,14 @@ def _stateless(step: Any) -> bool:
 
 def _cap(charge: Composition) -> Caps:
     """What covers a charge, and every other with as much of Gaussians."""
-    gaussians, others = _parts(charge)
+    gaussians, others = parts_of(charge)
     return Caps(gaussians * (1 + SLACK), others)
-
-
-def _parts(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
-    squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
-    return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
 
 
 def _check_within(charge: Composition, cap: Caps) -> None:
     """ValueError unless the cap covers the charge; both follow from what was released."""
-    gaussians, others = _parts(charge)
-    most, allowed = _parts(cap.charge())
+    gaussians, others = parts_of(charge)
+    most, allowed = parts_of(cap.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():
         raise ValueError(
             "steps must leave the last one a cost that is known in advance: with the features that the others made it "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def names_of(X: Any) -> list[Any] | None:
@@ -67,3 +68,10 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     columns = columns_of(X)
     check_shape(estimator, X, columns, reset=reset)
     return [["" if cell is None or cell != cell else str(cell).strip() for cell in column] for column in columns]
+
+
+def rows_of(X: Any, chosen: NDArray[np.bool_]) -> Any:
+    """Some records of a table, as a table of the same kind."""
+    if isinstance(X, Mapping):
+        return {name: np.asarray(column)[chosen] for name, column in X.items()}
+    return X[chosen] if names_of(X) is not None else np.asarray(X)[chosen]

@@ -27,6 +27,9 @@ OCTAVES = range(-20, 43)
 STEPS = 32
 """Of an octave. Neighbouring grid points are within 3 %, which is fine enough for clipping and imputing; and 63 octaves
 of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions search."""
+MARGIN = 3.0
+"""Deviations of the noise by which outer levels are taken further inside: where there are no values at all, noise alone
+would else pass for some of them, and the search would end far from the data. Of ten such answers 1.3 % are wrong."""
 POINTS = 1024
 """Of a declared range, both ends included: 10 questions."""
 
@@ -72,7 +75,8 @@ def search(
     gate: Gate, columns: Array, levels: Sequence[float], domain: Any, noise_multiplier: float
 ) -> NDArray[np.intp]:
     """About the least grid point that has the share ``levels[i]`` of a column's values at or below it, as its place on
-    the grid: shape (levels, columns). One level, or two that ascend. NaN is no value; infinities count.
+    the grid: shape (levels, columns). One level, or two that ascend, of which outer ones are taken further inside, by
+    ``MARGIN``. NaN is no value; infinities count.
 
     A question depends on the answers before it, and its noise does not.
     """
@@ -83,8 +87,10 @@ def search(
         middle = (low + high) // 2
         middle[0] = np.minimum(middle[0], middle[-1])  # what one record can add rests on this order
         at = np.take_along_axis(grid, middle, axis=0)
-        excess = gate.gaussian(counts(columns, at, levels), noise).value.reshape(low.shape)
-        enough = excess >= 0
+        query = counts(columns, at, levels)
+        excess = gate.gaussian(query, noise).value.reshape(low.shape)
+        inside = MARGIN * noise * query.sensitivity * np.sign(0.5 - np.asarray(levels))
+        enough = excess >= inside[:, None]
         high = np.where(enough, np.maximum(middle, low), high)
         low = np.where(enough, low, np.maximum(low, np.minimum(middle + 1, high)))
     return low

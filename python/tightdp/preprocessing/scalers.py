@@ -60,8 +60,9 @@ class Bounded(PrivateTransformer):
         if self.bounds is not None:
             scale = Scale.of("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
-        low, high = quantiles.search(gate, values, self._levels(), self.domain, noise_multiplier)
+        found = quantiles.search(gate, values, self._levels(), self.domain, noise_multiplier)
         grid = quantiles.points(self.domain, size)
+        low, high = np.sort(found, axis=0)  # with few values the margins may cross
         low = np.minimum(low, len(grid) - 2)
         high = np.maximum(high, low + 1)  # a column of one value keeps what is above it apart
         return grid[low, np.arange(size)], grid[high, np.arange(size)]

@@ -18,7 +18,7 @@ from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import RandomSource
 from .algorithms.algorithm import Algorithm, Plan
 from .algorithms.step_length import check_stable
-from .releases.budget import Budget, Caps, FixedPlan, Target, Within, check_noise
+from .releases.budget import Budget, Caps, FixedPlan, Target, Within, check_noise, parts_of
 from .releases.gate import Gate
 from .releases.oracle import Oracle, Public
 
@@ -121,7 +121,7 @@ def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held,
     charge = algorithm.plan(reference, target).budget.charge()
 
     def caps() -> Caps:
-        gaussians = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
-        return Caps(gaussians * (1 + SLACK), [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)])
+        gaussians, others = parts_of(charge)
+        return Caps(gaussians * (1 + SLACK), others)
 
     return _Held(target, caps().charge(), lambda plan: caps()), Gaussian(noise / math.sqrt(1 - FREED))

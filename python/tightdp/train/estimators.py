@@ -26,6 +26,7 @@ from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
 from .models.records import Array, Records
 from .price import price
+from .searches import warn_of_search
 
 
 def _labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -181,6 +182,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             parameters=len(run.parameters),
             ledger=ledger,
         )
+        warn_of_search(run.charged, self.statement_.delta)
         return self
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:

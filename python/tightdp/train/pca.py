@@ -20,6 +20,7 @@ from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_
 from .blocks.given import parts, sparse, without_targets
 from .blocks.stream import Stream
 from .driver import opened, paid, seeded
+from .models.dense import affine
 from .models.grid import clipped_rows, exact_bound, grid_below
 from .models.records import Records
 from .releases.budget import FixedPlan, Target, noise_for
@@ -125,7 +126,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
         if sparse(X):
             return np.concatenate([self.transform(part) for part in parts(X)])
         features = validate_data(self, X, reset=False)
-        return np.asarray(features @ self.components_.T.astype(features.dtype))
+        return affine(features, self.components_, None)
 
 
 def second_moment(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:

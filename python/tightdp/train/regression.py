@@ -27,6 +27,7 @@ from .models.records import Records
 from .pca import second_moment, unpacked
 from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
+from .searches import warn_of_search
 from .stated import AGAIN, UNSCALED, bounds_of, name_of
 
 FARTHEST, NARROWEST = 1e60, 1e-60
@@ -141,6 +142,7 @@ class Ridge(RegressorMixin, BaseEstimator):
             outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
             ledger=name_of(ledger),
         )
+        warn_of_search(self.charged_, target.delta)
         return self
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:

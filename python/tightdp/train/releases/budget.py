@@ -7,6 +7,7 @@ run: when their choice depends on past outputs, only the cap bounds the privacy 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
@@ -73,6 +74,12 @@ class FixedPlan(Caps):
 
     def __init__(self, releases: Mechanism | Composition) -> None:
         super().__init__(0.0, releases._composition().parts)
+
+
+def parts_of(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
+    """The sum of 1/noise_multiplier^2 over Gaussians on all records, and everything else."""
+    squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
+    return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
 
 
 class Within:

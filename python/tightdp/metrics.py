@@ -1,0 +1,239 @@
+"""Private accuracy and confusion matrices: noisy exact counts of held-out records, with error bars.
+
+    from tightdp.metrics import accuracy, confusion_matrix
+    found = accuracy(y_test, model.predict(X_test), epsilon=0.1, delta=1e-6)
+    found.value, found.interval, found.population
+
+Proofs: docs/theory/tuning.md, section 1. The predictions must come from a model that did not see these records, or was
+charged for them; each must depend on its own record alone.
+"""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _check
+from .audit.binomial import MOST_TRIALS, lower_limit
+from .bound import Bound
+from .composition import Composition
+from .ledger import Ledger
+from .mechanisms import Gaussian
+from .release.exact import rounded_gaussian
+from .release.noise import Philox, RandomSource
+from .statement import Statement
+from .train.driver import opened, paid
+from .train.releases.budget import Target, noise_for
+from .train.stated import AGAIN, listed, name_of
+
+__all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
+
+Interval = tuple[float, float]
+
+
+class Accuracy(NamedTuple):
+    """What ``accuracy`` released: all of it may be published."""
+
+    value: float
+    """The estimate, in [0, 1]."""
+    interval: Interval
+    """Holds the share of right predictions among these records, with the confidence asked for."""
+    population: Interval
+    """Holds, with that confidence, the probability of a right prediction on records like these, if they are
+    independent draws."""
+    charged: Composition
+    privacy: Bound
+    """Bound on epsilon at the delta asked for."""
+    statement: Statement
+
+
+class ConfusionMatrix(NamedTuple):
+    """What ``confusion_matrix`` released: all of it may be published."""
+
+    matrix: NDArray[np.int64]
+    """(k, k) noisy counts, of which some may be negative; rows are true labels, columns predictions."""
+    classes: tuple[Any, ...]
+    """The labels of rows and columns."""
+    half_width: float
+    """Every count is within this distance of the true one, all at once, with the confidence asked for."""
+    charged: Composition
+    privacy: Bound
+    """Bound on epsilon at the delta asked for."""
+    statement: Statement
+
+
+def accuracy(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float,
+    noise_multiplier: float | None = None,
+    confidence: float = 0.95,
+    rng: RandomSource | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    note: str = "accuracy",
+) -> Accuracy:
+    """The share of right predictions, from noisy counts of right and of wrong ones.
+
+    Parameters
+    ----------
+    y_true, y_pred : (n,) labels of held-out records, and predictions
+    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
+    noise_multiplier : standard deviation of the noise in each count, in records
+    confidence : of each interval, in (0, 1)
+    rng : None is the operating system's secure generator; a ``Philox`` is for experiments
+    ledger : is charged first, with ``note``
+
+    A record adds one to one count, and the number of records stays private. Guarantee: that of
+    Gaussian(noise_multiplier), add/remove one record.
+
+    >>> import tightdp as dp
+    >>> from tightdp.metrics import accuracy
+    >>> found = accuracy([1] * 900 + [0] * 100, [1] * 1000, epsilon=1.0, delta=1e-6, rng=dp.Philox(1))
+    >>> found.interval[0] < 0.9 < found.interval[1], found.privacy.upper <= 1.0
+    (True, True)
+    """
+    true, predicted = _labels(y_true, y_pred)
+    confidence = _check.open_unit("confidence", confidence)
+    right = true == predicted
+    counts = np.array([right.sum(), (~right).sum()], np.int64)
+    noisy, charged, privacy, sigma, statement = _released(
+        counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
+        epsilon, delta, noise_multiplier, rng, ledger, note,
+    )  # fmt: skip
+    # Half of what may fail, for the interval of a population, is the noise's, and half the sample's.
+    failing = 1 - confidence
+    wide = _half_width(sigma, failing / 2)
+    low, high = _ends(noisy, wide)
+    inner, outer = _counts(noisy, _half_width(sigma, failing / 4))
+    population = _below(*inner, failing / 4), 1 - _below(*outer[::-1], failing / 4)
+    hits, misses = (max(float(count), 0.0) for count in noisy)
+    value = hits / (hits + misses) if hits + misses else 0.5
+    return Accuracy(value, (low, high), population, charged, privacy, statement)
+
+
+def confusion_matrix(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    classes: Any,
+    epsilon: float | None = None,
+    delta: float,
+    noise_multiplier: float | None = None,
+    confidence: float = 0.95,
+    rng: RandomSource | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    note: str = "confusion matrix",
+) -> ConfusionMatrix:
+    """Noisy counts of each true label with each prediction.
+
+    ``classes`` are declared: labels must not be read off the data. A record with another label or prediction counts
+    nowhere. The other parameters are those of ``accuracy``, and so is the guarantee: a record adds one to one count.
+
+    >>> from tightdp.metrics import confusion_matrix
+    >>> found = confusion_matrix(["a"] * 500 + ["b"] * 500, ["a"] * 990 + ["b"] * 10, classes=["a", "b"],
+    ...                          delta=1e-6, noise_multiplier=2.0)
+    >>> bool(abs(found.matrix - [[500, 0], [490, 10]]).max() <= 20)
+    True
+    """
+    true, predicted = _labels(y_true, y_pred)
+    confidence = _check.open_unit("confidence", confidence)
+    try:
+        known = list(classes)
+        place = {label: i for i, label in enumerate(known)}
+    except TypeError:
+        raise TypeError(f"classes must be a sequence of labels, got {classes!r}") from None
+    if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
+        raise ValueError("classes must be two or more different labels")
+    size = len(known)
+    rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
+    inside = (rows >= 0) & (columns >= 0)
+    counts = np.bincount(rows[inside] * size + columns[inside], minlength=size * size).astype(np.int64)
+    noisy, charged, privacy, sigma, statement = _released(
+        counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
+        {"labels": f"declared: {listed([str(label) for label in known])}"},
+        epsilon, delta, noise_multiplier, rng, ledger, note,
+    )  # fmt: skip
+    wide = _half_width(sigma, (1 - confidence) / size**2)
+    return ConfusionMatrix(noisy.reshape(size, size), tuple(known), wide, charged, privacy, statement)
+
+
+def _labels(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    true, predicted = np.asarray(y_true), np.asarray(y_pred)
+    if true.ndim != 1 or predicted.ndim != 1:
+        raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
+    if len(true) != len(predicted):
+        raise ValueError(f"y_pred must have one prediction for each record: got {len(predicted)} for {len(true)}")
+    if true.dtype.kind != predicted.dtype.kind and not {true.dtype.kind, predicted.dtype.kind} <= set("biuf"):
+        true, predicted = true.astype(object), predicted.astype(object)
+    return true, predicted
+
+
+def _released(
+    counts: NDArray[np.int64],
+    subject: str,
+    released: tuple[str, ...],
+    public: dict[str, str],
+    epsilon: float | None,
+    delta: float,
+    noise_multiplier: float | None,
+    rng: RandomSource | None,
+    ledger: Any,
+    note: str,
+) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
+    """Counts with noise, of which one record changes one by 1; paid for first."""
+    target = Target.of(epsilon, delta)
+    own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
+    sigma = noise_for(Gaussian, own, target)
+    if not sigma <= 2.0**39:
+        raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
+    charged, book = Gaussian(sigma) * 1, opened(ledger)
+    paid(book, charged, note)
+    noisy = counts + rounded_gaussian(sigma, counts.shape, rng=rng)
+    privacy = charged.epsilon(target.delta)
+    statement = Statement(
+        subject,
+        privacy,
+        target.delta,
+        charged,
+        released=released,
+        public=public,
+        seeded=isinstance(rng, Philox),
+        outside=("The model, unless it was trained privately or on other records.", AGAIN),
+        ledger=name_of(book),
+    )
+    return noisy, charged, privacy, sigma, statement
+
+
+def _half_width(sigma: float, failing: float) -> float:
+    """t with P(|floor(sigma Z + 1/2)| > t) <= failing, Z standard normal; rounded up to a whole number."""
+    return float(math.ceil(-sigma * NormalDist().inv_cdf(max(failing / 2, 1e-300)) * (1 + 1e-9) + 0.5))
+
+
+def _counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
+    """(right, wrong) at their worst and at their best, within ``wide`` of what was released."""
+    right, wrong = noisy.tolist()
+    return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
+
+
+def _ends(noisy: NDArray[np.int64], wide: float) -> Interval:
+    worst, best = _counts(noisy, wide)
+    low = worst[0] / sum(worst) if sum(worst) else 0.0
+    return low, best[0] / sum(best) if sum(best) else 1.0
+
+
+def _below(successes: float, failures: float, error: float) -> float:
+    """A limit below the probability of a success, which is wrong with probability ``error`` at most: Clopper and
+    Pearson's, and Hoeffding's for more trials than that one is computed for."""
+    trials = successes + failures
+    if not trials:
+        return 0.0
+    if trials <= MOST_TRIALS:
+        return lower_limit(int(successes), int(trials), error)
+    return max(0.0, successes / trials - math.sqrt(-math.log(error) / (2 * trials)))

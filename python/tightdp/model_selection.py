@@ -1,0 +1,352 @@
+"""Private search over settings: one account for the search, its scores and the model that it finds.
+
+    from tightdp.model_selection import PrivateSearchCV
+    search = PrivateSearchCV(LogisticRegression(), {"regularization": [0, 1e-3, 1e-2]}, epsilon=1.0, delta=1e-6)
+    search.fit(X, y).best_params_
+
+Source: Papernot and Steinke (ICLR 2022), with the bounds of ``RepeatAndSelect``. Proofs: docs/theory/tuning.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _check
+from .accounting.calibrate import calibrate
+from .bound import Bound
+from .composition import Composition
+from .derived import RepeatAndSelect
+from .mechanisms import ApproximateDP, Gaussian, Mechanism
+from .pipeline import PrivatePipeline
+from .preprocessing.cells import check_shape, columns_of, rows_of
+from .preprocessing.steps import cloned
+from .release.noise import RandomSource
+from .statement import Statement
+from .train._sklearn import BaseEstimator, NotFittedError
+from .train.driver import opened, paid, seeded
+from .train.estimators import PrivateClassifier
+from .train.releases.budget import Target, parts_of
+from .train.releases.gate import Gate
+from .train.releases.oracle import Query
+from .train.releases.selection import Coins
+from .train.stated import AGAIN, listed, name_of
+
+__all__ = ["PrivateSearchCV"]
+
+MOST = 10_000
+"""Settings of a grid."""
+
+
+class _Run(NamedTuple):
+    """One run: the noise of its score, and a composition that covers its charge and the score's, whichever it is."""
+
+    score: float
+    charge: Composition
+
+
+@dataclass(eq=False, repr=False)
+class PrivateSearchCV(BaseEstimator):
+    """Chooses settings of a private classifier by private scores, and keeps the model that scored best.
+
+    Each record is held out with probability ``holdout``. Each of a random number of runs, ``mean`` on average, draws
+    one of the settings, trains on the other records, and scores by a noisy count of right predictions on those held
+    out. The best run's model, settings and score are released. Nothing else is, not even the number of runs.
+
+    Parameters
+    ----------
+    estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta
+        and ledger
+    param_grid : settings to lists of their values, or a list of such grids, by the names of ``set_params``
+    epsilon, delta : the guarantee of the whole search, add/remove one record
+    mean : runs on average, at least 1; their number is geometric. More of them cost little: ten runs have some 1.6
+        times the epsilon of one, a hundred some 2 times
+    holdout : the share of records to score on, in (0, 1)
+    random_state : None draws from the operating system's secure generator; an int is for experiments
+    ledger : a ``tightdp.Ledger``, or where it lies: charged for all of it before a record is looked at
+
+    Attributes
+    ----------
+    best_estimator_, best_params_ : what the best run trained, on the records that are not held out, and its settings
+    best_score_ : its accuracy on those held out, estimated by noisy counts: rather high, as it was chosen for it
+    privacy_, charged_, history_, statement_ : of all of it, as for classifiers
+    classes_, n_features_in_ : as in scikit-learn
+
+    Settings whose charges differ by other mechanisms than Gaussians on all records, as batch sizes do, are charged by
+    their epsilon and delta alone, which is looser. How long it takes shows how many runs there were, and that is not
+    protected. Guarantee: docs/theory/tuning.md, section 3.
+
+    >>> import numpy as np
+    >>> from tightdp.model_selection import PrivateSearchCV
+    >>> from tightdp.train import LogisticRegression
+    >>> x = np.random.default_rng(0).uniform(-1, 1, size=(6000, 2))
+    >>> grid, y = {"fit_intercept": [True, False]}, x[:, 0] > 0.5
+    >>> search = PrivateSearchCV(LogisticRegression(), grid, 2.0, 1e-6, mean=8, random_state=0).fit(x, y)
+    >>> search.privacy_.upper <= 2, search.best_params_, search.score(x, y) > 0.9
+    (True, {'fit_intercept': True}, True)
+    """
+
+    estimator: Any
+    param_grid: Any
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    mean: float = 10.0
+    holdout: float = 0.2
+    random_state: int | None = None
+    ledger: Any = None
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Searches privately with X (n, d), an array or a table of columns, and labels y (n,)."""
+        if y is None:
+            raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
+        labels, columns = np.asarray(y), columns_of(X)
+        check_shape(self, X, columns, reset=True)
+        if labels.ndim != 1 or len(labels) != len(columns[0]):
+            raise ValueError(f"y must have one label for each record: got {labels.shape} for {len(columns[0])} records")
+        declared = _last(self.estimator).classes
+        classes = np.unique(labels if declared is None else np.asarray(declared))
+        run, found = self._planned(len(columns), max(2, len(classes)))
+        charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
+        source, book = seeded(self.random_state), opened(self.ledger)
+        if book is not None:
+            paid(book, payable(charge, target.delta), "PrivateSearchCV.fit")
+        outside = source.bernoulli(self.holdout, len(labels))
+        inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+        # Labels that are not declared are those that occur in all records, not in those of one part.
+        self._run(found, classes if declared is None else None, inner, outer, run, source)
+        self.charged_: Composition = charge
+        self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
+        self.privacy_: Bound = charge.epsilon(target.delta)
+        self.statement_ = self._stated(target.delta, name_of(book))
+        return self
+
+    def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
+        return self._charge(self._planned(_check.count("n_features", n_features), n_classes)[0])
+
+    def _charge(self, run: _Run) -> Composition:
+        return RepeatAndSelect(run.charge, self.mean) * 1
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        """All settings of the grids."""
+        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
+        if not isinstance(grids, Sequence) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
+            raise TypeError(f"param_grid must map settings to lists of values, or be a list of such: {grids!r}")
+        for grid in grids:
+            for name, values in grid.items():
+                if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
+                    raise ValueError(f"param_grid must map {name!r} to a list of one or more values, got {values!r}")
+        if sum(math.prod(len(values) for values in grid.values()) for grid in grids) > MOST:
+            raise ValueError(f"param_grid must have at most {MOST:,} settings")
+        return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
+
+    def _planned(self, n_features: int, n_classes: int) -> tuple[_Run, list[tuple[dict[str, Any], Any]]]:
+        """What one run is charged, and each setting with its estimator: fixed before a record is looked at."""
+        target = Target.of(self.epsilon, self.delta)
+        if target.epsilon is None:
+            raise ValueError("epsilon must be given, a number in (0, 1e6]")
+        mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
+        _last(self.estimator)
+        for setting in ("epsilon", "delta", "ledger"):
+            if getattr(self.estimator, setting) is not None:
+                raise ValueError(f"{setting} of the estimator must be None: the search has one for all runs")
+        candidates = self._candidates()
+        if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
+            raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
+        # Whatever fails with a delta of its own may fail in each run.
+        failing = target.delta / (4 * mean)
+        made = [(each, cloned(self.estimator).set_params(**cloned_values(each), delta=failing)) for each in candidates]
+        for _, estimator in made:
+            for name, value in estimator.get_params().items():
+                if name.rpartition("__")[2] == "public_size" and value is not None:
+                    whole = _check.count("public_size", value)
+                    estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
+
+        def run(epsilon: float) -> _Run:
+            charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
+            return covering(charges, epsilon, failing)
+
+        found = float(
+            calibrate(
+                lambda epsilon: self._charge(run(epsilon)),
+                epsilon=target.epsilon,
+                delta=target.delta,
+                low=target.epsilon / 1000,
+                high=min(2 * target.epsilon, 1e6),
+            )
+        )
+        return run(found), made
+
+    def _run(
+        self,
+        found: list[tuple[dict[str, Any], Any]],
+        classes: NDArray[Any] | None,
+        inner: _Part,
+        outer: _Part,
+        run: _Run,
+        source: RandomSource,
+    ) -> None:
+        """All runs, of which the best is kept."""
+        coins, best, trials = Coins(source), (-math.inf, 0), 0
+        while True:
+            settings, estimator = found[coins.index(len(found))]
+            model = cloned(estimator)
+            if classes is not None:
+                _last(model).classes = classes
+            if self.random_state is not None:
+                model.set_params(random_state=(self.random_state + 1000 * (trials + 1)) % 2**64)
+            model.fit(inner.X, inner.y)
+            check_covered(model.charged_, run.charge)
+            right = rights(model, outer.X, outer.y)
+            count = Gate(_Paid(), source).gaussian(right, run.score).value[0]
+            score = count, int(source.integers(1)[0])  # equal counts are in a random order
+            if score > best:
+                best, self.best_estimator_, self.best_params_ = score, model, dict(settings)
+            trials += 1
+            if not another(self.mean, coins):
+                break
+        trained = _last(self.best_estimator_).public_size_
+        held = trained * self.holdout / (1 - self.holdout)
+        self.best_score_ = float(min(max(best[0] / held, 0.0), 1.0))
+        self.classes_ = _last(self.best_estimator_).classes_
+
+    def _stated(self, delta: float, ledger: str | None) -> Statement:
+        made: Statement = self.best_estimator_.statement_
+        names = sorted({name for each in self._candidates() for name in each})
+        labels = "labels" if "labels" in made.public else next(key for key in made.public if key.endswith(": labels"))
+        own = _last(self.estimator).classes is None
+        how = f"those that occur: {listed([str(label) for label in self.classes_])}" if own else made.public[labels]
+        return Statement(
+            f"PrivateSearchCV over {listed(names)}; the best of its runs: {made.subject}",
+            self.privacy_,
+            delta,
+            self.charged_,
+            released=(*made.released, "the settings of the best run", "its noisy number of right predictions"),
+            public={
+                **made.public,
+                labels: how,
+                "settings to choose from": f"declared: {len(self._candidates()):,}",
+                "share of records that are held out": f"declared: {self.holdout:g}",
+            },
+            size=made.size,
+            taken=(labels,) if own else made.taken,
+            seeded=self.random_state is not None or made.seeded,
+            outside=(*(line for line in made.outside if line != AGAIN), AGAIN),
+            ledger=ledger,
+        )
+
+    def _best(self) -> Any:
+        if not hasattr(self, "best_estimator_"):
+            raise NotFittedError("this PrivateSearchCV is not fitted yet: call fit first")
+        return self.best_estimator_
+
+    def predict(self, X: Any) -> Any:
+        """What the best model predicts, shape (n,)."""
+        return self._best().predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The best model's accuracy on other records; it is not private. ``tightdp.metrics`` has a private one."""
+        found: float = self._best().score(X, y, sample_weight)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """``predict_proba``, ``predict_log_proba`` and ``decision_function`` where the best model has them."""
+        if name in ("predict_proba", "predict_log_proba", "decision_function"):
+            owner = vars(self).get("best_estimator_", self.estimator)
+            if hasattr(owner, name):
+                return lambda X: getattr(self._best(), name)(X)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags, of = super().__sklearn_tags__(), self.estimator.__sklearn_tags__()
+        for name in ("estimator_type", "classifier_tags", "target_tags", "input_tags"):
+            setattr(tags, name, getattr(of, name))
+        return tags
+
+
+class _Part(NamedTuple):
+    X: Any
+    y: NDArray[Any]
+
+
+class _Paid:
+    """The budget of a score: the whole search is paid for."""
+
+    def spend(self, mechanism: Mechanism) -> None:
+        pass
+
+    def charge(self) -> Composition:
+        return Composition()
+
+
+def another(mean: float, coins: Coins) -> bool:
+    """Whether another run follows: True with probability 1 - 1/mean, exactly, so that there are ``mean`` on average."""
+    chance = 1 - 1 / Fraction(mean)
+    return coins.below(chance.numerator, chance.denominator)
+
+
+def covering(charges: Sequence[Composition], epsilon: float, delta: float) -> _Run:
+    """What covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and the noise of a score that it
+    covers too (docs/theory/tuning.md, section 2)."""
+    parts = [parts_of(charge) for charge in charges]
+    squares, others = max(squares for squares, _ in parts), parts[0][1]
+    if squares > 0 and all(each == others for _, each in parts):
+        noise = 1 / math.sqrt(squares) * (1 - 2.0**-50)
+        return _Run(1 / math.sqrt(squares), Gaussian(noise) + Composition(others))
+    score = float(calibrate(Gaussian, epsilon=epsilon, delta=delta))
+    return _Run(score, ApproximateDP(epsilon, delta) * 1)
+
+
+def check_covered(charge: Composition, cover: Composition) -> None:
+    """AssertionError unless a run was charged what was planned for it."""
+    squares, others = parts_of(charge)
+    most, allowed = parts_of(cover)
+    known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
+    if not known and (squares > most or others != allowed):
+        raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
+
+
+def payable(charge: Composition, delta: float) -> Composition:
+    """What a ledger is charged: mechanisms that may fail have no Renyi divergence, and are known by their guarantee."""
+    inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
+    if any(isinstance(m, ApproximateDP) for m in inside):
+        return ApproximateDP(charge.epsilon(delta).upper, delta) * 1
+    return charge
+
+
+def rights(model: Any, X: Any, y: NDArray[Any]) -> Query:
+    """The number of right predictions; a record that has none, for want of a finite feature, counts as wrong."""
+
+    def evaluate(source: RandomSource) -> NDArray[np.int64]:
+        if not len(y):
+            return np.zeros(1, np.int64)
+        last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
+        features = np.asarray(model._transformed(X) if last is not model else X, dtype=np.float64)
+        whole = np.asarray(np.isfinite(features).all(axis=1))
+        predicted = last.predict(np.where(whole[:, None], features, 0.0))
+        return np.array([np.sum(np.asarray(predicted == y) & whole)], np.int64)
+
+    return Query((1,), 1.0, 1.0, 1.0, evaluate)
+
+
+def cloned_values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that are estimators are copied, so that no two runs share one."""
+    return {name: cloned(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
+
+
+def _last(estimator: Any) -> Any:
+    """The classifier."""
+    last = estimator
+    if isinstance(estimator, PrivatePipeline):
+        last = (estimator.steps_ if hasattr(estimator, "steps_") else estimator.steps)[-1][1]
+    if not isinstance(last, PrivateClassifier):
+        raise TypeError(f"estimator must be a private classifier, or a PrivatePipeline with one, got {estimator!r}")
+    return last

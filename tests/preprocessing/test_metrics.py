@@ -1,0 +1,83 @@
+"""Private accuracy and confusion matrices: laws, error bars that hold, and what is refused."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.metrics import _half_width, accuracy, confusion_matrix
+
+
+def test_without_noise_to_speak_of_it_is_the_matrix():
+    g = np.random.default_rng(0)
+    true, predicted = (g.choice(["a", "b", "c"], 500) for _ in range(2))
+    found = confusion_matrix(true, predicted, classes=["b", "a"], delta=1e-6, noise_multiplier=1e-3)
+    wanted = [[np.sum((true == t) & (predicted == p)) for p in "ba"] for t in "ba"]
+    np.testing.assert_array_equal(found.matrix, wanted)
+    assert found.classes == ("b", "a") and found.half_width == 1
+    one = accuracy(true, predicted, delta=1e-6, noise_multiplier=1e-3)
+    assert one.value == pytest.approx(np.mean(true == predicted), abs=0)
+    assert one.interval[0] <= one.value <= one.interval[1]
+    assert one.population[0] < one.interval[0] and one.interval[1] < one.population[1]
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 33.3, 1e6])
+@pytest.mark.parametrize("failing", [0.05, 1e-3, 1e-9])
+def test_a_half_width_is_the_least_that_holds_or_one_more(sigma, failing):
+    with mp.workdps(30):
+
+        def beyond(t):
+            """P(|floor(sigma Z + 1/2)| > t) for a whole t."""
+            return mp.erfc((t + mp.mpf(1) / 2) / sigma / mp.sqrt(2)) / 2 * 2
+
+        t = _half_width(sigma, failing)
+        assert beyond(t) <= failing and (t <= 2 or beyond(t - 2) > failing)
+
+
+def test_intervals_hold_as_often_as_they_say():
+    """150 samples of 2,000 records with p = .8, at confidence .9: fewer than 27 of each kind of interval fail."""
+    g, rng, misses = np.random.default_rng(1), dp.Philox(2), np.zeros(2)
+    for _ in range(150):
+        right = g.random(2000) < 0.8
+        found = accuracy(np.ones(2000), right, delta=1e-6, noise_multiplier=30.0, confidence=0.9, rng=rng)
+        misses += [not low <= p <= high for (low, high), p in
+                   ((found.interval, right.mean()), (found.population, 0.8))]  # fmt: skip
+    assert (misses < 27).all()
+
+
+def test_targets_are_met_and_ledgers_charged_first(tmp_path):
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=0.6, delta=1e-6, dataset="test")
+    found = accuracy([1, 0], [1, 1], epsilon=0.5, delta=1e-6, ledger=ledger)
+    assert 0.49 < found.privacy.upper <= 0.5 and ledger.account.composition == found.charged
+    assert found.statement.charged == found.charged and "held-out" in found.statement.subject
+    with pytest.raises(dp.BudgetExceeded):
+        confusion_matrix([1, 0], [1, 1], classes=[0, 1], epsilon=0.5, delta=1e-6, ledger=ledger)
+    assert len(ledger.history) == 1
+
+
+def test_few_and_no_records():
+    for labels in ([], [1]):
+        found = accuracy(labels, labels, epsilon=1.0, delta=1e-6, rng=dp.Philox(1))
+        assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
+        assert 0 <= found.population[0] <= found.population[1] <= 1
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "given"),
+    [
+        (ValueError, "y_pred must have one", {"y_pred": [1]}),
+        (ValueError, "y_true and y_pred must have shape", {"y_pred": [[1, 0]]}),
+        (ValueError, "confidence must be", {"confidence": 1.0}),
+        (ValueError, "epsilon must be given", {"epsilon": None}),
+        (ValueError, "exclude each other", {"noise_multiplier": 1.0}),
+        (ValueError, "delta must be", {"delta": 0.0}),
+        (ValueError, "epsilon must be larger", {"epsilon": 1e-14, "delta": 1e-14}),
+        (ValueError, "classes must be two or more", {"classes": [1, 1]}),
+        (ValueError, "classes must be two or more", {"classes": "ab"}),
+        (TypeError, "classes must be a sequence", {"classes": 3}),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(error, message, given):
+    values = {"y_true": [1, 0], "y_pred": [1, 1], "classes": [0, 1], "epsilon": 1.0, "delta": 1e-6, **given}
+    with pytest.raises(error, match=message):
+        confusion_matrix(values.pop("y_true"), values.pop("y_pred"), **values)

@@ -1,0 +1,169 @@
+"""The private search: what it charges, what it releases, and the number of its runs."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import tightdp as dp
+from tightdp.model_selection import PrivateSearchCV, another, covering
+from tightdp.pipeline import PrivatePipeline
+from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
+from tightdp.train import DPSGD, LogisticRegression, NoisyGD, PrivateClassifier
+from tightdp.train.releases.selection import Coins
+
+GRID = {"fit_intercept": [True, False]}
+
+
+@pytest.fixture
+def records():
+    x = np.random.default_rng(0).uniform(-1, 1, size=(3000, 2))
+    return x, np.where(x[:, 0] > 0.4, "yes", "no")
+
+
+def test_it_meets_its_budget_and_finds_the_better_setting(records):
+    search = PrivateSearchCV(LogisticRegression(), GRID, 2.0, 1e-6, random_state=0)
+    charge = search.charge_for(2)
+    search.fit(*records)
+    assert search.charged_ == charge and search.history_ == tuple(m for m, _ in charge.parts)
+    assert 1.99 < search.privacy_.upper <= 2 and search.privacy_ == charge.epsilon(1e-6)
+    assert search.best_params_ == {"fit_intercept": True} and search.score(*records) > 0.9
+    assert 0.8 < search.best_score_ <= 1 and search.classes_.tolist() == ["no", "yes"]
+    assert search.predict_proba(records[0][:3]).shape == (3, 2) and search.n_features_in_ == 2
+    made = search.statement_
+    assert made.seeded and made.taken == ("labels",) and made.charged == charge
+    assert "n_trials" not in " ".join(vars(search))
+
+
+def test_each_run_is_within_what_is_repeated(records):
+    search = PrivateSearchCV(LogisticRegression(public_size=3000), GRID, 1.0, 1e-6, mean=3.0).fit(*records)
+    ((repeated, times),) = search.charged_.parts
+    assert times == 1 and repeated.mean == 3.0 and repeated.shape == 1.0
+    inside = search.best_estimator_.charged_.epsilon(1e-9).upper
+    assert inside <= dp.Composition(repeated.parts).epsilon(1e-9).upper <= inside * (1 + 1e-6)
+    assert search.best_estimator_.public_size_ == 2400
+
+
+def test_covers_are_above_each_charge_and_the_score():
+    same = [dp.Gaussian(10.0) * 4 + dp.PureDP(0.1), dp.Gaussian(6.0) + dp.PureDP(0.1)]
+    others = [dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 10, dp.Gaussian(9.0) * 1]
+    for charges in (same, others):
+        target = max(charge.epsilon(1e-6).upper for charge in charges)
+        score, cover = covering(charges, target, 1e-6)
+        for epsilon in np.linspace(0, target, 5):
+            for charge in [*charges, dp.Gaussian(score)]:
+                assert charge.delta(epsilon).lower <= cover.delta(epsilon).upper * (1 + 1e-9)
+
+
+def test_settings_of_other_charges_are_known_by_their_guarantee(records):
+    grid = {"algorithm": [NoisyGD(), DPSGD(batch_size=300, epochs=2)]}
+    search = PrivateSearchCV(LogisticRegression(public_size=3000), grid, 2.0, 1e-6, mean=2.0, random_state=1)
+    search.fit(*records)
+    ((repeated, _),) = search.charged_.parts
+    assert isinstance(repeated.mechanism, dp.ApproximateDP) and 1.9 < search.privacy_.upper <= 2
+
+
+@pytest.mark.parametrize("mean", [1.0, 1.5, 4.0])
+def test_the_number_of_runs_is_geometric(mean):
+    coins, draws = Coins(dp.Philox(5)), 20_000
+    runs = np.array([1 + sum(1 for _ in iter(lambda: another(mean, coins), False)) for _ in range(draws)])
+    seen = np.bincount(runs, minlength=9)[1:9] / draws
+    wanted = (1 / mean) * (1 - 1 / mean) ** np.arange(8)
+    assert (np.abs(seen - wanted) <= 5 * np.sqrt(wanted * (1 - wanted) / draws)).all()
+
+
+class Memory(LogisticRegression):
+    """Remembers which records it saw."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y):
+        self.seen.append(X[:, 0].copy())
+        return super().fit(X, y)
+
+    def predict(self, X):
+        self.seen.append(X[:, 0].copy())
+        return np.array(["no"] * len(X))
+
+
+def test_no_record_is_trained_on_and_scored_on(records):
+    Memory.seen.clear()
+    PrivateSearchCV(Memory(NoisyGD(steps=2)), GRID, 1.0, 1e-6, holdout=0.3, mean=5.0).fit(*records)
+    trained, scored = Memory.seen[::2], Memory.seen[1::2]
+    for part, other in zip(trained, scored, strict=True):
+        assert not np.isin(part, other).any() and len(part) + len(other) == 3000
+        assert 0.25 < len(other) / 3000 < 0.35
+        np.testing.assert_array_equal(part, trained[0])
+
+
+def test_a_record_without_a_finite_feature_counts_as_wrong(records):
+    X, y = records
+    X = np.vstack([X, np.full((3000, 2), np.nan)])
+    search = PrivateSearchCV(LogisticRegression(), GRID, 2.0, 1e-6, random_state=0).fit(X, np.append(y, y))
+    assert 0.3 < search.best_score_ < 0.6
+
+
+def test_pipelines_and_their_settings(records, tmp_path):
+    X, y = records
+    table = {"a": X[:, 0] * 1000, "b": X[:, 1], "t": np.where(X[:, 1] > 0, "up", "down")}
+    columns = ColumnTransformer([("n", MinMaxScaler(), ["a", "b"]), ("t", OneHotEncoder(), ["t"])])
+    model = PrivatePipeline([("c", columns), ("m", LogisticRegression(classes=["no", "yes"]))])
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=8.0, delta=1e-5, dataset="test", failure=5e-6)
+    grid = [{"c__n__quantiles": [(0.01, 0.99), (0.1, 0.9)]}, {"share": [0.2]}]
+    search = PrivateSearchCV(model, grid, 3.0, 1e-6, mean=2.0, random_state=3, ledger=ledger).fit(table, y)
+    assert 2.9 < search.privacy_.upper <= 3 and search.score(table, y) > 0.8
+    assert len(ledger.history) == 1 and ledger.account.composition.epsilon(1e-6).upper >= search.privacy_.upper
+    assert search.statement_.public["m: labels"] == "declared: no, yes" and not search.statement_.taken
+    with pytest.raises(dp.BudgetExceeded):
+        clone(search).fit(table, y)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "settings"),
+    [
+        (ValueError, "epsilon must be given", {"epsilon": None}),
+        (ValueError, "delta must be given", {"delta": None}),
+        (ValueError, "mean must be", {"mean": 0.5}),
+        (ValueError, "holdout must be", {"holdout": 1.0}),
+        (TypeError, "param_grid must map", {"param_grid": 3}),
+        (ValueError, "'regularization' to a list", {"param_grid": {"regularization": []}}),
+        (ValueError, "'regularization' to a list", {"param_grid": {"regularization": "ab"}}),
+        (ValueError, "must not hold epsilon", {"param_grid": {"epsilon": [1.0]}}),
+        (ValueError, "at most 10,000", {"param_grid": {"regularization": [0.0] * 10_001}}),
+        (ValueError, "delta of the estimator must be None", {"estimator": LogisticRegression(delta=1e-6)}),
+        (TypeError, "estimator must be a private classifier", {"estimator": MinMaxScaler()}),
+        (ValueError, "y must have one label", {"y": ["no"]}),
+        (ValueError, "y must be given", {"y": None}),
+    ],
+)
+def test_bad_settings_are_refused_by_name(records, error, message, settings):
+    X, y = records
+    y = settings.pop("y", y)
+    given = {"estimator": LogisticRegression(), "param_grid": GRID, "epsilon": 1.0, "delta": 1e-6, **settings}
+    with pytest.raises(error, match=message):
+        PrivateSearchCV(given.pop("estimator"), given.pop("param_grid"), **given).fit(X, y)
+
+
+def test_a_plain_search_is_told_once_what_it_costs(records, recwarn):
+    model = LogisticRegression(NoisyGD(steps=2), epsilon=1.0, delta=1e-6)
+    search = GridSearchCV(model, {"regularization": [0.0, 0.1]}, cv=3, error_score="raise").fit(*records)
+    (warning,) = recwarn
+    cost = (model.charge_for(2) * 7).epsilon(1e-6).upper
+    assert f"GridSearchCV makes several private fits on the same records: its 7 fits cost up to epsilon {cost:.3g}" in (
+        str(warning.message)
+    )
+    assert isinstance(search.best_estimator_, PrivateClassifier)
+    recwarn.clear()
+    search.best_estimator_.fit(*records)
+    PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression())], 1.0, 1e-6).fit(*records)
+    PrivateSearchCV(LogisticRegression(), GRID, 1.0, 1e-6, mean=1.0).fit(*records)
+    assert not list(recwarn)
+
+
+def test_a_cross_validation_is_told_once(records, recwarn):
+    model = PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression(NoisyGD(steps=2)))], 1.0, 1e-6)
+    cross_val_score(model, *records, cv=3, error_score="raise")
+    (warning,) = recwarn
+    assert "each of its fits costs epsilon 1 at delta 1e-06" in str(warning.message)
