@@ -28,6 +28,7 @@ from .algorithms.optimizers import SGD, Adam
 from .algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
 from .blocks.arrays import ArrayBlocks
 from .blocks.blocks import Blocks
+from .blocks.dask import DaskBlocks
 from .blocks.files import FileBlocks
 from .driver import Fit, fit
 from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
@@ -55,6 +56,7 @@ __all__ = [
     "Blocks",
     "CallableModel",
     "Caps",
+    "DaskBlocks",
     "FileBlocks",
     "Fit",
     "FixedPlan",

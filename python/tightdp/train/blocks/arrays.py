@@ -59,4 +59,4 @@ class ArrayBlocks(Blocks):
 
     def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
         for rows in batches:
-            yield self.block(self._x[rows], self._y[rows])
+            yield self.form(self._x[rows], self._y[rows])

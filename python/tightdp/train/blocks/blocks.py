@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,15 +33,20 @@ class Blocks(ABC):
     dtype: Any = np.float64
     ahead = True
     """Whether the batches of several steps are gathered in one pass; if not, chosen rows can be read without one."""
+    remote = False
+    """Whether sums over batches are computed where the blocks are."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """The blocks, from the first one on."""
 
-    def map(self, function: Callable[[NDArray[Any], NDArray[Any]], T]) -> Iterator[T]:
-        """What ``function`` returns for each block, in order."""
-        for features, targets in self:
-            yield function(*self.block(features, targets))
+    def map(
+        self, function: Callable[[NDArray[Any], NDArray[Any]], T], rows: Sequence[Rows] | None = None
+    ) -> Iterator[T]:
+        """What ``function`` returns for each block, in order; with ``rows`` for those rows of each."""
+        for i, (features, targets) in enumerate(self):
+            x, y = self.form(features, targets)
+            yield function(x, y) if rows is None else function(x[rows[i]], y[rows[i]])
 
     def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
         """The records of each batch, given by the ascending numbers of its rows among all; one pass for all batches."""
@@ -49,7 +55,7 @@ class Blocks(ABC):
         ascending = rows[order]
         features, targets, begin, first = [], [], 0, 0
         for x, y in self:
-            block = self.block(x, y)
+            block = self.form(x, y)
             end = int(np.searchsorted(ascending, first + len(block[1])))
             here = ascending[begin:end] - first
             features.append(block[0][here])
@@ -61,10 +67,22 @@ class Blocks(ABC):
         for batch in np.split(back, np.cumsum([len(batch) for batch in batches])[:-1]):
             yield x[batch], y[batch]
 
-    def block(self, features: Any, targets: Any) -> Block:
-        """One block, checked. ValueError for another number of columns or of targets."""
-        x = dense(features, self.dtype)
-        y = np.asarray(targets)
+    @property
+    def form(self) -> Form:
+        """What checks a block."""
+        return Form(self.width, np.dtype(self.dtype))
+
+
+@dataclass(frozen=True)
+class Form:
+    """The shape and type of all blocks of a data set."""
+
+    width: int
+    dtype: np.dtype[Any]
+
+    def __call__(self, features: Any, targets: Any) -> Block:
+        """One block as arrays. ValueError for another number of columns or of targets."""
+        x, y = dense(features, self.dtype), np.asarray(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
         if y.shape != (len(x),):
@@ -73,7 +91,9 @@ class Blocks(ABC):
 
 
 def dense(features: Any, dtype: Any) -> NDArray[Any]:
-    """Rows of X as an array of numbers; those of a sparse matrix with their zeros."""
+    """Rows of X as an array of numbers; those of a sparse matrix with their zeros, what a data frame lacks as NaN."""
+    if hasattr(features, "iloc"):
+        features = features.to_numpy(dtype=dtype, na_value=np.nan)
     plain = features.toarray() if hasattr(features, "toarray") else as_numbers(features)
     return np.ascontiguousarray(plain, dtype=dtype)
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from ... import _check
 from .arrays import ArrayBlocks
 from .blocks import Blocks, float_type, rows_of_block
+from .dask import DaskBlocks
 
 TWICE = "y must be left out where X is Blocks, which hold the targets"
 
 
 def as_blocks(X: Any, y: Any, in_memory: bool = False) -> Blocks | None:
-    """``Blocks`` for those, memory maps and sparse matrices; None for what is an array. ``in_memory`` says that the
-    algorithm needs an array."""
+    """``Blocks`` for those, Dask's collections, memory maps and sparse matrices; None for what is an array.
+    ``in_memory`` says that the algorithm needs an array."""
     if isinstance(X, Blocks):
         if y is not None:
             raise ValueError(TWICE)
@@ -25,6 +26,8 @@ def as_blocks(X: Any, y: Any, in_memory: bool = False) -> Blocks | None:
         if np.dtype(X.dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
         return X
+    if hasattr(X, "__dask_graph__"):
+        return DaskBlocks(X, y)
     if y is None or in_memory or not (isinstance(X, np.memmap) or sparse(X)):
         return None
     return ArrayBlocks(X, y)

@@ -100,6 +100,13 @@ class Stream:
             raise RuntimeError("X must have the same records in the same blocks at each pass, and they have changed")
 
     def _sampled(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
+        if self._blocks.remote:
+            ends = np.cumsum(self._lengths)
+            rows = chosen(source.stream(), probability, len(self))
+            parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+            starts = ends - self._lengths
+            yield from self._blocks.map(work, [part - start for part, start in zip(parts, starts, strict=True)])
+            return
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._several(probability) if self._blocks.ahead else 1
