@@ -1,25 +1,27 @@
 """What the tests of several ranks look at: a script that trains on 1, 2 and 4 processes and saves what they found.
 
-``python ranks.py FOLDER``. One process imports PyTorch, the ranks are forked from it.
+``python ranks.py FOLDER [killed]``. One process imports PyTorch, and the ranks are forked from it. With "killed" it
+runs all the cases of killed.py and nothing else.
 """
 
 import datetime
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
+from forked import RECORDS, fork
+from killed import run_cases
 from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
 from tightdp.release.noise import Philox
 from tightdp.torch.distributed.ranks import Ranks
 
-SEED, RECORDS = 7, 60
+SEED = 7
 FIXED = {"physical_batch_size": 2}
 COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
 ADACLIP = {"algorithm": "adaclip", "physical_batch_size": 2}
@@ -38,6 +40,21 @@ def trained(**settings):
         "epsilon": float(run.privacy_),
         "outside": run.statement_.outside,
     }
+
+
+def halting(folder, until):
+    """The parameters of a run that goes on from a folder, on whatever ranks there are, and is saved at that step."""
+    torch.manual_seed(1)
+    run = private(mlp(), table(RECORDS), noise_multiplier=1.0, epochs=2, random_state=SEED, **FIXED,
+                  checkpoint=folder / "halting" if dist.get_rank() == 0 else "nowhere")  # fmt: skip
+    began = run.steps_
+    while run.steps_ < until:
+        for batch in run.loader:
+            run.step(cross_entropy, batch)
+            if run.steps_ == until:
+                break
+    run.save()
+    return {"began": began, "parameters": [p.detach().clone() for p in run.model.parameters()]}
 
 
 def noise(**settings):
@@ -168,6 +185,7 @@ def job(rank, size, folder):
         "shares": shares(None),
         "pieces": shares(1),
         "unseeded": seeds(),
+        "halting": halting(folder, {1: 7, 2: 14, 4: 20}[size]),
     }
     if size == 2:
         found |= {"wrong": wrong(rank), "ledger": ledger(folder, rank), "wrapped": wrapped(size)}
@@ -176,22 +194,15 @@ def job(rank, size, folder):
     os._exit(0)  # a group with a lost rank does not shut down
 
 
-def fork(function, rank, *arguments):
-    child = os.fork()
-    if child:
-        return child
-    try:
-        function(rank, *arguments)
-    except BaseException:
-        traceback.print_exc()
-    os._exit(1)
-
-
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
     Philox(1).normal(1)
     torch.optim.SGD(mlp().parameters(), lr=1.0)  # imports what it needs
+    if len(sys.argv) > 2:
+        run_cases(folder / "killed", everything=True)
+        sys.exit()
+    run_cases(folder / "killed", everything=False)
     for size in (1, 2, 4):
         children = [fork(job, rank, size, folder) for rank in range(size)]
         for child in children:

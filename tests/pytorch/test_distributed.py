@@ -1,5 +1,6 @@
 """One, two and four processes train as one: batches, noise, sums, accounts, and what happens when they differ."""
 
+import json
 import math
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from ranks import ADACLIP, COUNTED, FIXED, RECORDS, SEED, noise, trained
+from forked import RECORDS
+from ranks import ADACLIP, COUNTED, FIXED, SEED, noise, trained
 from scipy import stats
+from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
 from tightdp.release.poisson import poisson_sample
@@ -25,12 +28,26 @@ RANKS = Path(__file__).with_name("ranks.py")
 SIZES = (1, 2, 4)
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """What each rank of each number of ranks found."""
-    folder = tmp_path_factory.mktemp("ranks")
-    done = subprocess.run([sys.executable, RANKS, folder], capture_output=True, text=True, timeout=300)
+def run_ranks(folder, *arguments):
+    done = subprocess.run([sys.executable, RANKS, folder, *arguments], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("ranks")
+    run_ranks(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def killed(folder):
+    return folder / "killed"
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    """What each rank of each number of ranks found."""
     paths = {path.stem: torch.load(path, weights_only=False) for path in folder.glob("*.pt")}
     assert len(paths) == sum(SIZES) - 1  # one was lost on purpose
     return paths
@@ -50,6 +67,13 @@ def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_l
     for one in each(found, name):
         assert same(one["parameters"], alone["parameters"]) and same(one["released"], alone["released"])
         assert one["history"] == alone["history"] and one["epsilon"] == alone["epsilon"]
+
+
+def test_a_seeded_run_that_goes_on_with_other_ranks_is_the_one_that_never_stopped(found):
+    alone = trained(**FIXED)
+    for key, one in found.items():
+        assert one["halting"]["began"] == {"1": 0, "2": 7, "4": 14}[key[0]]
+        assert same(one["halting"]["parameters"], alone["parameters"]) == (key[0] == "4")
 
 
 @pytest.mark.parametrize("name", ["free", "float"])
@@ -167,3 +191,52 @@ def test_a_key_stays_where_it_is(monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="forked child"):
         source.integers(1)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """What killed runs end as: a run that nobody killed."""
+    return private(mlp(), table(RECORDS), batch_size=20, epochs=2, epsilon=1.0).fit(cross_entropy)
+
+
+def releases(case, number):
+    """(step, first values) of every release in a life, which its ranks saw alike."""
+    seen = [[json.loads(line) for line in path.read_text().splitlines()] for path in case.glob(f"releases-{number}-*")]
+    longest = max(seen, key=len)
+    assert all(each == longest[: len(each)] for each in seen)
+    return [(step, tuple(values)) for step, values in longest]
+
+
+def check_case(case, whole):
+    assert [path for path in case.glob("stopped-1-*") if "a rank was lost" in path.read_text()], "a rank goes on alone"
+    assert not [*case.glob("ended-1-*"), *case.glob("stopped-2-*")]
+    assert all(float((case / f"seconds-{number}").read_text()) < 30 for number in (1, 2)), "waits for the lost one"
+    ended = [torch.load(path, weights_only=False) for path in case.glob("ended-2-*")]
+    assert len(ended) == int(case.name[-1])
+    before, after = releases(case, 1), releases(case, 2)
+    for one in ended:
+        assert one["steps"] == whole.plan.steps and one["history"] == whole.history_
+        assert one["privacy"] == whole.privacy_
+        assert all(step <= one["began"] for step, _ in before), "released and not charged"
+        assert [step for step, _ in after] == list(range(one["began"] + 1, one["steps"] + 1))
+        assert all(map(torch.equal, one["parameters"], ended[0]["parameters"]))
+    values = [each for _, each in before + after]
+    assert len(set(values)) == len(values), "noise was used twice"
+    charges = 2 if case.name.startswith(("after the ledger", "before run.json")) else 1
+    assert len(dp.Ledger(case / "ledger").history) == charges
+
+
+def test_a_killed_rank_stops_the_others_and_the_run_goes_on(killed, whole):
+    cases = [path for path in killed.iterdir() if path.is_dir()]
+    assert len(cases) == 4
+    for case in cases:
+        check_case(case, whole)
+
+
+@pytest.mark.hunt
+def test_a_rank_killed_at_any_point(tmp_path, whole):
+    run_ranks(tmp_path, "killed")
+    cases = [path for path in (tmp_path / "killed").iterdir() if path.is_dir()]
+    assert len(cases) == 21
+    for case in cases:
+        check_case(case, whole)

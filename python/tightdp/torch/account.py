@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..bound import Bound
@@ -17,6 +18,8 @@ class Account:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._budget = FixedPlan(plan.mechanism * plan.steps)
+        self.keep: Callable[[int], object] = lambda steps: None
+        """Called with the number of steps that were charged, before any of them is released."""
 
     @property
     def steps(self) -> int:
@@ -36,6 +39,7 @@ class Account:
     def spend(self, steps: int = 1) -> None:
         """Charges steps, or raises ``BudgetExceeded`` and charges nothing; atomic among threads."""
         self._budget.spend(self.plan.mechanism, steps)
+        self.keep(steps)
 
     @property
     def so_far(self) -> Composition:

@@ -7,15 +7,19 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from ..ledger import Ledger
 from ..release.clipping import Arithmetic
 from ..release.noise import Philox
 from ..train.algorithms.adaclip import AdaCliP
 from ..train.algorithms.dpis import DPIS
 from ..train.driver import opened, paid, seeded
-from . import checks, loader
+from ..train.stated import name_of
+from . import checks, loader, saved
 from .account import Account
 from .adam import DPAdam
+from .checkpoint import Checkpoint
 from .distributed.agreed import agreed
 from .distributed.key import NOISE, Key
 from .distributed.loader import SharedLoader
@@ -46,6 +50,7 @@ def make_private(
     collate_fn: Callable[[list[Any]], Any] | None = None,
     random_state: int | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     distributed: Any = None,
     **options: Any,
 ) -> PrivateRun:
@@ -82,7 +87,11 @@ def make_private(
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its place. It is charged for the whole plan here, before any release;
-        leave it out where a saved run goes on, for it was charged already
+        leave it out where a run goes on by ``load_state_dict``, for it was charged already
+    checkpoint : a folder, which is made if it is not there; of several processes the first one uses it. Every step is
+        written there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. Where
+        it holds a run, that run goes on, on any number of processes: what it was charged stays charged, the ledger is
+        not charged again, and keys are new
     distributed : None trains on all processes of ``torch.distributed`` where it is initialised, and every process calls
         this, ``step`` and ``fit`` alike: parameters and buffers start as those of rank 0, ``batch_size`` is that of all
         together, and with ``physical_batch_size`` the ranks take physical batches in turn. False trains on this process
@@ -113,7 +122,8 @@ def make_private(
     >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
     (10, True, True)
     """
-    world, seed = world_of(distributed), random_state
+    world = world_of(distributed)
+    seed = int(random_state) if isinstance(random_state, np.integer) else random_state
     settings: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -124,7 +134,7 @@ def make_private(
         "arithmetic": arithmetic,
     }
     reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
-    said = (algorithm, max_norm, physical_batch_size, *settings.items())
+    said = (algorithm, max_norm, physical_batch_size, checkpoint is None, *settings.items())
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
@@ -134,7 +144,15 @@ def make_private(
         draws = seeded(seed)
         loader.checked(dataset)
         book = opened(ledger) if world.first else None
+        folder: Any = Checkpoint(checkpoint) if world.first and checkpoint is not None else None
         loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
+    about = {
+        "algorithm": algorithm,
+        "optimizer": type(optimizer).__name__,
+        "random_state": seed,
+        "ledger": name_of(book),
+    }
+    before = None if checkpoint is None else world.on_first("the checkpoint", lambda: folder.read(about))
     # Batches are drawn ahead, so noise has streams of its own.
     key = Key(world, seed) if isinstance(world, Ranks) else None
     source = key.at(NOISE) if key else draws if seed is None else Philox(seed, NOISE)
@@ -146,14 +164,33 @@ def make_private(
         own=own,
         size=sum(p.numel() for p in parameters.values()),
         pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
+        released=None if before is None else saved.records(before),
         **settings,
     )
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
             group["noise_variance"] = (made.deviation / made.divisor) ** 2
     account = Account(made)
+    if before is None:
+        identity = world.on_first("the name of the run", saved.identity)
+        if checkpoint is not None:
+            state = saved.state(identity, account, parameters)
+            world.on_first("the checkpoint", lambda: folder.begin(state, about))
+    else:
+        with world.together("the checkpoint"):
+            identity = saved.restore(before, saved.identity(), account, parameters, "checkpoint")
+        if seed is not None:
+            draws, source = Philox(seed, account.steps), Philox(seed, NOISE + (made.count is not None) + account.steps)
+    if folder is not None:
+        account.keep = folder.charge
+    going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity}
+    run: PrivateRun
     if key and isinstance(world, Ranks):
-        batches = SharedLoader(account, dataset, world, key, **reading)
-        return SharedRun(model, optimizer, account, batches, key, world, book)
-    kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
-    return PrivateRun(model, optimizer, account, kind(account, dataset, rng=draws, **reading), source, book)
+        shared = SharedLoader(account, dataset, world, key, **reading)
+        run = SharedRun(model, optimizer, account, shared, key, world, book, saves=checkpoint is not None, **going_on)
+    else:
+        kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
+        batches = kind(account, dataset, rng=draws, **reading)
+        run = PrivateRun(model, optimizer, account, batches, source, book, **going_on)
+    run._start()
+    return run

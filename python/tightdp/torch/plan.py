@@ -123,11 +123,12 @@ def plan(
     own: Settings | None,
     size: int,
     pay: Callable[[Composition], None],
+    released: int | None = None,
 ) -> Plan:
     """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    how many numbers are trained.
+    how many numbers are trained. ``released`` is the number that a run which goes on released before: it is paid for.
     """
     target = Target.of(epsilon, delta)
     clipping.is_exact(arithmetic)
@@ -149,7 +150,8 @@ def plan(
 
     if public_size is not None:
         made = planned(_check.count("public_size", public_size), noise, target)
-        pay(made.charged)
+        if released is None:
+            pay(made.charged)
         return made
     if target.epsilon is None:
         raise ValueError(
@@ -160,14 +162,16 @@ def plan(
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     planned(10**6, noise, inner)  # refuses settings before the number is released
-    pay(count + rest)
-    query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
-    released = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
+    if released is None:
+        pay(count + rest)
+        query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
+        noisy = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
+        released = max(1, round(noisy))
     try:
-        made = planned(max(1, round(released)), noise, inner)
+        made = planned(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
-            f"{max(1, round(released))}, which was released: {error}"
+            f"{released}, which was released: {error}"
         ) from None
     return dataclasses.replace(made, delta=target.delta, count=count, rest=rest)

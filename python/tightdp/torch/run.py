@@ -20,6 +20,7 @@ from ..train.algorithms.adaclip import AdaCliP
 from . import checks, examples, saved, stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
+from .checkpoint import Checkpoint
 from .exact import ExactSums
 from .importance import ExactUnits, ImportanceLoader, OnePassUnits
 from .kept import kept
@@ -56,6 +57,9 @@ class PrivateRun:
         loader: RunLoader,
         source: RandomSource,
         ledger: Ledger | None = None,
+        *,
+        checkpoint: Checkpoint | None = None,
+        identity: str | None = None,
     ) -> None:
         self.model, self.optimizer, self.loader = model, optimizer, loader
         self._account, self._source, self._ledger = account, source, ledger
@@ -63,7 +67,7 @@ class PrivateRun:
         self._sums: Sums | None = None
         self._probed = False
         self._busy = threading.Lock()
-        self._identity = saved.identity()
+        self._identity, self._checkpoint = identity or saved.identity(), checkpoint
         size = sum(p.numel() for p in self._parameters().values())
         self._moments = moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
 
@@ -160,7 +164,21 @@ class PrivateRun:
                 self.step(loss_fn, batch)
                 if callback is not None:
                     callback(self.steps_, self.plan.steps)
+            if self._saves:
+                self.save()
         return self
+
+    def save(self) -> None:
+        """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
+
+        Steps need not be saved: each is in the checkpoint before it releases anything. A run that goes on after a crash
+        has the parameters that were saved last, and only the steps that were not charged.
+        """
+        if not self._saves:
+            raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
+        with self._world.together("saving"):
+            if self._checkpoint is not None:
+                self._checkpoint.save({"run": self._identity, "steps": self.steps_, **self._tensors()})
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
@@ -180,6 +198,33 @@ class PrivateRun:
         self._identity = saved.restore(state, self._identity, self._account, self._parameters())
         if self._moments is not None and self.steps_ > before:
             learn_again(moments, self._moments)
+
+    @property
+    def _saves(self) -> bool:
+        return self._checkpoint is not None
+
+    def _tensors(self) -> dict[str, Any]:
+        """What goes on elsewhere than in the account, all of it from releases."""
+        own = {} if self._moments is None else {"moments": learned(self._moments)}
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **own}
+
+    def _start(self) -> None:
+        """Takes up what the checkpoint saved."""
+        found = None if self._checkpoint is None else self._checkpoint.tensors(self._identity)
+        if found is not None:
+            self._take_up(found)
+
+    def _take_up(self, found: dict[str, Any]) -> None:
+        """What ``_tensors`` returned of this run before. ValueError for another's."""
+        try:
+            if self._moments is not None:
+                check_learned(found["moments"], self._moments)
+            self.model.load_state_dict(found["model"])
+            self.optimizer.load_state_dict(found["optimizer"])
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise ValueError(f"checkpoint must be of this model and optimizer: {error}") from None
+        if self._moments is not None:
+            learn_again(found["moments"], self._moments)
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters that are trained, checked."""

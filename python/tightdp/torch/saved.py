@@ -36,20 +36,26 @@ def state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, A
     }
 
 
-def restore(given: Any, run: str, account: Account, parameters: dict[str, Any]) -> str:
+def records(given: Any) -> int:
+    """The number of records that a checkpoint's run goes by."""
+    plan = given.get("plan")
+    return _check.count("the records of checkpoint", plan.get("records") if isinstance(plan, dict) else None)
+
+
+def restore(given: Any, run: str, account: Account, parameters: dict[str, Any], label: str = "state") -> str:
     """Charges what the state holds beyond the account, and returns the identity to go on with."""
     if not isinstance(given, dict) or given.get("tightdp_run") != VERSION:
-        raise ValueError(f"state must be what state_dict of a run of format {VERSION} returned")
+        raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
     expected = state(run, account, parameters)
     if given.get("plan") != expected["plan"]:
-        raise ValueError(f"state must be of a run with this plan, {expected['plan']}, got {given.get('plan')}")
+        raise ValueError(f"{label} must be of a run with this plan, {expected['plan']}, got {given.get('plan')}")
     if given.get("parameters") != expected["parameters"]:
-        raise ValueError("state must be of a run that trains the same parameters: names or shapes differ")
+        raise ValueError(f"{label} must be of a run that trains the same parameters: names or shapes differ")
     name, steps = given.get("run"), _check.count("steps", given.get("steps"), least=0, most=account.plan.steps)
     if not isinstance(name, str):
-        raise ValueError(f"state must name its run, got {name!r}")
+        raise ValueError(f"{label} must name its run, got {name!r}")
     if name != run and account.steps:
-        raise ValueError("state must be of this run, which has taken steps of its own: load it into a new one")
+        raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
     if steps > account.steps:
         account.spend(steps - account.steps)
     return name

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from io import BytesIO
 from typing import Any
+
+import torch
 
 from ... import _core
 from ...ledger import Ledger
@@ -33,13 +36,31 @@ class SharedRun(PrivateRun):
         key: Key,
         world: Ranks,
         ledger: Ledger | None = None,
+        *,
+        saves: bool = False,
+        **options: Any,
     ) -> None:
         self._world = self._ranks = world
-        self._key, self._finished = key, 0
-        super().__init__(model, optimizer, account, loader, key.at(NOISE), ledger)
-        self._identity = world.on_first("the name of the run", lambda: self._identity)
-        held = [*model.parameters(), *model.buffers()]
-        world.copy_of_first(held)
+        self._key, self._finished, self._saves_together = key, 0, saves
+        super().__init__(model, optimizer, account, loader, key.at(NOISE), ledger, **options)
+
+    @property
+    def _saves(self) -> bool:
+        return self._saves_together  # though the first rank alone has the folder
+
+    def _start(self) -> None:
+        """All ranks take up the first one's model, and what its checkpoint saved."""
+        with self._world.together("the checkpoint"):
+            super()._start()
+        self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
+        if self._saves:
+            file = BytesIO()
+            if self._ranks.first:
+                torch.save({**self._tensors(), "model": None}, file)
+            data = self._ranks.broadcast(file.getvalue())
+            if not self._ranks.first:
+                found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
+                self._take_up({**found, "model": self.model.state_dict()})
 
     def step(self, loss_fn: Any, batch: Any) -> None:
         super().step(loss_fn, batch)

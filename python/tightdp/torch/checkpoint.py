@@ -1,0 +1,146 @@
+"""A folder from which a run goes on: what was charged, before it is released, and the tensors that were saved last."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+
+FORMAT = 1
+_ours: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
+"""The checkpoint of this process for each folder that it holds."""
+
+
+class Checkpoint:
+    """The files of one run. One process at a time holds a folder; a later run of the same process takes it over.
+
+    ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged: a
+    step is charged once its byte is on the disk. ``tensors.pt`` has the model's and the optimizer's as they were saved
+    last. Each file is written beside its place and put there whole, so a crash leaves the one before.
+    """
+
+    def __init__(self, folder: Any) -> None:
+        if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+            raise TypeError(f"checkpoint must be the path of a folder, got {folder!r}")
+        path = Path(folder).absolute()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self.folder = path.resolve()
+            before = _ours.get(self.folder)
+            self._lock: _Lock = _Lock(self.folder) if before is None else before._lock
+        except OSError as error:
+            raise ValueError(f"checkpoint must be a folder that can be written: {error}") from None
+        _ours[self.folder] = self
+
+    def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
+        """The state of the run that the folder holds, as ``saved.state`` made it; None where there is none.
+
+        ValueError unless that run was begun with the same ``about``.
+        """
+        if not (self.folder / "run.json").exists():
+            if (self.folder / "tensors.pt").exists() or self._size():
+                raise self._damaged("run.json")
+            return None
+        try:
+            found = json.loads((self.folder / "run.json").read_text())
+            format, state, begun = found["format"], dict(found["state"]), dict(found["about"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise self._damaged("run.json") from None
+        if format != FORMAT:
+            raise ValueError(
+                f"checkpoint must be of format {FORMAT}, got {format!r}: another version of tightdp made it"
+            )
+        for name, value in about.items():
+            if begun.get(name) != value:
+                raise ValueError(
+                    f"checkpoint must be of a run with this {name}, {value!r}, got one with {begun.get(name)!r}: it "
+                    "goes on as it was begun. Nothing was spent"
+                )
+        if not (self.folder / "charged").exists():
+            raise self._damaged("charged")
+        return {**state, "steps": self._size()}
+
+    def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+        """Makes the folder that of a run which was paid for, and has taken no step."""
+        self._put("charged", lambda path: path.touch())
+        text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
+        self._put("run.json", lambda path: path.write_text(text))
+
+    def charge(self, steps: int) -> None:
+        """Returns once so many steps more are on the disk."""
+        self._check_held()
+        file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(file, b"." * steps)
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def save(self, tensors: dict[str, Any]) -> None:
+        self._check_held()
+        self._put("tensors.pt", lambda path: torch.save(tensors, path))
+
+    def tensors(self, run: str) -> dict[str, Any] | None:
+        """What the run saved last; None where it saved nothing."""
+        try:
+            found = torch.load(self.folder / "tensors.pt", map_location="cpu", weights_only=True)
+            name, steps = found["run"], found["steps"]
+        except FileNotFoundError:
+            return None
+        except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError):
+            raise self._damaged("tensors.pt") from None
+        if name != run or steps > self._size():
+            raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
+        return dict(found)
+
+    def _size(self) -> int:
+        with suppress(FileNotFoundError):
+            return (self.folder / "charged").stat().st_size
+        return 0
+
+    def _check_held(self) -> None:
+        if _ours.get(self.folder) is not self:
+            raise RuntimeError("this run's checkpoint was taken over by a run that was made later: go on with that one")
+
+    def _put(self, name: str, write: Callable[[Path], Any]) -> None:
+        new = self.folder / f"{name}.new"
+        write(new)
+        _flush(new)
+        os.replace(new, self.folder / name)
+        _flush(self.folder)
+
+    def _damaged(self, name: str) -> ValueError:
+        return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
+
+
+class _Lock:
+    """A folder's lock, which this process holds as long as the object lives; a forked child does not hold it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(
+                "checkpoint must not be in use: another process holds it, and may take its steps"
+            ) from None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            os.close(self._file)
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

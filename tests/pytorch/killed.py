@@ -1,0 +1,132 @@
+"""A run that is killed at a chosen point, and goes on: what the tests of checkpoints look at.
+
+Every case is two lives of one run. In the first, one rank of two is killed at a
+point of the protocol. The second, on another number of ranks, goes on from the checkpoint and ends. Each rank writes
+down every release in a file of its own.
+"""
+
+import datetime
+import itertools
+import json
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from forked import RECORDS, fork
+from small import cross_entropy, mlp, private, still, table
+
+import tightdp as dp
+from tightdp.torch import checkpoint, make
+from tightdp.torch.account import Account
+from tightdp.torch.distributed.ranks import Ranks
+from tightdp.torch.distributed.run import SharedRun
+from tightdp.torch.run import PrivateRun
+
+STEPS = 6
+POINTS = (
+    "before the key", "after the ledger", "before run.json", "after run.json", "before the first exchange",
+    "before the charge", "after the charge", "in the loss", "before the sum", "after the sum", "after the optimizer",
+    "before saving", "after saving",
+)  # fmt: skip
+FEW = (("after the ledger", 0, 1), ("after the charge", 0, 2), ("after the sum", 1, 4), ("before saving", 0, 1))
+
+
+def kill():
+    os.kill(os.getpid(), 9)
+
+
+def at(point, when):
+    """Puts a kill in the way of the ``when``-th passage."""
+    passed = itertools.count(1)
+
+    def now(*arguments):
+        if next(passed) == when:
+            kill()
+
+    def around(owner, name, before=False, only=None):
+        inner = getattr(owner, name)
+
+        def outer(*arguments, **options):
+            chosen = only is None or only in arguments
+            if before and chosen:
+                now()
+            result = inner(*arguments, **options)
+            if not before and chosen:
+                now()
+            return result
+
+        setattr(owner, name, outer)
+
+    {
+        "before the key": lambda: around(make, "Key", before=True),
+        "after the ledger": lambda: around(dp.Ledger, "spend"),
+        "before run.json": lambda: around(checkpoint.Checkpoint, "begin", before=True),
+        "after run.json": lambda: around(checkpoint.Checkpoint, "begin"),
+        "before the first exchange": lambda: around(PrivateRun, "_parts"),
+        "before the charge": lambda: around(Account, "spend", before=True),
+        "after the charge": lambda: around(Account, "spend"),
+        "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
+        "before the sum": lambda: around(Ranks, "add_up", before=True),
+        "after the sum": lambda: around(Ranks, "add_up"),
+        "after the optimizer": lambda: around(torch.optim.SGD, "step"),
+        "before saving": lambda: around(os, "replace", before=True, only=None),
+        "after saving": lambda: around(checkpoint.Checkpoint, "save"),
+    }[point]()
+
+
+def life(rank, size, case, number, point, victim):
+    torch.set_num_threads(1)
+    if rank == victim:
+        late = {"before saving": 3, "in the loss": 4}  # two files are put in their places before the first step
+        at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
+    log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
+    released = SharedRun._released
+
+    def seen(run, sums):
+        found = released(run, sums)
+        log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
+        return found
+
+    SharedRun._released = seen
+    dist.init_process_group(
+        "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,
+        timeout=datetime.timedelta(seconds=60),
+    )  # fmt: skip
+    torch.manual_seed(3)
+    settings = {"ledger": case / "ledger", "checkpoint": case / "run"} if rank == 0 else {"checkpoint": "elsewhere"}
+    try:
+        run = private(mlp(), table(RECORDS), batch_size=20, epochs=2, noise_multiplier=None, epsilon=1.0, **settings)
+        began = run.steps_
+        run.fit(still if point != "in the loss" else cross_entropy)
+    except RuntimeError as error:
+        (case / f"stopped-{number}-{rank}").write_text(str(error))
+        os._exit(0)
+    parameters = [p.detach() for p in run.model.parameters()]
+    torch.save({"began": began, "steps": run.steps_, "history": run.history_, "privacy": run.privacy_,
+                "parameters": parameters}, case / f"ended-{number}-{rank}.pt")  # fmt: skip
+    os._exit(0)
+
+
+def both(folder, point, victim, size):
+    case = folder / f"{point}, rank {victim}, then {size}"
+    case.mkdir()
+    dp.Ledger.create(case / "ledger", epsilon=3.0, delta=1e-3, dataset="records")
+    for number, ranks in ((1, 2), (2, size)):
+        began = time.monotonic()
+        chosen = victim if number == 1 else None
+        for child in [fork(life, rank, ranks, case, number, point, chosen) for rank in range(ranks)]:
+            os.waitpid(child, 0)
+        (case / f"seconds-{number}").write_text(str(time.monotonic() - began))
+
+
+def run_cases(folder, everything):
+    folder.mkdir()
+    private(mlp(), table(RECORDS), batch_size=20, epochs=2, epsilon=1.0)  # its noise is remembered by the children
+    cases = FEW
+    if everything:
+        alone = {*POINTS[1:4], *POINTS[-2:]}  # what rank 0 does by itself
+        victims = [(point, rank) for point in POINTS for rank in (0, 1) if rank == 0 or point not in alone]
+        cases = [(point, rank, (1, 2, 4)[i % 3]) for i, (point, rank) in enumerate(victims)]
+    for point, victim, size in cases:
+        both(folder, point, victim, size)

@@ -1,0 +1,166 @@
+"""A run in a folder: whatever is killed, what was released was charged, and what goes on has keys of its own."""
+
+import json
+import os
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from small import cross_entropy, mlp, private, table
+
+import tightdp as dp
+from tightdp.torch import DPAdam
+from tightdp.torch.checkpoint import Checkpoint
+
+SETTINGS = {"noise_multiplier": 1.0, "epochs": 2}
+
+
+def halted(folder, steps, **settings):
+    torch.manual_seed(5)
+    model = mlp()
+    if "optimizer" in settings:
+        settings = {**settings, "optimizer": settings["optimizer"](model.parameters())}
+    run = private(model, table(60), checkpoint=folder, **{**SETTINGS, **settings})
+    while run.steps_ < steps:
+        for batch in run.loader:
+            run.step(cross_entropy, batch)
+            if run.steps_ == steps:
+                break
+    return run
+
+
+@pytest.mark.parametrize("settings", [{}, {"algorithm": "adaclip"}, {"algorithm": "dp-adam", "optimizer": DPAdam}])
+def test_a_seeded_run_that_goes_on_is_the_one_that_never_stopped(tmp_path, settings):
+    whole = halted(tmp_path / "whole", 20, random_state=9, **settings).fit(cross_entropy)
+    halted(tmp_path / "run", 7, random_state=9, **settings).save()
+    run = halted(tmp_path / "run", 0, random_state=9, **settings)
+    assert run.steps_ == 7
+    run.fit(cross_entropy)
+    assert all(map(torch.equal, run.model.parameters(), whole.model.parameters()))
+    assert run.history_ == whole.history_
+
+
+def test_steps_that_were_charged_stay_charged(tmp_path):
+    halted(tmp_path, 3).save()
+    run = halted(tmp_path, 0)
+    assert run.steps_ == 3
+    before = [p.detach().clone() for p in run.model.parameters()]
+    run.step(cross_entropy, next(iter(run.loader)))  # is not saved
+    run = halted(tmp_path, 0)
+    assert run.steps_ == 4
+    assert all(map(torch.equal, run.model.parameters(), before))
+    run.fit(cross_entropy)
+    with pytest.raises(dp.BudgetExceeded):
+        next(iter(halted(tmp_path, 0).loader))
+
+
+def test_the_disk_has_a_step_before_it_is_released(tmp_path, monkeypatch):
+    run = halted(tmp_path, 2)
+    before = [p.detach().clone() for p in run.model.parameters()]
+
+    def full(file, data):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            run.step(cross_entropy, next(iter(run.loader)))
+    assert all(map(torch.equal, run.model.parameters(), before))
+    assert run.steps_ == 3
+
+
+def test_the_number_of_records_is_released_once_and_the_ledger_charged_once(tmp_path):
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=5.0, delta=1e-3, dataset="records", failure=1e-4)
+    settings = {"public_size": None, "epsilon": 3.0, "noise_multiplier": None, "ledger": book}
+    plans = {halted(tmp_path / "run", 1, **settings).plan for _ in range(3)}
+    assert len(plans) == 1 and len(book.history) == 1
+
+
+def test_other_runs_are_refused_and_nothing_is_spent(tmp_path):
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=50.0, delta=1e-3, dataset="records")
+    run = halted(tmp_path / "run", 3)
+    run.save()
+    others = {
+        "plan": {"noise_multiplier": 2.0},
+        "plan, ": {"epochs": 3},
+        "random_state": {"random_state": 3},
+        "ledger": {"ledger": book},
+    }
+    for text, settings in others.items():
+        with pytest.raises(ValueError, match=f"^checkpoint must be of a run with this {text}"):
+            halted(tmp_path / "run", 0, **settings)
+    adam = mlp()
+    with pytest.raises(ValueError, match="with this algorithm, 'dp-adam'"):
+        private(
+            adam, table(60), DPAdam(adam.parameters()), algorithm="dp-adam", checkpoint=tmp_path / "run", **SETTINGS
+        )
+    with pytest.raises(ValueError, match="the same parameters"):
+        private(mlp(hidden=8), table(60), checkpoint=tmp_path / "run", **SETTINGS)
+    assert not book.history and halted(tmp_path / "run", 0).steps_ == 3
+
+
+@pytest.mark.parametrize("name", ["run.json", "charged", "tensors.pt"])
+def test_damaged_folders_are_refused(tmp_path, name):
+    halted(tmp_path, 2).save()
+    file = tmp_path / name
+    whole = file.read_bytes()
+    for data in (None, b"", whole[: len(whole) // 2]):
+        if data is None:
+            file.unlink()
+        else:
+            file.write_bytes(data)
+        if name == "tensors.pt" and data is None:
+            assert halted(tmp_path, 0).steps_ == 2  # was never saved, as far as one can tell
+            continue
+        if name == "charged" and data == whole[: len(whole) // 2]:
+            data = b""
+        with pytest.raises(ValueError, match=r"^checkpoint must (be|hold)"):
+            halted(tmp_path, 0)
+    file.write_bytes(whole)
+    assert halted(tmp_path, 0).steps_ == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"format": 2}, {"state": 3}, {"state": {}}, {"about": None}, {"state": {"plan": {}}}]
+)
+def test_states_that_no_run_wrote_are_refused(tmp_path, change):
+    halted(tmp_path, 2)
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises((ValueError, TypeError), match="checkpoint"):
+        halted(tmp_path, 0)
+
+
+def test_one_run_at_a_time(tmp_path):
+    first = halted(tmp_path, 1)
+    later = halted(tmp_path, 2)
+    assert later.steps_ == 2
+    with pytest.raises(RuntimeError, match="taken over"):
+        first.step(cross_entropy, next(iter(first.loader)))
+    with pytest.raises(RuntimeError, match="taken over"):
+        first.save()
+    child = os.fork()
+    if not child:  # another process
+        try:
+            from tightdp.torch import checkpoint
+
+            checkpoint._ours.clear()
+            Checkpoint(tmp_path)
+        except ValueError as error:
+            os._exit(7 if "must not be in use" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    del first, later
+    later = halted(tmp_path, 3)
+    assert later.steps_ == 3
+
+
+def test_folders_that_are_none(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (3, "", tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises((TypeError, ValueError), match=r"^checkpoint must be"):
+            halted(folder, 0)
+    with pytest.raises(RuntimeError, match="must be given a checkpoint"):
+        private(mlp(), table(60), **SETTINGS).save()
