@@ -8,15 +8,14 @@ namespace {
 
 using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using tightdp::contour::Composition;
-using tightdp::contour::Pair;
+using tightdp::contour::Direction;
 using tightdp::contour::Result;
 using tightdp::contour::Sampled;
 
 const char* const kStatus[] = {"certified", "slow decay", "too many nodes", "inaccurate", "out of work"};
 
-Pair kind(const std::string& pair) {
-    if (pair == "replace") return Pair::replace;
-    return pair == "add";
+Direction direction(const std::string& name) {
+    return name == "replace" ? Direction::replace : tightdp::contour::add_or_remove(name == "add");
 }
 
 // (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae)
@@ -38,7 +37,7 @@ void def_question(py::module_& m, const char* name, Question question, const cha
             std::vector<Sampled> parts;
             parts.reserve(sampled.size());
             for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
-            const Pair of = kind(pair);
+            const Direction of = direction(pair);
             return plain(
                 tightdp::bindings::unlocked([&] { return question(Composition{parts, mu2, of}, at, tolerance); }));
         },
@@ -68,7 +67,7 @@ void bind_contour(py::module_& m) {
         "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "threads"_a);
     using tightdp::contour::Growing;
     py::class_<Growing>(m, "GrowingRun", "A run of one direction that grows; not for several threads at once.")
-        .def(py::init([](const std::string& pair) { return Growing(kind(pair)); }), "pair"_a)
+        .def(py::init([](const std::string& pair) { return Growing(direction(pair)); }), "pair"_a)
         .def(
             "add",
             [](Growing& run, double sigma, double q, double count) {

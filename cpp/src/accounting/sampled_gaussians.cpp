@@ -85,7 +85,8 @@ Interval worse(std::span<const SampledGaussians> given, double at, Contour by_co
     const Parts parts(run);
     Interval both{0, 0};
     for (const bool add : {false, true}) {
-        const contour::Result found = by_contour(contour::Composition{parts.sampled, parts.mu2, add}, at, kTolerance);
+        const contour::Composition composition{parts.sampled, parts.mu2, contour::add_or_remove(add)};
+        const contour::Result found = by_contour(composition, at, kTolerance);
         Interval one{found.lower, found.upper};
         if (found.status != contour::Status::certified) {
             const grid::Bounds found = by_grid(on_grid(run, add), at, kWidth, kMostPoints);

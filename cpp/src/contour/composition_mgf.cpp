@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/team.hpp"
+#include "contour/tail_bound/minorant_tail.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::contour {
@@ -22,8 +22,6 @@ constexpr double kCoarser = 4.5;
 // A bin this wide loses a thirtieth of the decay (section 10); one this narrow, whose ends stand for all, a
 // part of a nat of ln M of the whole.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
-// Of work: an abscissa's sine, cosine and their like.
-constexpr std::int64_t kAbscissaUnits = 20;
 
 // An s with decay(s) >= need, not much larger than the least; beyond `reach` where there is none. Decay grows
 // about like s^2 first and then ever more slowly.
@@ -53,10 +51,10 @@ double log_chord(const Bin& bin, double least, double most) {
 
 }  // namespace
 
-Cumulant::Cumulant(const Composition& composition, bool groups)
-    : pair_(composition.pair), mu2_(composition.gaussian_mu2) {
+CompositionMgf::CompositionMgf(const Composition& composition, bool groups)
+    : direction_(composition.direction), mu2_(composition.gaussian_mu2) {
     for (const Sampled& s : composition.sampled) total_count_ += s.count;
-    if (groups && pair_.kind != Pair::replace && composition.sampled.size() >= kManyParts) {
+    if (groups && direction_ != Direction::replace && composition.sampled.size() >= kManyParts) {
         levels_.assign(composition.sampled.begin(), composition.sampled.end());
         std::sort(levels_.begin(), levels_.end(),
                   [](const Sampled& a, const Sampled& b) { return a.q < b.q || (a.q == b.q && a.sigma < b.sigma); });
@@ -64,41 +62,42 @@ Cumulant::Cumulant(const Composition& composition, bool groups)
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
     // The least noise: aliases are then no nearer than the guides say.
-    for (const Bin& bin : bins_) guides_.emplace_back(bin.low, bin.q, bin.count, pair_);
+    for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
-        for (const Sampled& s : composition.sampled) parts_.emplace_back(s.sigma, s.q, s.count, pair_);
+        for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
 
-long Cumulant::nodes() const {
+long CompositionMgf::nodes() const {
     long all = 0;
-    for (const Part& part : parts_) all += part.nodes();
+    for (const SampledMgf& part : parts_) all += part.nodes();
     for (const Interpolation& some : interpolations_)
-        for (const Part& node : some.nodes()) all += node.nodes();
+        for (const SampledMgf& node : some.nodes()) all += node.nodes();
     return all;
 }
 
 // What the levels are at the abscissae c + is: interpolations and parts.
-void Cumulant::arrange(double c, double log_inverse) {
+void CompositionMgf::arrange(double c, double log_inverse) {
     interpolations_.clear();
     parts_.clear();
     std::vector<Sampled> rest;
-    interpolate(levels_, pair_, c, log_inverse, interpolations_, rest);
-    for (const Sampled& s : rest) parts_.emplace_back(s.sigma, s.q, s.count, pair_);
+    interpolate(levels_, direction_, c, log_inverse, interpolations_, rest);
+    for (const Sampled& s : rest) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
 
-bool Cumulant::place(std::vector<Part>& parts, double c_most, double s_most, double log_inverse, long most_nodes) {
-    for (Part& part : parts)
+bool CompositionMgf::place(std::vector<SampledMgf>& parts, double c_most, double s_most, double log_inverse,
+                           long most_nodes) {
+    for (SampledMgf& part : parts)
         if (!part.place(c_most, s_most, log_inverse, most_nodes)) return false;
     return true;
 }
 
-bool Cumulant::at(double c, Cumulants& out) {
+bool CompositionMgf::at(double c, Cumulants& out) {
     if (c > reach_) {
         reach_ = 2 * c;
         if (!place(guides(), reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
     }
     out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
-    for (Part& part : guides()) {
+    for (SampledMgf& part : guides()) {
         const Cumulants k = part.cumulants(c);
         out.k0 += k.k0;
         out.k1 += k.k1;
@@ -107,19 +106,19 @@ bool Cumulant::at(double c, Cumulants& out) {
     return true;
 }
 
-CertifiedLogMgf Cumulant::sampled(double c) {
+CertifiedLogMgf CompositionMgf::sampled(double c) {
     CertifiedLogMgf sum;
     const auto add = [&](const CertifiedLogMgf& k) {
         sum.value += k.value;
         sum.rule += k.rule;
         sum.rounding += k.rounding + 2 * kUnitRoundoff * std::abs(sum.value);
     };
-    for (Part& part : parts_) add(part.log_mgf(c));
+    for (SampledMgf& part : parts_) add(part.log_mgf(c));
     for (Interpolation& some : interpolations_) add(some.log_mgf());
     return sum;
 }
 
-CertifiedLogMgf Cumulant::certified(double c) {
+CertifiedLogMgf CompositionMgf::certified(double c) {
     CertifiedLogMgf sum = sampled(c);
     const double plain = 0.5 * mu2_ * c * (c + 1);
     sum.value += plain;
@@ -127,97 +126,92 @@ CertifiedLogMgf Cumulant::certified(double c) {
     return sum;
 }
 
-double Cumulant::sampled_bounded(double c) {
+double CompositionMgf::sampled_bounded(double c) {
     if (interpolations_.empty()) return sampled(c).upper();
     double sum = 0;
-    for (Part& part : parts_) sum += part.log_mgf(c).upper();
+    for (SampledMgf& part : parts_) sum += part.log_mgf(c).upper();
     for (Interpolation& some : interpolations_) sum += some.bounded(c);
     if (sum < HUGE_VAL) return sum * (1 + 1e-12);
     sum = 0;
     for (const Bin& bin : bins(levels_, kNarrowBin)) {
         double least, most;
         for (const auto& [sigma, k] : {std::pair{bin.high, &least}, std::pair{bin.low, &most}}) {
-            Part end(sigma, bin.q, 1, pair_);
+            SampledMgf end({sigma, bin.q, direction_}, 1);
             if (!end.place(c, 0, kLogInverseOfBins, kMaxGuideNodes)) return HUGE_VAL;
             *k = end.log_mgf(c).upper();
         }
-        sum += bin.count * (pair_.kind == Pair::add ? most : log_chord(bin, least, most));
+        sum += bin.count * (direction_ == Direction::add ? most : log_chord(bin, least, most));
     }
     return sum * (1 + 1e-12);
 }
 
 // The most that abscissae may stretch: to the caps.
-double Cumulant::reach(const Plan& plan, double log_inverse) const {
+double CompositionMgf::reach(const Plan& plan, double log_inverse) const {
     double s = kMaxAbscissae * plan.step;
+    const std::vector<SampledMgf>& guides = bins_.empty() ? parts_ : guides_;
     for (; s > plan.step; s *= 0.8) {
         double nodes = 0;
-        for (std::size_t j = 0; j < (bins_.empty() ? parts_ : guides_).size(); ++j)
-            nodes +=
-                (bins_.empty() ? parts_[j] : guides_[j]).nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
-                (bins_.empty() ? 1 : std::min(bins_[j].members, kNodesABin));
+        for (std::size_t j = 0; j < guides.size(); ++j)
+            nodes += guides[j].nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
+                     (bins_.empty() ? 1 : std::min(bins_[j].members, kNodesABin));
         if (nodes * (s / plan.step) <= kMaxProducts) break;
     }
     return s;
 }
 
-Status Cumulant::choose_length(Plan& plan, double sd, double need, double log_inverse) {
+Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double log_inverse) {
     const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
     double length = HUGE_VAL;
-    if (pair_.kind != Pair::replace) length = length_by_tails(plan, first, need, reach);
+    if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach);
     if (!(length <= reach) && bins_.empty()) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
     plan.count = static_cast<long>(std::ceil(length / plan.step)) + 1;
     return Status::certified;
 }
 
-// use(tails, steps of each): of bins, or of parts where there are none.
-template <class Use>
-auto Cumulant::with_tails(double c, double first, double exact, const Use& use) const {
-    if (bins_.empty()) {
-        std::vector<Tail> tails;
-        for (const Part& part : parts_) tails.push_back(part.tail(c, first, exact));
-        return use(tails, [&](std::size_t j) { return parts_[j].count(); });
-    }
-    std::vector<BinTail> tails;
-    for (const Bin& bin : bins_) tails.emplace_back(bin, pair_, c, first, exact);
-    return use(tails, [&](std::size_t j) { return bins_[j].count; });
+// Of bins, or of parts where there are none.
+std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact) const {
+    std::vector<BinTail> out;
+    for (const Bin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);
+    if (bins_.empty())
+        for (const SampledMgf& part : parts_) {
+            const auto& [sigma, q, direction] = part.pair();
+            out.emplace_back(Bin{q, sigma, sigma, part.count(), 1, sigma}, direction, c, first, exact);
+        }
+    return out;
 }
 
-double Cumulant::length_by_tails(const Plan& plan, double first, double need, double reach) const {
+double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach) const {
     // 1 - |phi| within a thousandth of what a step is to have; and where that is nearly all, |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
-    return with_tails(plan.c, first, exact, [&](const auto& tails, const auto& counted) {
-        return least_length(first, need, reach, [&](double s) {
-            double total = 0.5 * mu2_ * s * s;
-            for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += counted(j) * tails[j].log_decay(s);
-            return total;
-        });
+    const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
+    return least_length(first, need, reach, [&](double s) {
+        double total = 0.5 * mu2_ * s * s;
+        for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += tails[j].log_decay(s);
+        return total;
     });
 }
 
-double Cumulant::decay_from(const Plan& plan, double end, double log_inverse) const {
-    return with_tails(plan.c, end, log_inverse, [&](const auto& tails, const auto& counted) {
-        double total = 0;
-        for (std::size_t j = 0; j < tails.size(); ++j) total += counted(j) * tails[j].log_decay(end);
-        return total * (1 - 1e-12);
-    });
+double CompositionMgf::decay_from(const Plan& plan, double end, double log_inverse) const {
+    double total = 0;
+    for (const BinTail& tail : tails(plan.c, end, log_inverse)) total += tail.log_decay(end);
+    return total * (1 - 1e-12);
 }
 
-double Cumulant::length_by_cells(const Plan& plan, double first, double need, double reach) {
+double CompositionMgf::length_by_cells(const Plan& plan, double first, double need, double reach) {
     // Levels of abscissae, a factor 1.25 apart; past the last level that decays too little, all do.
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
-    std::vector<Decay> decays(parts_.size());
-    for (std::size_t j = 0; j < parts_.size(); ++j)
-        parts_[j].build_decay(plan.c, std::min(1e-4, 0.01 / total_count_), decays[j]);
+    std::vector<MinorantTail> tails;
+    for (SampledMgf& part : parts_) tails.emplace_back(part, plan.c, std::min(1e-4, 0.01 / total_count_));
     const auto decay_between = [&](double low, double high) {
         double total = 0.5 * mu2_ * low * low;
-        for (std::size_t j = 0; j < decays.size() && total < need; ++j)
-            total += parts_[j].count() * decays[j].log_decay(low, high);
+        for (std::size_t j = 0; j < tails.size() && total < need; ++j)
+            total += parts_[j].count() * tails[j].log_decay(low, high);
         return total;
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
-        if (need > 0.01 * parts_[j].count()) decays[j].sample();
+        if (need > 0.01 * parts_[j].count()) tails[j].sample();
     // What does not decay at the end of reach does not decay within.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
@@ -230,13 +224,13 @@ double Cumulant::length_by_cells(const Plan& plan, double first, double need, do
     return HUGE_VAL;
 }
 
-Status Cumulant::place_for(const Plan& plan, double log_inverse) {
+Status CompositionMgf::place_for(const Plan& plan, double log_inverse) {
     if (!bins_.empty()) arrange(plan.c, log_inverse - kCoarser);
     const double most = std::max(plan.right.c, plan.c), length = plan.count * plan.step;
     double products = 0;
-    const auto serves = [&](std::vector<Part>& parts) {
+    const auto serves = [&](std::vector<SampledMgf>& parts) {
         if (!place(parts, most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
-        for (const Part& part : parts) {
+        for (const SampledMgf& part : parts) {
             products += static_cast<double>(part.nodes()) * plan.count;
             if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
         }
@@ -248,11 +242,11 @@ Status Cumulant::place_for(const Plan& plan, double log_inverse) {
     return status;
 }
 
-std::vector<LogRatio> Cumulant::ratios(const Plan& plan) {
+std::vector<LogRatio> CompositionMgf::ratios(const Plan& plan) {
     const std::size_t n = plan.count;
     std::vector<LogRatio> ratios(n + 1);
     std::vector<double> xi_re(n), xi_im(n), rounding(n);
-    for (Part& part : parts_) {
+    for (SampledMgf& part : parts_) {
         work::spend(3 * kAbscissaUnits * plan.count);
         const double rule = part.products(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
         for (std::size_t m = 1; m <= n; ++m)
@@ -260,20 +254,6 @@ std::vector<LogRatio> Cumulant::ratios(const Plan& plan) {
     }
     for (Interpolation& some : interpolations_) some.add_to(ratios, plan.step);
     return ratios;
-}
-
-void Cumulant::transform(const Plan& plan) {
-    const std::size_t n = plan.count;
-    const std::vector<LogRatio> ratios = this->ratios(plan);
-    memory_.resize(4 * (n + 1));
-    double* at = memory_.data();
-    ordinates_ = {at, at + (n + 1), at + 2 * (n + 1), at + 3 * (n + 1)};
-    for (std::size_t m = 0; m <= n; ++m) ordinates_.set(static_cast<long>(m), ratios[m], plan.c, plan.step, mu2_);
-}
-
-CurveValue Cumulant::value(const Plan& plan, double epsilon) const {
-    work::spend(kAbscissaUnits * plan.count);
-    return value_at(SoloTeam{}, ordinates_, plan, 2, epsilon);
 }
 
 }  // namespace tightdp::contour

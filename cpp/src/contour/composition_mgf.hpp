@@ -1,24 +1,23 @@
 // The moment generating function of a whole composition on the host: the Curve of contour/inversion.
 #pragma once
 
-#include <cmath>
 #include <vector>
 
-#include "contour/inversion/trapezoid_sum.hpp"
+#include "composition.hpp"
+#include "contour/inversion/host_sum.hpp"
 #include "contour/mgf/sampled_mgf.hpp"
 #include "contour/noise_levels/bins.hpp"
 #include "contour/noise_levels/interpolation.hpp"
-#include "engine.hpp"
 
 namespace tightdp::contour {
 
 // Plain Gaussians in closed form, sampled ones on nodes that follow the abscissa.
-class Cumulant {
+class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
 
     // groups: whether many noise levels may be looked at in bins and interpolated, which is not always as good.
-    Cumulant(const Composition& composition, bool groups);
+    CompositionMgf(const Composition& composition, bool groups);
 
     double total_count() const { return total_count_; }
     long nodes() const;
@@ -43,18 +42,18 @@ class Cumulant {
     // ln M(z)/M(c) at each abscissa, on the nodes placed last, without the plain Gaussians.
     std::vector<LogRatio> ratios(const Plan& plan);
 
-    void transform(const Plan& plan);
-    CurveValue value(const Plan& plan, double epsilon) const;
+    void transform(const Plan& plan) { sum_.set(ratios(plan), plan, mu2_); }
+    CurveValue value(const Plan& plan, double epsilon) const { return sum_.value(plan, epsilon); }
 
   private:
     void arrange(double c, double log_inverse);
-    static bool place(std::vector<Part>& parts, double c_most, double s_most, double log_inverse, long most_nodes);
-    std::vector<Part>& guides() { return guides_.empty() ? parts_ : guides_; }
+    static bool place(std::vector<SampledMgf>& parts, double c_most, double s_most, double log_inverse,
+                      long most_nodes);
+    std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
     // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines
     // (not for a replaced record) or by minorants (which serve many laws of large noise better).
-    template <class Use>
-    auto with_tails(double c, double first, double exact, const Use& use) const;
+    std::vector<BinTail> tails(double c, double first, double exact) const;
     double length_by_tails(const Plan& plan, double first, double need, double reach) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
@@ -62,13 +61,12 @@ class Cumulant {
     // they are interpolated, and parts_ are those that are not.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
-    std::vector<Part> guides_;
+    std::vector<SampledMgf> guides_;
     std::vector<Interpolation> interpolations_;
-    std::vector<Part> parts_;
-    Pair pair_;
+    std::vector<SampledMgf> parts_;
+    Direction direction_;
     double mu2_, total_count_ = 0, reach_ = -1;
-    std::vector<double> memory_;
-    Ordinates ordinates_{};
+    HostSum sum_;
 };
 
 }  // namespace tightdp::contour

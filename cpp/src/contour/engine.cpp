@@ -2,34 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 
 #include "composition_mgf.hpp"
 #include "contour/inversion/invert.hpp"
 #include "direct_bounds.hpp"
-#include "runtime/work.hpp"
+#include "within_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
 
-// Of work, for one solution: a thousand parts take a third of it.
-constexpr std::int64_t kUnits = 1'000'000'000;
-
-Result within_budget(const Composition& composition, double tolerance, bool by_delta, double at) {
-    const work::Budget budget(kUnits);
-    try {
-        Cumulant cumulant(composition, true);
-        const Result r = invert(cumulant, tolerance, by_delta, at);
-        if (r.status == Status::certified || !cumulant.grouped()) return r;
-        Cumulant each(composition, false);
+Result solved(const Composition& composition, double tolerance, bool by_delta, double at) {
+    return within_budget([&] {
+        CompositionMgf mgf(composition, true);
+        const Result r = invert(mgf, tolerance, by_delta, at);
+        if (r.status == Status::certified || !mgf.grouped()) return r;
+        CompositionMgf each(composition, false);
         return invert(each, tolerance, by_delta, at);
-    } catch (const OutOfWork&) {  // the caller turns to another engine
-        Result r;
-        r.status = Status::out_of_work;
-        return r;
-    } catch (const std::bad_alloc&) {  // likewise
-        return {};
-    }
+    });
 }
 
 }  // namespace
@@ -37,8 +26,8 @@ Result within_budget(const Composition& composition, double tolerance, bool by_d
 Result epsilon(const Composition& composition, double delta, double tolerance) {
     // Total variation distances add up at most: delta(0) <= delta means epsilon = 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
-    const bool replace = composition.pair.kind == Pair::replace;
-    double most = composition.pair.kind == Pair::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
+    const bool replace = composition.direction == Direction::replace;
+    double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
     for (const Sampled& s : composition.sampled) {
         distance += s.count * total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q);
         most += s.count * largest_add_loss(s.q);
@@ -46,15 +35,16 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     // A product and a sum for each part, and what the first term errs (contour.md 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
     return least_epsilon(distance * more, most * more, delta,
-                         [&](bool by_delta, double at) { return within_budget(composition, tolerance, by_delta, at); });
+                         [&](bool by_delta, double at) { return solved(composition, tolerance, by_delta, at); });
 }
 
 Result delta(const Composition& composition, double epsilon, double tolerance) {
     if (epsilon < 0) {
         // Reversal: the other pair at -epsilon, where its delta is small, loses no digits (contour.md 6).
         Composition other = composition;
-        if (composition.pair.kind != Pair::replace) other.pair = Pair(composition.pair.kind == Pair::remove);
-        Result r = within_budget(other, tolerance, false, -epsilon);
+        if (composition.direction != Direction::replace)
+            other.direction = add_or_remove(composition.direction == Direction::remove);
+        Result r = solved(other, tolerance, false, -epsilon);
         if (r.status == Status::certified) {
             const double e = std::exp(epsilon), front = -std::expm1(epsilon), slack = 8 * kUnitRoundoff;
             r.lower = std::clamp((front + e * r.lower) * (1 - slack), 0.0, 1.0);
@@ -64,7 +54,7 @@ Result delta(const Composition& composition, double epsilon, double tolerance) {
             return r;
         }
     }
-    return within_budget(composition, tolerance, false, epsilon);
+    return solved(composition, tolerance, false, epsilon);
 }
 
 }  // namespace tightdp::contour

@@ -2,24 +2,10 @@
 // Statement and proof: docs/theory/contour.md. The term names match its sections.
 #pragma once
 
-#include <span>
-
-#include "contour/mgf/quadrature.hpp"
+#include "composition.hpp"
 #include "result.hpp"
 
 namespace tightdp::contour {
-
-struct Sampled {
-    double sigma;  // noise multiplier, > 0
-    double q;      // sampling probability, in (0, 1)
-    double count;  // integer >= 1
-};
-
-struct Composition {
-    std::span<const Sampled> sampled;
-    double gaussian_mu2;  // sum of count / sigma^2 over plain Gaussians, >= 0
-    Pair pair;            // of each sampled one
-};
 
 // Both throw nothing but Interrupted (runtime/work.hpp) and read nothing but their arguments. tolerance:
 // relative error of delta aimed at, in [1e-13, 1e-2]; the bounds hold whatever it is.

@@ -13,7 +13,7 @@ namespace tightdp::contour {
 
 class Growing {
   public:
-    explicit Growing(Pair pair) : pair_(pair) {}  // "remove" or "add"
+    explicit Growing(Direction direction) : direction_(direction) {}  // "remove" or "add"
 
     void add(const Sampled& part);
     void add_plain(double mu2);
@@ -23,42 +23,47 @@ class Growing {
     Result epsilon(double delta, double tolerance);
 
   private:
-    // One step of a part on the line.
-    struct Column {
+    // What steps are on the line: ln M at its three abscissae, and -ln |M(z)/M(c)| from its end on, at least.
+    struct OnLine {
+        CertifiedLogMgf at, left, right;
+        double decay = 0;
+
+        void add(const OnLine& one, double count);
+    };
+    // One step of a part.
+    struct Column : OnLine {
         double sigma, q, count;
         std::vector<double> re, im, rounding;  // of M(z)/M(c) - 1
         double rule;
-        CertifiedLogMgf at, left, right;
-        double decay;  // -ln |M(z)/M(c)| from the line's end on, at least
+
+        void add_to(std::vector<LogRatio>& ratios) const;
     };
     // The line with all parts but the latest, and those apart, for they may be added again.
-    struct Line {
+    struct Line : OnLine {  // left and right: upper ends
         Plan plan;
         double log_inverse, exact;
         double steps;  // of the run that it was made for
         std::vector<LogRatio> ratios;
-        CertifiedLogMgf at, left, right;  // left and right: upper ends
-        double decay = 0;
         std::vector<Column> latest;
         double width = -1;  // relative, of the first answer
         double epsilon;     // of the last
     };
 
-    bool plan(double delta, double tolerance);
     // Nothing where none serves.
     std::optional<Line> line(double delta, double tolerance, bool groups) const;
     void extend(Line& line, const Sampled& part) const;
     Column column(const Line& line, const Sampled& part) const;
     static void fold(Line& line);
-    Result solve(double delta);
+    Result solve(Line& line, double delta);
+    Result answer(std::optional<Line>& line, double delta, double tolerance);
 
-    Pair pair_;
+    Direction direction_;
     std::vector<Sampled> parts_;
     std::map<std::pair<double, double>, std::size_t> index_;
     double mu2_ = 0, mu2_lost_ = 0, total_count_ = 0, distance_ = 0, most_ = 0;
     long additions_ = 0;
     std::optional<Line> line_;
-    std::vector<double> memory_;
+    HostSum sum_;
 };
 
 }  // namespace tightdp::contour

@@ -1,6 +1,8 @@
 // What an inversion comes to.
 #pragma once
 
+#include "compare.hpp"
+
 namespace tightdp::contour {
 
 enum class Status {
@@ -18,5 +20,16 @@ struct Result {
     double aliasing = 0, truncation = 0, quadrature = 0, rounding = 0;
     long nodes = 0, abscissae = 0;
 };
+
+// Of two directions. Declined where one of them is.
+TIGHTDP_HD inline Result worse(const Result& a, const Result& b) noexcept {
+    if (a.status != Status::certified) return a;
+    if (b.status != Status::certified) return b;
+    Result r = a.upper < b.upper ? b : a;
+    r.lower = larger(a.lower, b.lower);
+    r.nodes = a.nodes < b.nodes ? b.nodes : a.nodes;
+    r.abscissae = a.abscissae < b.abscissae ? b.abscissae : a.abscissae;
+    return r;
+}
 
 }  // namespace tightdp::contour

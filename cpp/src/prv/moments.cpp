@@ -43,7 +43,8 @@ Moments::Moments(std::vector<Run> parts) : parts_(std::move(parts)) {
     for (const Run& part : parts_) {
         auto& nodes = sampled_.emplace_back();
         if (const auto* law = std::get_if<SampledLaw>(&part.law))
-            nodes.emplace(law->sigma, law->q, static_cast<double>(part.count), law->add);
+            nodes.emplace(contour::Pair{law->sigma, law->q, contour::add_or_remove(law->add)},
+                          static_cast<double>(part.count));
     }
 }
 

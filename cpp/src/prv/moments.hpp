@@ -38,7 +38,7 @@ class Moments {
     double least(F objective);
 
     std::vector<Run> parts_;
-    std::vector<std::optional<contour::Part>> sampled_;
+    std::vector<std::optional<contour::SampledMgf>> sampled_;
     double c_most_ = 0;
 };
 

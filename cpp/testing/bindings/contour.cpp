@@ -3,21 +3,22 @@
 #include "../batch_emulation.hpp"
 #include "contour/noise_levels/bins.hpp"
 #include "contour/noise_levels/interpolation.hpp"
-#include "contour/tail_bound/tail.hpp"
+#include "contour/tail_bound/moved_line_tail.hpp"
 
 void bind_contour(py::module_& m) {
+    using tightdp::contour::add_or_remove;
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
     using namespace py::literals;
     m.def(
         "contour_log_decay",
         [](double sigma, double q, bool add, double c, double s) {
-            return tightdp::contour::Tail(sigma, q, add, c, s, 20).log_decay(s);
+            return tightdp::contour::MovedLineTail({sigma, q, add_or_remove(add)}, c, s, 20).log_decay(s);
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     m.def(
         "contour_bin_decay",
         [](double low, double high, double q, bool add, double c, double s) {
-            return tightdp::contour::BinTail({q, low, high, 1, 2, low}, add, c, s, 20).log_decay(s);
+            return tightdp::contour::BinTail({q, low, high, 1, 2, low}, add_or_remove(add), c, s, 20).log_decay(s);
         },
         "low"_a, "high"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     m.def("contour_interpolation_error", &tightdp::contour::interpolation_error, "rho"_a, "nodes"_a);
@@ -33,7 +34,7 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_near_level",
         [](double sigma, double q, bool add, double c, double radius, double real, double imaginary) {
-            const tightdp::contour::NearLevel near(sigma, q, add, c, radius);
+            const tightdp::contour::NearLevel near({sigma, q, add_or_remove(add)}, c, radius);
             return py::make_tuple(near.tau, near.apart({real, imaginary}), near.front({real, imaginary}));
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
@@ -46,9 +47,9 @@ void bind_contour(py::module_& m) {
             using namespace tightdp::contour;
             std::vector<Sampled> levels;
             for (std::size_t i = 0; i < sigmas.size(); ++i) levels.push_back({sigmas[i], q, counts[i]});
-            auto made = Interpolation::of(levels, add, c, log_inverse);
+            auto made = Interpolation::of(levels, add_or_remove(add), c, log_inverse);
             if (!made) return py::none();
-            for (Part& node : made->nodes())
+            for (SampledMgf& node : made->nodes())
                 if (!node.place(std::max(c, other), step * static_cast<double>(count), 35, kMaxNodes))
                     return py::none();
             std::vector<LogRatio> ratios(count + 1);

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "contour/inversion/invert.hpp"
-#include "contour/tail_bound/batch_minorant.hpp"
+#include "contour/tail_bound/batch_minorant_tail.hpp"
 
 namespace tightdp::contour {
 
@@ -17,33 +17,32 @@ class BatchCurve {
     // Within a hundredth of the error there is nothing left to gain.
     static constexpr double kEnough = 0.01;
 
-    TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
-                          bool add) noexcept
-        : team_(team), m_(memory), part_(team, memory, sigma, q, steps, add) {}
+    TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, const Pair& pair, double steps) noexcept
+        : team_(team), m_(memory), mgf_(team, memory, pair, steps) {}
 
-    TIGHTDP_HD double total_count() const noexcept { return part_.count(); }
-    TIGHTDP_HD long nodes() const noexcept { return part_.nodes(); }
+    TIGHTDP_HD double total_count() const noexcept { return mgf_.count(); }
+    TIGHTDP_HD long nodes() const noexcept { return mgf_.nodes(); }
     TIGHTDP_HD void restart() noexcept { reach_ = -1; }
 
     TIGHTDP_HD bool at(double c, Cumulants& out) noexcept {
-        if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + part_.count())))) return false;
-        out = part_.cumulants(c);
+        if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + mgf_.count())))) return false;
+        out = mgf_.cumulants(c);
         return true;
     }
     TIGHTDP_HD_STAGE Status choose_length(Plan& plan, double sd, double need, double log_inverse) noexcept;
     TIGHTDP_HD Status place_for(const Plan& plan, double log_inverse) noexcept {
         const double length = static_cast<double>(plan.count) * plan.step;
         if (!place(larger(plan.right.c, plan.c), length, log_inverse)) return Status::too_many_nodes;
-        return part_.largest_loss() * length > kMostPhase ? Status::slow_decay : Status::certified;
+        return mgf_.largest_loss() * length > kMostPhase ? Status::slow_decay : Status::certified;
     }
-    TIGHTDP_HD CertifiedLogMgf certified(double c) const noexcept { return part_.log_mgf(c); }
+    TIGHTDP_HD CertifiedLogMgf certified(double c) const noexcept { return mgf_.log_mgf(c); }
     TIGHTDP_HD double bounded(double c) const noexcept { return certified(c).upper(); }
 
     TIGHTDP_HD_STAGE void transform(const Plan& plan) noexcept {
-        const double rule = part_.products(plan.c, plan.step, plan.count);
+        const double rule = mgf_.products(plan.c, plan.step, plan.count);
         for (long m = team_.lane(); m <= plan.count; m += team_.size()) {
             LogRatio ratio;
-            if (m > 0) ratio.add(m_.re[m], m_.im[m], rule, m_.round[m], part_.count());
+            if (m > 0) ratio.add(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.count());
             ordinates().set(m, ratio, plan.c, plan.step, 0);
         }
         team_.sync();
@@ -57,22 +56,22 @@ class BatchCurve {
     TIGHTDP_HD Ordinates ordinates() const noexcept { return {m_.re, m_.im, m_.rule, m_.round}; }
     TIGHTDP_HD bool place(double c_most, double s_most, double log_inverse) noexcept {
         reach_ = c_most;
-        return part_.place(c_most, s_most, log_inverse);
+        return mgf_.place(c_most, s_most, log_inverse);
     }
 
     const Team& team_;
     BatchMemory& m_;
-    BatchPart<Team> part_;
+    BatchMgf<Team> mgf_;
     double reach_ = -1;
 };
 
-// As Cumulant::choose_length, one level a lane.
+// As CompositionMgf::choose_length, one level a lane.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
-    const double count = part_.count();
-    const BatchDecay<Team> decay(part_, plan.c, smaller(1e-4, 0.01 / count), need > 0.01 * count);
+    const double count = mgf_.count();
+    const BatchMinorantTail<Team> decay(mgf_, plan.c, smaller(1e-4, 0.01 / count), need > 0.01 * count);
     double length = std::sqrt(2 * need) / sd, s = length;
     for (int level = 0; level < most_levels; level += team_.size()) {
         if (length / plan.step > static_cast<double>(kBatchAbscissae)) return Status::slow_decay;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
-#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -23,20 +23,12 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     const Sampled sampled{sigma, q, steps};
     const std::span<const Sampled> parts = plain ? std::span<const Sampled>{} : std::span(&sampled, 1);
     const double mu2 = plain ? steps / (sigma * sigma) : 0;
-    lower = upper = 0;
-    status = 1;
-    for (const bool add : {false, true}) {
-        const Result r = epsilon({parts, mu2, add}, delta, tolerance);
-        if (r.status != Status::certified) {
-            upper = std::numeric_limits<double>::infinity();
-            lower = 0;
-            status = 0;
-            return;
-        }
-        lower = std::max(lower, r.lower);
-        upper = std::max(upper, r.upper);
-        if (plain) return;
-    }
+    Result r = epsilon({parts, mu2, Direction::remove}, delta, tolerance);
+    if (r.status == Status::certified && !plain) r = worse(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
+    const bool certified = r.status == Status::certified;
+    lower = certified ? r.lower : 0;
+    upper = certified ? r.upper : HUGE_VAL;
+    status = certified;
 }
 
 // Threads that are waited for, by a caller that goes on looking whether to stop: they stop then as well.

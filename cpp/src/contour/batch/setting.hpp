@@ -11,12 +11,12 @@
 namespace tightdp::contour {
 
 template <class Team>
-TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
-                                      double delta, bool add, double tolerance) noexcept {
+TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, const Pair& pair, double steps,
+                                      double delta, double tolerance) noexcept {
     const double more = 1 + 18 * kUnitRoundoff;
-    const double distance = steps * total_variation(sigma, q) * more;
-    const double most = add ? steps * largest_add_loss(q) * more : HUGE_VAL;
-    BatchCurve<Team> curve(team, memory, sigma, q, steps, add);
+    const double distance = steps * total_variation(pair.sigma, pair.q) * more;
+    const double most = pair.add() ? steps * largest_add_loss(pair.q) * more : HUGE_VAL;
+    BatchCurve<Team> curve(team, memory, pair, steps);
     return least_epsilon(distance, most, delta,
                          [&](bool by_delta, double at) { return invert(curve, tolerance, by_delta, at); });
 }
@@ -25,15 +25,11 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, dou
 template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
                                       double delta, double tolerance) noexcept {
-    Result r = batch_epsilon(team, memory, sigma, q, steps, delta, false, tolerance);
-    if (r.status != Status::certified) return r;
-    const Result add = batch_epsilon(team, memory, sigma, q, steps, delta, true, tolerance);
-    if (add.status != Status::certified) return add;
-    r.lower = larger(r.lower, add.lower);
-    r.upper = larger(r.upper, add.upper);
-    r.nodes = r.nodes > add.nodes ? r.nodes : add.nodes;
-    r.abscissae = r.abscissae > add.abscissae ? r.abscissae : add.abscissae;
-    return r;
+    const auto of = [&](Direction direction) {
+        return batch_epsilon(team, memory, {sigma, q, direction}, steps, delta, tolerance);
+    };
+    const Result remove = of(Direction::remove);
+    return remove.status == Status::certified ? worse(remove, of(Direction::add)) : remove;
 }
 
 }  // namespace tightdp::contour

@@ -17,6 +17,7 @@
 #include "aliasing.hpp"
 #include "contour/mgf/moments.hpp"
 #include "contour/result.hpp"
+#include "saddle.hpp"
 
 namespace tightdp::contour {
 

@@ -4,13 +4,9 @@
 
 #include <cmath>
 
-#include "contour/mgf/quadrature.hpp"
+#include "contour/mgf/moments.hpp"
 
 namespace tightdp::contour {
-
-struct Cumulants {
-    double k0 = 0, k1 = 0, k2 = 0;  // K, K', K''
-};
 
 struct Saddle {
     double c, epsilon, log_delta;

@@ -23,17 +23,17 @@ TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept
 }
 
 template <class Team>
-class BatchPart {
+class BatchMgf {
   public:
-    TIGHTDP_HD BatchPart(const Team& team, BatchMemory& memory, double sigma, double q, double count, bool add) noexcept
-        : team_(team), m_(memory), sigma_(sigma), q_(q), count_(count), add_(add) {}
+    TIGHTDP_HD BatchMgf(const Team& team, BatchMemory& memory, const Pair& pair, double count) noexcept
+        : team_(team), m_(memory), pair_(pair), count_(count) {}
 
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD long nodes() const noexcept { return n_; }
 
-    // As Part::place; false over the cap.
+    // As SampledMgf::place; false over the cap.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
-        const Extent e = extent(sigma_, q_, add_, c_most, s_most, log_inverse);
+        const Extent e = extent(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
         h_ = e.h;
         margin_ = e.margin;
@@ -54,32 +54,32 @@ class BatchPart {
     // count * ln M and its derivatives at c <= c_most; not certified.
     TIGHTDP_HD_STAGE Cumulants cumulants(double c) const noexcept {
         const double s = shift(c);
-        return cumulants_of(moments<false>(c, s, nullptr), s, count_, add_);
+        return cumulants_of(moments<false>(c, s, nullptr), s, count_, pair_.add());
     }
 
     // count * ln M(c), certified; c <= c_most.
     TIGHTDP_HD_STAGE CertifiedLogMgf log_mgf(double c) const noexcept {
         const double s = shift(c);
         const Moments m = moments<true>(c, s, nullptr);
-        return log_mgf_of(m, s, real_rule_error(sigma_, q_, add_, c, h_, margin_), n_, count_);
+        return log_mgf_of(m, s, real_rule_error(pair_, c, h_, margin_), n_, count_);
     }
 
     // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into
     // round[m]. Returns the bound on the rule's error, common to all.
     TIGHTDP_HD_STAGE double products(double c, double step, long steps) const noexcept {
         const Moments m = moments<true>(c, shift(c), m_.weights);
-        const double reach = range_right(sigma_, q_, c, add_, margin_);
+        const double reach = range_right(pair_, c, margin_);
         const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
         const long n = needed < static_cast<double>(n_) ? static_cast<long>(needed) : n_;
         const double inverse = 1 / m.sum;
-        sums_of_turns(m_.loss, add_ ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
+        sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
         // Section 7: the twin of contour.md 5.2 for turns that restart every kBatchRow abscissae.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (long i = team_.lane() + 1; i <= steps; i += team_.size())
             m_.round[i] = kUnitRoundoff * step * static_cast<double>(i) * fixed;
         team_.sync();
-        return transform_rule_error(sigma_, q_, add_, c, s_most_, h_, margin_);
+        return transform_rule_error(pair_, c, s_most_, h_, margin_);
     }
 
     // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
@@ -124,13 +124,10 @@ class BatchPart {
         team_.sync();
     }
 
-    TIGHTDP_HD double beta(double c) const noexcept { return add_ ? -c : 1 + c; }
-
     TIGHTDP_HD_STAGE double shift(double c) const noexcept {
-        const double most = add_ ? -c * std::log1p(-q_) : 0.5 * c * (c + 1) / (sigma_ * sigma_);
-        if (most < kDirect) return 0;
+        if (most_log_mgf(pair_, c) < kDirect) return 0;
         double peak = 0;
-        const double b = beta(c);
+        const double b = pair_.beta(c);
         for (long i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_;
             peak = larger(peak, b * m_.loss[i] - 0.5 * u * u);
@@ -142,7 +139,7 @@ class BatchPart {
     // The sums of contour_moments (node_sums.simd.cpp); without `certified` the first four alone.
     template <bool certified>
     TIGHTDP_HD_STAGE Moments moments(double c, double shift, double* weights) const noexcept {
-        const double b = beta(c), abs_b = std::fabs(b), inverse = 1 / sigma_;
+        const double b = pair_.beta(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
         const double scale = h_ * 0.39894228040143267794;  // 1 / sqrt(2 pi)
         Moments out;
         for (long i = team_.lane(); i < n_; i += team_.size()) {
@@ -183,20 +180,20 @@ class BatchPart {
 
     // L and the posterior weight r at n nodes (first + i) h.
     TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss, double* posterior) const noexcept {
-        const double inverse = 1 / sigma_;
+        const double inverse = 1 / pair_.sigma;
         for (long i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
             const double t = (u - 0.5 * inverse) * inverse;
-            loss[i] = sampled_loss(t, q_);
-            const double e = q_ * std::exp(t > 690 ? 690 : t);
-            posterior[i] = t > 690 ? 1 : e / ((1 - q_) + e);
+            loss[i] = sampled_loss(t, pair_.q);
+            const double e = pair_.q * std::exp(t > 690 ? 690 : t);
+            posterior[i] = t > 690 ? 1 : e / ((1 - pair_.q) + e);
         }
     }
 
     const Team& team_;
     BatchMemory& m_;
-    const double sigma_, q_, count_;
-    const bool add_;
+    const Pair pair_;
+    const double count_;
     double h_ = 0, first_ = 0, margin_ = 0, s_most_ = 0;
     long n_ = 0;
 };

@@ -1,7 +1,6 @@
 // The loops of the contour engine over nodes, compiled once per instruction set (node_sums.simd.cpp).
 #pragma once
 
-#include "contour/tail_bound/moved_line.hpp"
 #include "moments.hpp"
 #include "runtime/dispatch.hpp"
 
@@ -47,10 +46,5 @@ TIGHTDP_DECLARE_SIMD(void, contour_moments,
 TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, long n, double step, long count,
                       double* re, double* im))
-
-// Of the line moved for abscissae from s on (tail_bound/moved_line.hpp): rounded so that 1 - B is not too large.
-TIGHTDP_DECLARE_SIMD(void, contour_moved,
-                     (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
-                      const double* weights, long n, contour::MovedSums& out))
 
 }  // namespace tightdp

@@ -129,30 +129,4 @@ void contour_products(const double* loss, double sign, const double* weights, lo
     }
 }
 
-void contour_moved(const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
-                   const double* weights, long n, contour::MovedSums& out) {
-    const double inverse = 1 / line.sigma, half_beta = 0.5 * line.beta;
-    const double abs_beta = line.beta < 0 ? -line.beta : line.beta;
-    Vec lost{}, size{};
-    for (long i = 0; i < n; i += kLanes) {
-        const Vec a = load(weights + i), r = load(posterior + i), rest = 1.0 - r;
-        const Vec p = move.kappa * r / (rest + move.kappa * r);
-        const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
-        const Cis turn = cism1(y * inverse);
-        // |W(u + iy)|^2 = W^2 (1 - x), and tan(arg / 2) = r sin / (sqrt(1 - x) + 1 - r + r cos), where the
-        // square root and the arc tangent are replaced by sums of their series that are too large and too
-        // small.
-        const Vec x = -2.0 * r * rest * turn.re;
-        const Vec root = 1.0 - x * (0.5 + x * (0.125 + x * 0.0625));
-        const Vec t = r * turn.im / (root + (rest + r * (1.0 + turn.re))), tt = t * t;
-        const Vec arg = 2.0 * t * (1.0 - tt * (1.0 / 3 - tt * (0.2 - tt * (1.0 / 7))));
-        const Vec cost = 0.5 * (y * y + bend * bend), power = half_beta * log1p(-x), phase = s * arg;
-        const Vec g = cost + power - phase + line.slack * (cost + abs(power) + phase) + 1e-15 * abs_beta;
-        const Vec term = -a * expm1(g);
-        lost += term;
-        size += abs(term);
-    }
-    out = {sum(lost), sum(size)};
-}
-
 }  // namespace tightdp::TIGHTDP_ISA

@@ -7,76 +7,65 @@
 
 #include <cmath>
 
+#include "contour/composition.hpp"
 #include "tightdp/config.hpp"
 
 namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Of a Poisson-subsampled Gaussian: the mixture against N ("remove"), N against it ("add"), or both of the
-// mixtures with the contributions 1 and -1 against each other ("replace", contour.md 8).
-struct Pair {
-    enum Kind { remove, add, replace };
-    Kind kind;
-    TIGHTDP_HD constexpr Pair(Kind k) : kind(k) {}
-    TIGHTDP_HD constexpr Pair(bool is_add) : kind(is_add ? add : remove) {}
-};
-
 // The loss turns, and the tilt pulls, at most so many times as far as a single logarithm does.
-TIGHTDP_HD inline double branches(Pair pair, double q) noexcept {
-    return pair.kind == Pair::replace && q > 0.5 ? 2.0 : 1.0;
+TIGHTDP_HD inline double branches(const Pair& p) noexcept {
+    return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
 
 // ln of the factor by which the integrand's L1 norm at Im u = y exceeds M(c), less the e^{s y / sigma} part;
 // 0 < y < pi sigma. Only "add" pays for the shrinking of |W|: cos(y / (2 sigma))^{-c}, or (1 - q)^{-c} in the
 // half strip where Re W >= 1 - q (contour.md 4.2).
-TIGHTDP_HD inline double strip_penalty(double sigma, double q, double c, Pair pair, double y) noexcept {
-    if (pair.kind == Pair::remove) return 0.5 * y * y;
-    const double turn = -c * std::log(std::cos(0.5 * y / sigma));
-    const double half = y <= 0.5 * kPi * sigma * (1 - 1e-12)
-                            ? -c * std::log1p(-q) + (pair.kind == Pair::replace ? 0.41 : 0.0)
-                            : HUGE_VAL;
+TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexcept {
+    if (p.direction == Direction::remove) return 0.5 * y * y;
+    const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));
+    const double half =
+        y <= 0.5 * kPi * p.sigma * (1 - 1e-12) ? -c * std::log1p(-p.q) + (p.replace() ? 0.41 : 0.0) : HUGE_VAL;
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
 // The relative error of the rule with step h at any abscissa up to s, for the strip half-width y:
 // 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1), relative to M(c).
-TIGHTDP_HD inline double quadrature_error_at(double sigma, double q, double c, Pair pair, double s, double h,
-                                             double y) noexcept {
+TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, double h, double y) noexcept {
     const double gain = 2 * kPi * y / h;
-    return 2 * std::exp(strip_penalty(sigma, q, c, pair, y) + branches(pair, q) * s * y / sigma - gain) /
-           -std::expm1(-gain);
+    return 2 * std::exp(strip_penalty(p, c, y) + branches(p) * s * y / p.sigma - gain) / -std::expm1(-gain);
 }
 
 // Half-widths tried: from the whole strip or, if it is wider, from the width past which the factor e^{y^2/2}
 // costs more than a wider strip gains, down by factors of 4/5.
 inline constexpr int kStripTrials = 32;
 
-TIGHTDP_HD inline double widest_strip(double sigma, double gaussian_optimum) noexcept {
-    const double strip = kPi * sigma * (1 - 1.0 / 64);
+TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
+    const double strip = kPi * p.sigma * (1 - 1.0 / 64);
     return strip < gaussian_optimum ? strip : gaussian_optimum;
 }
 
 // The largest step whose relative error is at most e^{-log_inverse} up to abscissa s.
-TIGHTDP_HD inline double node_step(double sigma, double q, double c, Pair pair, double s, double log_inverse) noexcept {
+TIGHTDP_HD inline double node_step(const Pair& p, double c, double s, double log_inverse) noexcept {
     const double target = log_inverse + std::log(2.0) + 1e-6;
-    double y = widest_strip(sigma, std::sqrt(2 * target));
+    double y = widest_strip(p, std::sqrt(2 * target));
     double frequency = HUGE_VAL;  // 2 pi / h
     for (int i = 0; i < kStripTrials; ++i, y *= 0.8) {
-        const double needed = (target + strip_penalty(sigma, q, c, pair, y)) / y + branches(pair, q) * s / sigma;
+        const double needed = (target + strip_penalty(p, c, y)) / y + branches(p) * s / p.sigma;
         if (needed < frequency) frequency = needed;
     }
     return 2 * kPi / frequency;
 }
 
 // The relative error of the rule with step h up to abscissa s: the least over like trials.
-TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair pair, double s, double h) noexcept {
-    const double optimum = 2 * kPi / h - branches(pair, q) * s / sigma;
+TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, double h) noexcept {
+    const double optimum = 2 * kPi / h - branches(p) * s / p.sigma;
     if (!(optimum > 0)) return HUGE_VAL;
-    double y = widest_strip(sigma, optimum);
+    double y = widest_strip(p, optimum);
     double least = HUGE_VAL;
     for (int i = 0; i < kStripTrials; ++i, y *= 0.8) {
-        const double error = quadrature_error_at(sigma, q, c, pair, s, h, y);
+        const double error = quadrature_error_at(p, c, s, h, y);
         if (error < least) least = error;
     }
     return least * (1 + 1e-9);
@@ -84,52 +73,52 @@ TIGHTDP_HD inline double quadrature_error(double sigma, double q, double c, Pair
 
 // Nodes lie in [left - z, right + z]; outside, the integrand carries at most this part of M(c)
 // (contour.md 4.3).
-TIGHTDP_HD inline double range_error(double sigma, double c, Pair pair, double z) noexcept {
-    const double peak = pair.kind == Pair::add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
+TIGHTDP_HD inline double range_error(const Pair& p, double c, double z) noexcept {
+    const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
 }
 
-TIGHTDP_HD inline double range_margin(double sigma, double c, Pair pair, double log_inverse) noexcept {
-    const double peak = pair.kind == Pair::add ? std::sqrt(1 + c / (4 * sigma * sigma)) : 1.0;
+TIGHTDP_HD inline double range_margin(const Pair& p, double c, double log_inverse) noexcept {
+    const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::sqrt(2 * (log_inverse + std::log(2 + peak)));
 }
 
 // The posterior weight q e^t / W of the shifted component at u.
-TIGHTDP_HD inline double posterior_weight(double sigma, double q, double u) noexcept {
-    const double t = u / sigma - 0.5 / (sigma * sigma);
-    return t > 0 ? q / (q + (1 - q) * std::exp(-t)) : q * std::exp(t) / (1 - q + q * std::exp(t));
+TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
+    const double t = u / p.sigma - 0.5 / (p.sigma * p.sigma);
+    return t > 0 ? p.q / (p.q + (1 - p.q) * std::exp(-t)) : p.q * std::exp(t) / (1 - p.q + p.q * std::exp(t));
 }
 
 // The right end b of the nodes. "add": the tilt moves mass to the left only, b = z. "remove": b = (1 +
 // c)/sigma + z always serves; where q is so small that the tilt cannot reach the shifted component, b = v + z
 // with v the shift that the posterior weight at b itself allows (contour.md 4.3; checked there: concave
 // slope, at least 1 on both ends).
-TIGHTDP_HD inline double range_right(double sigma, double q, double c, Pair pair, double z) noexcept {
-    if (pair.kind == Pair::add) return z;
-    const double pull = (1 + c) * branches(pair, q) / sigma, farthest = pull + z;
-    if (pair.kind == Pair::replace || posterior_weight(sigma, q, farthest) > 0.5) return farthest;
+TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
+    if (p.add()) return z;
+    const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;
+    if (p.replace() || posterior_weight(p, farthest) > 0.5) return farthest;
     double b = z;
     for (int i = 0; i < 30; ++i) {
-        const double next = z + pull * posterior_weight(sigma, q, b) * (1 + 1e-9);
+        const double next = z + pull * posterior_weight(p, b) * (1 + 1e-9);
         if (next <= b) break;
         // A little further than the fixed point: then the condition holds with room.
         b = next + 1e-3;
     }
-    const double slope = b - pull * posterior_weight(sigma, q, b);
-    const double slope_far = farthest - pull * posterior_weight(sigma, q, farthest);
+    const double slope = b - pull * posterior_weight(p, b);
+    const double slope_far = farthest - pull * posterior_weight(p, farthest);
     return b < farthest && slope >= z && slope_far >= 1 ? b : farthest;
 }
 
 // A point at or left of the mode of phi W^{-c}: some v <= 0 with c r(v) / sigma <= |v|, r the posterior
 // weight q e^t / W. 0 under "remove". Bisection keeps the side on which the condition holds.
-TIGHTDP_HD inline double range_left(double sigma, double q, double c, Pair pair) noexcept {
-    if (pair.kind != Pair::add) return 0.0;
-    double low = -c / sigma, high = 0.0;  // the condition holds at low; at high it may not
+TIGHTDP_HD inline double range_left(const Pair& p, double c) noexcept {
+    if (!p.add()) return 0.0;
+    double low = -c / p.sigma, high = 0.0;  // the condition holds at low; at high it may not
     for (int i = 0; i < 60 && high - low > 0.25; ++i) {
         const double v = 0.5 * (low + high);
-        const double e = q * std::exp(v / sigma - 0.5 / (sigma * sigma));
-        const double r = e / (1 - q + e);
-        if (c * r / sigma * (1 + 1e-9) <= -v)
+        const double e = p.q * std::exp(v / p.sigma - 0.5 / (p.sigma * p.sigma));
+        const double r = e / (1 - p.q + e);
+        if (c * r / p.sigma * (1 + 1e-9) <= -v)
             low = v;
         else
             high = v;

@@ -1,4 +1,4 @@
-// The parts of a Part that differ where a record is replaced (docs/theory/contour.md, section 8): the loss is
+// What differs in a SampledMgf where a record is replaced (docs/theory/contour.md, section 8): the loss is
 // the difference of two logarithms, and the weight one of them to the power 1 + c and the other to -c.
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 
 }  // namespace
 
-void Part::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const {
+void SampledMgf::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const {
     std::vector<double> behind(grid.n);
     for (std::vector<double>* array : {&out.ahead, &out.bright, &out.faint, &out.loss, &out.eta}) array->resize(grid.n);
     TIGHTDP_SELECT_SIMD(contour_nodes)(grid, out.ahead.data(), out.bright.data());
@@ -28,7 +28,7 @@ void Part::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const {
     }
 }
 
-void Part::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
+void SampledMgf::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
                             double* weights) const {
     out = {};
     const double shift = this->shift(c), scale = grid.h * kInvSqrt2Pi, inverse = grid.inverse_sigma;
@@ -51,24 +51,6 @@ void Part::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, do
         out.eta += a * eta;
         out.minus_one_err += std::abs(term) * (3 * (4 * half + 14)) + a * off;
         if (weights) weights[i] = a;
-    }
-}
-
-void Part::cells_replaced(double c, const NodeGrid& grid, double total, std::vector<Cell>& cells) const {
-    thread_local ReplacedNodes nodes;
-    thread_local std::vector<double> density;
-    nodes_replaced(grid, nodes);
-    density.resize(grid.n);
-    Moments unused;
-    moments_replaced(grid, nodes, c, unused, density.data());
-    const double step = grid.h / sigma_;
-    for (long i = 0; i + 1 < grid.n; ++i) {
-        // A chord, plus a tangent of the convex (1 + c) ln W(u).
-        const double above = (1 + c) * (nodes.ahead[i + 1] - nodes.ahead[i] - step * nodes.bright[i]);
-        const double least = std::min(density[i], density[i + 1] * std::max(0.0, 1 - above * (1 + 1e-9) - 1e-9));
-        const double slow = nodes.bright[i] + nodes.faint[i + 1], fast = nodes.bright[i + 1] + nodes.faint[i];
-        const double mass = least * (slow / fast) / total * (1 - 1e-12);
-        if (mass > 0 && slow > 0) cells.push_back({mass, nodes.loss[i], step * slow});
     }
 }
 

@@ -1,27 +1,12 @@
-// One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its decay.
+// One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its moment generating function.
 #pragma once
 
 #include <vector>
 
-#include "contour/tail_bound/tail.hpp"
 #include "moments.hpp"
 #include "node_sums.hpp"
 
 namespace tightdp::contour {
-
-// What bounds |phi(s)| from above: a minorant of the tilted law, and the total variation of its density.
-struct Decay {
-    std::vector<Cell> cells;
-    double variation = HUGE_VAL;
-    // sampled[m] bounds 1 - |phi| from below within half a spacing of m * spacing.
-    std::vector<double> sampled;
-    double spacing = 0;
-
-    // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed.
-    double log_decay(double s_low, double s_high) const;
-    // Samples take most of the time: they pay where |phi| itself must be small, not |phi|^count.
-    void sample();
-};
 
 // ln W(u), the posterior weights at u and -u, and the loss ln W(u) - ln W(-u) with its error in units of
 // 2^-53.
@@ -29,17 +14,12 @@ struct ReplacedNodes {
     std::vector<double> ahead, bright, faint, loss, eta;
 };
 
-class Part {
+class SampledMgf {
   public:
-    // sigma > 0, 0 < q < 1, count >= 1.
-    Part(double sigma, double q, double count, Pair pair)
-        : sigma_(sigma),
-          q_(q),
-          count_(count),
-          pair_(pair),
-          add_(pair.kind == Pair::add),
-          replace_(pair.kind == Pair::replace) {}
+    // count >= 1
+    SampledMgf(const Pair& pair, double count) : pair_(pair), count_(count) {}
 
+    const Pair& pair() const { return pair_; }
     double count() const { return count_; }
 
     // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error
@@ -55,15 +35,6 @@ class Part {
     // Nodes that place() would need, or infinity where that is no number.
     double nodes_for(double c_most, double s_most, double log_inverse) const;
 
-    // "remove" and "add": how it decays from first_s on.
-    Tail tail(double c, double first_s, double log_inverse) const {
-        return Tail(sigma_, q_, pair_, c, first_s, log_inverse);
-    }
-
-    // What the tilted law at c guarantees, without samples. Cells follow the mass down to the
-    // resolution, relative to 1.
-    void build_decay(double c, double resolution, Decay& out);
-
     // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the
     // bound on the error of the trapezoid rule, common to all.
     double products(double c, double step, long steps, double* re, double* im, double* rounding);
@@ -73,21 +44,18 @@ class Part {
     double largest_loss() const;
 
   private:
-    double beta(double c) const { return add_ ? -c : 1 + c; }
+    friend class MinorantTail;
+
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
-    double variation(double c, double sum) const;
-    void build_cells(double c, double resolution, std::vector<Cell>& cells);
 
     // The same for "replace": both logarithms of a node, and their sums.
     void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
     void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
                           double* weights) const;
-    void cells_replaced(double c, const NodeGrid& grid, double total, std::vector<Cell>& cells) const;
 
-    double sigma_, q_, count_;
     Pair pair_;
-    bool add_, replace_;
+    double count_;
     NodeGrid grid_{};
     double margin_ = 0, s_most_ = 0;
     std::vector<double> loss_, posterior_, weights_;

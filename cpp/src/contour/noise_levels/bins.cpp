@@ -9,9 +9,10 @@ namespace tightdp::contour {
 namespace {
 
 // At most 1: with rounding, a lower bound.
-double least_share(const Bin& bin, Pair pair, double c) {
+double least_share(const Bin& bin, Direction direction, double c) {
     if (bin.low == bin.high) return 1;
-    const double log_share = log_mass(bin.high, bin.q, pair, c).lower - log_mass(bin.low, bin.q, pair, c).upper;
+    const double log_share =
+        log_mass({bin.high, bin.q, direction}, c).lower - log_mass({bin.low, bin.q, direction}, c).upper;
     const double share = std::exp(log_share) * (1 - 1e-9);
     return share > 0 ? std::min(share, 1.0) : 0;
 }
@@ -34,12 +35,14 @@ std::vector<Bin> bins(std::span<const Sampled> levels, double widest) {
     return out;
 }
 
-BinTail::BinTail(const Bin& bin, Pair pair, double c, double first_s, double log_inverse)
-    : tail_(bin.high, bin.q, pair, c, first_s, log_inverse), share_(least_share(bin, pair, c)) {}
+BinTail::BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse)
+    : count_(bin.count),
+      tail_({bin.high, bin.q, direction}, c, first_s, log_inverse),
+      share_(least_share(bin, direction, c)) {}
 
 double BinTail::log_decay(double s) const {
     const double all = tail_.log_decay(s);
-    return share_ < 1 ? -std::log1p(share_ * std::expm1(-all)) * (1 - 1e-9) : all;
+    return count_ * (share_ < 1 ? -std::log1p(share_ * std::expm1(-all)) * (1 - 1e-9) : all);
 }
 
 }  // namespace tightdp::contour

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "contour/engine.hpp"
-#include "contour/tail_bound/tail.hpp"
+#include "contour/composition.hpp"
+#include "contour/tail_bound/moved_line_tail.hpp"
 
 namespace tightdp::contour {
 
@@ -21,17 +21,18 @@ struct Bin {
 // most.
 std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
 
-// Decay of each step of a bin ("remove" or "add").
+// Decay of all steps of a bin ("remove" or "add").
 class BinTail {
   public:
-    BinTail(const Bin& bin, Pair pair, double c, double first_s, double log_inverse);
+    BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse);
 
-    // Lower bound on -ln |phi(t)| of any of them for every t >= s.
+    // Lower bound on -ln |phi(t)| of their sum for every t >= s.
     double log_decay(double s) const;
 
   private:
-    Tail tail_;     // of the largest noise multiplier
-    double share_;  // of its law in that of any other
+    double count_;
+    MovedLineTail tail_;  // of the largest noise multiplier
+    double share_;        // of its law in that of any other
 };
 
 }  // namespace tightdp::contour

@@ -50,7 +50,7 @@ std::vector<NearLevel> Interpolation::measure(double rho, double c) const {
     std::vector<NearLevel> near;
     for (const Reference& at : references_) {
         const Box whole = box(rho, at);
-        near.emplace_back(sigmas_[at.node], q_, pair_, c, whole.real);
+        near.emplace_back(Pair{sigmas_[at.node], q_, direction_}, c, whole.real);
         if (!(near.back().apart(whole) < kMostApart)) return {};
     }
     return near;
@@ -67,7 +67,7 @@ Interpolation::Ellipse Interpolation::ellipse(double rho, std::span<const NearLe
     return out;
 }
 
-std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, Pair pair, double c,
+std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, Direction direction, double c,
                                                double log_inverse) {
     const double low = levels.front().sigma, high = levels.back().sigma, q = levels.front().q;
     const double middle = 0.5 * (low + high);
@@ -75,7 +75,7 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
     for (const double rho : kRhos) {
         const std::size_t n = nodes_for(rho, log_inverse);
         if (n > kMostNodes || n + kStride > levels.size()) continue;
-        Interpolation made(middle, half, q, pair, c);
+        Interpolation made(middle, half, q, direction, c);
         for (std::size_t i = 0; i < n; ++i)
             made.sigmas_.push_back(middle -
                                    half * std::cos(kPi * (static_cast<double>(i) + 0.5) / static_cast<double>(n)));
@@ -85,7 +85,7 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
         const std::vector<NearLevel> near = made.measure(rho, c);
         if (near.empty()) continue;
         for (const double part : kNarrower) made.ellipses_.push_back(made.ellipse(1 + part * (rho - 1), near));
-        for (const double sigma : made.sigmas_) made.nodes_.emplace_back(sigma, q, 1, pair);
+        for (const double sigma : made.sigmas_) made.nodes_.emplace_back(Pair{sigma, q, direction}, 1);
         made.weigh(levels);
         return made;
     }
@@ -210,7 +210,7 @@ void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
     }
 }
 
-void interpolate(std::span<const Sampled> levels, Pair pair, double c, double log_inverse,
+void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
                  std::vector<Interpolation>& out, std::vector<Sampled>& rest) {
     const auto keep = [&] { rest.insert(rest.end(), levels.begin(), levels.end()); };
     if (levels.size() < kFewest) return keep();
@@ -218,12 +218,12 @@ void interpolate(std::span<const Sampled> levels, Pair pair, double c, double lo
     const auto halves = [&](auto before) {
         const auto at = std::partition_point(levels.begin(), levels.end(), before);
         const std::size_t head = static_cast<std::size_t>(at - levels.begin());
-        interpolate(levels.first(head), pair, c, log_inverse, out, rest);
-        interpolate(levels.subspan(head), pair, c, log_inverse, out, rest);
+        interpolate(levels.first(head), direction, c, log_inverse, out, rest);
+        interpolate(levels.subspan(head), direction, c, log_inverse, out, rest);
     };
     if (first.q != last.q) return halves([&](const Sampled& level) { return level.q == first.q; });
     if (last.sigma <= kWidest * first.sigma) {
-        if (auto made = Interpolation::of(levels, pair, c, log_inverse)) return out.push_back(std::move(*made));
+        if (auto made = Interpolation::of(levels, direction, c, log_inverse)) return out.push_back(std::move(*made));
         if (last.sigma <= (1 + kLeastHalf) * first.sigma) return keep();
     }
     const double middle = std::sqrt(first.sigma * last.sigma);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "contour/engine.hpp"
+#include "contour/composition.hpp"
 #include "contour/inversion/trapezoid_sum.hpp"
 #include "contour/mgf/sampled_mgf.hpp"
 #include "near_level.hpp"
@@ -17,10 +17,11 @@ class Interpolation {
   public:
     // Of levels in the order of sigma, at abscissae c + is ("remove" or "add"), each within about e^{-log_inverse}
     // where |M(c + is)/M(c)| is near 1. Nothing where that is not known to take fewer nodes than there are levels.
-    static std::optional<Interpolation> of(std::span<const Sampled> levels, Pair pair, double c, double log_inverse);
+    static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
+                                           double log_inverse);
 
-    std::vector<Part>& nodes() { return nodes_; }
-    const std::vector<Part>& nodes() const { return nodes_; }
+    std::vector<SampledMgf>& nodes() { return nodes_; }
+    const std::vector<SampledMgf>& nodes() const { return nodes_; }
 
     // Sum of count * ln M at the abscissa c, certified, on nodes that were placed.
     CertifiedLogMgf log_mgf();
@@ -43,8 +44,8 @@ class Interpolation {
         double most_apart, front;   // the largest of them, and of |ln G|
     };
 
-    Interpolation(double middle, double half, double q, Pair pair, double c)
-        : middle_(middle), half_(half), q_(q), pair_(pair), c_(c) {}
+    Interpolation(double middle, double half, double q, Direction direction, double c)
+        : middle_(middle), half_(half), q_(q), direction_(direction), c_(c) {}
     Box box(double rho, const Reference& at) const;
     // At the abscissa c, for this rho and smaller ones; empty where neighbours of a reference are too far apart.
     std::vector<NearLevel> measure(double rho, double c) const;
@@ -53,17 +54,17 @@ class Interpolation {
     void weigh(std::span<const Sampled> levels);
 
     double middle_, half_, q_;
-    Pair pair_;
+    Direction direction_;
     double c_;
     std::vector<double> sigmas_;
-    std::vector<Part> nodes_;
+    std::vector<SampledMgf> nodes_;
     std::vector<double> weights_, weight_errors_;
     std::vector<Reference> references_;
     std::vector<Ellipse> ellipses_;
 };
 
 // Levels of any sampling probability, in the order of q and sigma, as interpolations; what is left stays as it is.
-void interpolate(std::span<const Sampled> levels, Pair pair, double c, double log_inverse,
+void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
                  std::vector<Interpolation>& out, std::vector<Sampled>& rest);
 
 }  // namespace tightdp::contour

@@ -12,10 +12,11 @@ constexpr double kLogInverse = 32;
 
 }  // namespace
 
-LogMass log_mass(double sigma, double q, Pair pair, double c) {
-    Part part(sigma, q, 1, pair);
-    if (!part.place(c, 0, kLogInverse, kMaxGuideNodes)) return {-HUGE_VAL, HUGE_VAL};
-    const CertifiedLogMgf k = part.log_mgf(c);
+LogMass log_mass(const Pair& pair, double c) {
+    SampledMgf mgf(pair, 1);
+    if (!mgf.place(c, 0, kLogInverse, kMaxGuideNodes)) return {-HUGE_VAL, HUGE_VAL};
+    const CertifiedLogMgf k = mgf.log_mgf(c);
+    const double sigma = pair.sigma;
     const double bend = 0.125 / (sigma * sigma), log_sigma = std::log(sigma), value = k.value + bend - log_sigma;
     const double off = k.rule + k.rounding + 8 * kUnitRoundoff * (std::fabs(k.value) + bend + std::fabs(log_sigma));
     return {value - off, value + off};

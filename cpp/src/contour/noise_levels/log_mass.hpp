@@ -3,7 +3,7 @@
 // the density in t is the integrand over N. docs/theory/contour.md, section 10.
 #pragma once
 
-#include "contour/mgf/quadrature.hpp"
+#include "contour/composition.hpp"
 
 namespace tightdp::contour {
 
@@ -13,6 +13,6 @@ struct LogMass {
 };
 
 // "remove" or "add". (-inf, inf) where nothing is known.
-LogMass log_mass(double sigma, double q, Pair pair, double c);
+LogMass log_mass(const Pair& pair, double c);
 
 }  // namespace tightdp::contour

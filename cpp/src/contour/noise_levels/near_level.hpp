@@ -38,12 +38,14 @@ inline double interpolation_error(double rho, double nodes) {
 struct NearLevel {
     double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
 
-    NearLevel(double sigma, double q, Pair pair, double c, double r) : v(sigma * sigma), radius(r) {
+    NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
         // Each a little smaller: N falls with sigma, so that Xi is an upper bound.
-        const LogMass here = log_mass(sigma, q, pair, c);
-        const LogMass loud = log_mass(sigma * std::sqrt(1 - r) * (1 - 1e-15), q, pair, c);
-        const LogMass quiet = log_mass(sigma * std::sqrt(1 + r) * (1 - 1e-15), q, pair, c);
+        const LogMass here = log_mass(pair, c);
+        const auto at = [&](double part) {
+            return log_mass({pair.sigma * std::sqrt(part) * (1 - 1e-15), pair.q, pair.direction}, c);
+        };
+        const LogMass loud = at(1 - r), quiet = at(1 + r);
         const double most = 2 * std::expm1(0.5 * (loud.upper - here.lower + (quiet.upper - here.lower)));
         if (!(most >= 0 && most < 4)) return;
         xi = most * (1 + 1e-9);

@@ -10,6 +10,7 @@
 
 #include "contour/compare.hpp"
 #include "contour/mgf/quadrature.hpp"
+#include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
 
@@ -27,30 +28,30 @@ struct MovedLine {
 inline constexpr double kMovedPart = 0.333;
 
 // ln of N / M(c), N the L1 norm of the integrand of B continued by most / 2 to either side of the real line.
-TIGHTDP_HD inline double log_moved_norm(double sigma, double q, double c, Pair pair, const MovedLine& line) noexcept {
+TIGHTDP_HD inline double log_moved_norm(const Pair& p, double c, const MovedLine& line) noexcept {
     const double most = line.most;
-    return 0.613 + strip_penalty(sigma, q, c, pair, 1.5 * most) + 0.585 * most * most * line.stiffness;
+    return 0.613 + strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
 }
 
 // For abscissae S >= first_s. log_inverse: -ln of the error aimed at. "remove" and "add" only.
-TIGHTDP_HD inline MovedLine moved_line(double sigma, double q, double c, Pair pair, double first_s,
-                                       double log_inverse) noexcept {
+TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, double log_inverse) noexcept {
     MovedLine line;
+    const double sigma = p.sigma;
     line.sigma = sigma;
-    line.beta = pair.kind == Pair::add ? -c : 1 + c;
+    line.beta = p.beta(c);
     // At the mode.
-    const double r = posterior_weight(sigma, q, range_left(sigma, q, c, pair));
+    const double r = posterior_weight(p, range_left(p, c));
     line.stiffness = 1 + (1 + larger(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);
-    const double farthest = posterior_weight(sigma, q, range_right(sigma, q, c, pair, 4));
+    const double farthest = posterior_weight(p, range_right(p, c, 4));
     line.most = smaller(kMovedPart * kPi * sigma, larger(1.0, 3 * farthest * first_s / sigma));
-    const double log_norm = log_moved_norm(sigma, q, c, pair, line) + std::log(2.0);
+    const double log_norm = log_moved_norm(p, c, line) + std::log(2.0);
     const double gain = larger(log_norm + log_inverse, 5.0);
     line.h = kPi * line.most / gain;
-    const double lift = strip_penalty(sigma, q, c, pair, line.most) + 0.04;
+    const double lift = strip_penalty(p, c, line.most) + 0.04;
     line.growth = std::exp(lift);
-    line.margin = range_margin(sigma, c, pair, log_inverse + lift);
-    line.error = std::exp(log_norm - gain) / -std::expm1(-gain) + quadrature_error(sigma, q, c, pair, 0, line.h) +
-                 range_error(sigma, c, pair, line.margin) * (2 + line.growth);
+    line.margin = range_margin(p, c, log_inverse + lift);
+    line.error = std::exp(log_norm - gain) / -std::expm1(-gain) + quadrature_error(p, c, 0, line.h) +
+                 range_error(p, c, line.margin) * (2 + line.growth);
     line.slack = 0;
     return line;
 }
@@ -86,3 +87,12 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
 }
 
 }  // namespace tightdp::contour
+
+namespace tightdp {
+
+// Of the line moved for abscissae from s on (moved_line.simd.cpp): rounded so that 1 - B is not too large.
+TIGHTDP_DECLARE_SIMD(void, contour_moved,
+                     (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
+                      const double* weights, long n, contour::MovedSums& out))
+
+}  // namespace tightdp

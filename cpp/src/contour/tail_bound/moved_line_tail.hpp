@@ -4,14 +4,14 @@
 
 #include <vector>
 
-#include "contour/mgf/node_sums.hpp"
+#include "moved_line.hpp"
 
 namespace tightdp::contour {
 
-class Tail {
+class MovedLineTail {
   public:
     // "remove" or "add". For abscissae from first_s on, 1 - B within e^{-log_inverse}.
-    Tail(double sigma, double q, Pair pair, double c, double first_s, double log_inverse);
+    MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse);
 
     // Lower bound on -ln |phi(t)| for every t >= s.
     double log_decay(double s) const;

@@ -1,4 +1,4 @@
-#include "tail.hpp"
+#include "moved_line_tail.hpp"
 
 #include <algorithm>
 
@@ -13,14 +13,14 @@ constexpr std::int64_t kNodeUnits = 6;
 
 }  // namespace
 
-Tail::Tail(double sigma, double q, Pair pair, double c, double first_s, double log_inverse)
-    : line_(moved_line(sigma, q, c, pair, first_s, log_inverse)) {
-    const double h = line_.h, margin = line_.margin;
-    const double left = std::floor((range_left(sigma, q, c, pair) - margin) / h) - 1;
-    const double right = std::ceil(range_right(sigma, q, c, pair, margin) / h) + 1;
+MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse)
+    : line_(moved_line(pair, c, first_s, log_inverse)) {
+    const double sigma = pair.sigma, h = line_.h, margin = line_.margin;
+    const double left = std::floor((range_left(pair, c) - margin) / h) - 1;
+    const double right = std::ceil(range_right(pair, c, margin) / h) + 1;
     if (!(right - left < kMaxGuideNodes)) return;
     const long n = (static_cast<long>(right - left) + kNodeBlock) / kNodeBlock * kNodeBlock;
-    const NodeGrid grid{q, 1 / sigma, h, left, n};
+    const NodeGrid grid{pair.q, 1 / sigma, h, left, n};
     work::spend(kNodeUnits * n);
     const double farthest = std::max(-left, left + static_cast<double>(n)) * h;
     line_.slack = moved_slack(sigma, farthest);
@@ -31,7 +31,7 @@ Tail::Tail(double sigma, double q, Pair pair, double c, double first_s, double l
     TIGHTDP_SELECT_SIMD(contour_nodes)(grid, loss.data(), posterior_.data());
     Moments m;
     const double shift =
-        weight_shift(grid, most_log_mgf(sigma, q, c, pair), [&](long i) { return line_.beta * loss[i]; });
+        weight_shift(grid, most_log_mgf(pair, c), [&](long i) { return line_.beta * loss[i]; });
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
@@ -42,7 +42,7 @@ Tail::Tail(double sigma, double q, Pair pair, double c, double first_s, double l
     rounding_ = kUnitRoundoff * (alpha + static_cast<double>(n) + 50);
 }
 
-double Tail::log_decay(double s) const {
+double MovedLineTail::log_decay(double s) const {
     if (!(rounding_ < 0.01)) return 0;
     const long n = static_cast<long>(weights_.size());
     double most = 0;

@@ -1,6 +1,6 @@
 // How fast the tilted law of a batch's setting lets |M(c + is) / M(c)| decay: cells, samples, total
-// variation. The loops of Decay and Part::build_decay (sampled_mgf.cpp); formulas: moments.hpp;
-// docs/theory/contour.md, section 3.
+// variation. The loops of minorant_tail.cpp with fixed memory; formulas: minorant.hpp; docs/theory/contour.md,
+// section 3.
 #pragma once
 
 #include "contour/mgf/batch_mgf.hpp"
@@ -8,11 +8,11 @@
 namespace tightdp::contour {
 
 template <class Team>
-class BatchDecay {
+class BatchMinorantTail {
   public:
-    TIGHTDP_HD BatchDecay(const BatchPart<Team>& part, double c, double resolution, bool with_samples) noexcept
-        : p_(part), team_(part.team_), m_(part.m_) {
-        const double sum = part.template moments<false>(c, part.shift(c), m_.weights).sum;
+    TIGHTDP_HD BatchMinorantTail(const BatchMgf<Team>& mgf, double c, double resolution, bool with_samples) noexcept
+        : p_(mgf), team_(mgf.team_), m_(mgf.m_) {
+        const double sum = mgf.template moments<false>(c, mgf.shift(c), m_.weights).sum;
         variation_ = variation(c, sum);
         build_cells(c, resolution, sum);
         if (with_samples && cells_ > 0) build_samples();
@@ -27,13 +27,13 @@ class BatchDecay {
 
   private:
     TIGHTDP_HD_STAGE double variation(double c, double sum) const noexcept {
-        const double b = p_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
-        if (!covers_modes(b, 1 / p_.sigma_, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
+        const double b = p_.pair_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
+        if (!covers_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
             return HUGE_VAL;
         double peak = 0;
         for (long i = team_.lane(); i < p_.n_; i += team_.size())
             peak = higher_peak(peak, m_.weights[i], m_.posterior[i]);
-        return density_variation(b, p_.sigma_, h, team_.largest(peak), sum);
+        return density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
 
     // Section 3.3. Cells of no mass stay where they are: decay() passes over them.
@@ -47,12 +47,12 @@ class BatchDecay {
         from = team_.smallest(from);
         to = team_.largest(to);
         const double low = (p_.first_ + from - 1) * p_.h_, high = (p_.first_ + to + 1) * p_.h_;
-        const double h = cell_step(p_.sigma_, low, high, kBatchCells - 8);
+        const double h = cell_step(p_.pair_.sigma, low, high, kBatchCells - 8);
         const double first = std::floor(low / h);
         const long n = static_cast<long>((high - low) / h) + 3;
         double *loss = m_.cell_at, *posterior = m_.cell_mass, *density = m_.cell_density;
         p_.fill_nodes(h, first, n, loss, posterior);
-        const double b = p_.beta(c), shift = p_.shift(c);
+        const double b = p_.pair_.beta(c), shift = p_.shift(c);
         for (long i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
             density[i] = h * 0.39894228040143267794 * std::exp(b * loss[i] - 0.5 * u * u - shift);
@@ -62,9 +62,9 @@ class BatchDecay {
         for (long i = team_.lane(); i + 1 < n; i += team_.size()) {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
-                              h / p_.sigma_, b, p_.add_, most_mass(sum));
+                              h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
             // Under "add" the loss is -ln W: mirrored, so that cells run left to right.
-            if (p_.add_)
+            if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else
                 m_.cells[i] = cell;
@@ -101,7 +101,7 @@ class BatchDecay {
         team_.sync();
     }
 
-    const BatchPart<Team>& p_;
+    const BatchMgf<Team>& p_;
     const Team& team_;
     BatchMemory& m_;
     long cells_ = 0;

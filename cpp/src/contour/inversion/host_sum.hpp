@@ -1,0 +1,36 @@
+// The trapezoid sum in the memory of the host.
+#pragma once
+
+#include <vector>
+
+#include "runtime/team.hpp"
+#include "runtime/work.hpp"
+#include "trapezoid_sum.hpp"
+
+namespace tightdp::contour {
+
+// Of work: an abscissa's sine, cosine and their like.
+inline constexpr std::int64_t kAbscissaUnits = 20;
+
+class HostSum {
+  public:
+    // From ln of M(z)/M(c) at the abscissae, without the plain Gaussians, whose mu2 is given.
+    void set(const std::vector<LogRatio>& ratios, const Plan& plan, double mu2) {
+        const std::size_t n = ratios.size();
+        memory_.resize(4 * n);
+        double* const at = memory_.data();
+        ordinates_ = {at, at + n, at + 2 * n, at + 3 * n};
+        for (std::size_t m = 0; m < n; ++m) ordinates_.set(static_cast<long>(m), ratios[m], plan.c, plan.step, mu2);
+    }
+
+    CurveValue value(const Plan& plan, double epsilon) const {
+        work::spend(kAbscissaUnits * plan.count);
+        return value_at(SoloTeam{}, ordinates_, plan, 2, epsilon);
+    }
+
+  private:
+    std::vector<double> memory_;
+    Ordinates ordinates_{};
+};
+
+}  // namespace tightdp::contour
