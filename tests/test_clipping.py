@@ -248,6 +248,10 @@ def test_a_tensor_of_a_graph_is_read_as_its_values():
     np.testing.assert_array_equal(total.numpy(), dp.clipped_sum(GOOD, 1.0)[0])
     with pytest.raises(ValueError, match=r"^out .* requires gradient"):
         dp.clipped_sum(GOOD, 1.0, out=torch.zeros(3, requires_grad=True))
+    apart = torch.zeros(4, 6)
+    with pytest.raises(ValueError, match=r"^out .* strided"):
+        dp.clipped_sum(torch.ones(2, 4, 3), 1.0, out=apart[:, :3])
+    assert not apart.any()
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,8 @@ inline std::optional<Dtype> dtype_of(const py::dtype& t) {
         case 'd': return Dtype::float64;
         default: break;
     }
+    constexpr int kUserDefined = 256;  // NumPy's NPY_USERDEF
+    if (t.num() < kUserDefined) return std::nullopt;
     if (std::string(py::str(t.attr("name"))) == "bfloat16" && py::cast<bool>(t.attr("isnative")))
         return Dtype::bfloat16;
     return std::nullopt;

@@ -74,6 +74,7 @@ def examples(name: str, value: Any) -> Examples:
 
 
 def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
+    x = as_numpy(x)
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
             return x, (), "float64"
@@ -87,6 +88,19 @@ def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
     return x, shape, dtype
+
+
+def as_numpy(x: Any) -> Any:
+    """A tensor's memory as a NumPy array, which takes a fifth of the time to look at; anything else as it is.
+
+    bfloat16 and what lies elsewhere are left to DLPack: NumPy has no such arrays.
+    """
+    if is_torch(x) and x.is_cpu and x.dtype is not sys.modules["torch"].bfloat16:
+        try:
+            return x.detach().numpy()
+        except (RuntimeError, TypeError):  # sparse, or wrapped by a transform of torch.func
+            return x
+    return x
 
 
 def is_torch(x: Any) -> bool:
@@ -108,12 +122,14 @@ def outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = Fa
             raise TypeError(f"{name} must be {wanted}, got {type(x).__name__}")
         if getattr(x, "requires_grad", False):
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
-        has, dtype, contiguous, writable = _core.describe_rows(x)
-        dense = contiguous and (not isinstance(x, np.ndarray) or x.flags.c_contiguous)
+        view = as_numpy(x)
+        has, dtype, contiguous, writable = _core.describe_rows(view)
+        # What it calls contiguous are rows, which may have gaps between them.
+        dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
         shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")
-        if tuple(has) != shape or shown not in accepted or not dense or not writable:
+        if has != shape or shown not in accepted or not dense or not writable:
             flaws = ("" if dense else ", strided") + ("" if writable else ", read-only")
-            raise ValueError(f"{name} must be {wanted}, got shape {tuple(has)} of {shown}{flaws}")
+            raise ValueError(f"{name} must be {wanted}, got shape {has} of {shown}{flaws}")
     if len({str(x.dtype) for x in given}) > 1:
         raise ValueError(f"{name} must be of one dtype")
     return given

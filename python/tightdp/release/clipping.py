@@ -92,12 +92,13 @@ class Run:
             deviation = in_steps(grid, deviation)
         stream = rng.stream() if rng is not None and grid else None
         starts, integers = _starts(self.found.shapes), dtype_name(self.outs[0]) == "int64"
+        sums = [arrays.as_numpy(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
             columns = self._columns(indices)
             _core.clipped_sum(
                 [self.found.arrays[i] for i in indices],
-                [self.outs[i] for i in indices],
+                [sums[i] for i in indices],
                 bound,
                 self.normalize,
                 self.stability,
