@@ -1,6 +1,8 @@
 """What a forked child may do: read every account, add to its own, and ask anything without waiting for ever."""
 
 import os
+import pathlib
+import re
 
 import pytest
 from together import alone
@@ -174,3 +176,15 @@ print(threads() >= 3, in_child(work))
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads as Linux shows them")
 def test_a_child_has_a_pool_of_threads_of_its_own():
     assert alone(IN_CHILD + POOL).split() == ["True", "True"]
+
+
+def test_no_function_has_a_static_that_a_fork_could_find_half_made():
+    """A child that is forked while another thread initialises one waits for that thread for ever: such values are
+    found when the library is loaded, at the scope of a file."""
+    made_late = re.compile(r"^[ \t]+static (?!constexpr|constinit|inline)[^(;]*[={].*", re.MULTILINE)
+    assert made_late.search("int f() {\n    static const int n = g();\n}")
+    folder = pathlib.Path(__file__).parents[1] / "cpp"
+    sources = [path for part in ("src", "bindings", "capi") for path in (folder / part).rglob("*.[ch]pp")]
+    assert len(sources) > 100
+    found = {path.name: made_late.findall(path.read_text()) for path in sources}
+    assert {name: lines for name, lines in found.items() if lines} == {}

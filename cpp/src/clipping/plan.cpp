@@ -19,13 +19,13 @@ constexpr std::size_t kNarrowColumns = 8192;
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;
 
-std::size_t second_level_cache() noexcept {
+const std::size_t second_level_cache = [] {
 #if defined(_SC_LEVEL2_CACHE_SIZE)
-    static const long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    const long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
     if (size > 0) return static_cast<std::size_t>(size);
 #endif
     return std::size_t{1} << 20;
-}
+}();
 
 }  // namespace
 
@@ -65,11 +65,11 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
 
 std::size_t block_rows(std::size_t bytes_per_row) noexcept {
     // .45 of the cache: their sums take half as much for every four rows, and pages that fall on the same sets some.
-    const std::size_t rows = second_level_cache() * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
+    const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
     if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
     // Rows of up to the cache's size still come faster from the next one than from memory. Longer rows are read twice
     // from memory: then the more of them a block has, the fewer times their sums are.
-    return bytes_per_row <= second_level_cache() ? kSweepRows : kBlockRows;
+    return bytes_per_row <= second_level_cache ? kSweepRows : kBlockRows;
 }
 
 }  // namespace tightdp

@@ -10,6 +10,8 @@ namespace {
 // Of so few distinct laws all are kept one by one; of more the product of all but the last is.
 constexpr std::size_t kFewLaws = 8;
 
+const Fold nothing{};
+
 Key words_of(const Placed& p) {
     return {p.part->law->id, word(p.count), word(p.scale), static_cast<std::uint64_t>(p.first), p.cells};
 }
@@ -25,7 +27,10 @@ Key beginning(const Key& key, std::size_t length) {
 }
 
 LevelRun::LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number)
-    : plan_(plan), level_(plan.levels[number]), remaining_(remaining(plan, number)), words_(lattice_words()),
+    : plan_(plan),
+      level_(plan.levels[number]),
+      remaining_(remaining(plan, number)),
+      words_(lattice_words()),
       possible_(level_.possible) {
     for (std::size_t j = 0; j < parts.size() && possible_; ++j) {
         const double count = level_.steps[j];
@@ -61,7 +66,6 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
     std::shared_ptr<Fold> now;  // ours alone
     for (; done < placed_.size(); ++done) {
         const std::shared_ptr<Fold> next = now ? now : std::make_shared<Fold>();
-        static const Fold nothing{};
         times(now ? *now : found ? *found : nothing, placed_[done], *next);
         next->units = work::spent() - before;
         now = next;

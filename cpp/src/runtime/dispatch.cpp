@@ -26,6 +26,10 @@ Isa detect() noexcept {
     return best;
 }
 
+// Found when the library is loaded: in a child that was forked while another thread initialised a static of a function,
+// the child would wait for that thread for ever.
+const Isa active = detect();
+
 }  // namespace
 
 bool isa_cap_is_known() noexcept {
@@ -37,10 +41,11 @@ bool isa_cap_is_known() noexcept {
 }
 
 Isa active_isa() noexcept {
-    static const Isa isa = detect();
-    return isa;
+    return active;
 }
 
-const char* isa_name(Isa isa) noexcept { return kNames[static_cast<int>(isa)]; }
+const char* isa_name(Isa isa) noexcept {
+    return kNames[static_cast<int>(isa)];
+}
 
 }  // namespace tightdp

@@ -114,20 +114,21 @@ void before_fork() {
 }
 const int registered = pthread_atfork(before_fork, nullptr, [] { forked.store(true); });
 
+const bool off = [] {
+    const char* text = std::getenv("TIGHTDP_OPENMP");
+    return text && std::strcmp(text, "0") == 0;
+}();
+
 bool wanted_at_all() noexcept {
     static_cast<void>(registered);
-    static const bool off = [] {
-        const char* text = std::getenv("TIGHTDP_OPENMP");
-        return text && std::strcmp(text, "0") == 0;
-    }();
     return !off && !forked.load(std::memory_order_relaxed);
 }
 
 // The runtime, once PyTorch is loaded; looked for again whenever some library was loaded since.
 const Runtime* runtime() noexcept {
-    static Runtime kept;
-    static std::atomic<unsigned long long> looked{0};
-    static std::atomic_flag looking = ATOMIC_FLAG_INIT;
+    static constinit Runtime kept;
+    static constinit std::atomic<unsigned long long> looked{0};
+    static constinit std::atomic_flag looking = ATOMIC_FLAG_INIT;
     if (const Runtime* known = found.load(std::memory_order_acquire)) return known;
     const unsigned long long now = loads();
     if (looked.load(std::memory_order_relaxed) == now || looking.test_and_set(std::memory_order_acquire))

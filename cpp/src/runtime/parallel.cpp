@@ -46,10 +46,7 @@ int processors() noexcept {
     return n ? static_cast<int>(n) : 1;
 }
 
-std::atomic<int>& thread_limit() noexcept {
-    static std::atomic<int> limit{processors()};
-    return limit;
-}
+std::atomic<int> thread_limit{processors()};
 
 // How long a job waits for threads that sleep, or whose processor is taken, before it starts without them:
 // longer than a thread takes to wake (30 to 210 microseconds on a virtual machine whose processor slept too),
@@ -143,11 +140,11 @@ class Pool {
 }  // namespace
 
 int max_threads() noexcept {
-    return thread_limit().load();
+    return thread_limit.load();
 }
 
 void set_max_threads(int count) noexcept {
-    thread_limit().store(count);
+    thread_limit.store(count);
 }
 
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context) {
