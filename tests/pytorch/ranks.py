@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 sys.path.insert(0, str(Path(__file__).parent))
 from forked import RECORDS, fork
@@ -19,6 +21,7 @@ from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
 from tightdp.release.noise import Philox
+from tightdp.torch import DPAdam
 from tightdp.torch.distributed.ranks import Ranks
 
 SEED = 7
@@ -55,6 +58,31 @@ def halting(folder, until):
                 break
     run.save()
     return {"began": began, "parameters": [p.detach().clone() for p in run.model.parameters()]}
+
+
+def sharded(size, folder=None, **settings):
+    """``trained`` with the model under FSDP2, and again from a checkpoint that was saved on the way."""
+    torch.manual_seed(1)
+    model = mlp()
+    mesh = init_device_mesh("cpu", (size,))
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    data, optimizer = table(RECORDS), settings.pop("optimizer", torch.optim.SGD)(model.parameters(), lr=0.5)
+    if folder is not None:
+        settings["checkpoint"] = folder / f"sharded-{size}" if dist.get_rank() == 0 else "nowhere"
+    run = private(model, data, optimizer, **{"noise_multiplier": 1.0, "epochs": 2, "random_state": SEED, **settings})
+    began = run.steps_
+    for batch in run.loader:
+        run.step(cross_entropy, batch)
+    model(torch.ones(2, 5))  # leaves whole parameters in their places
+    if folder is not None:
+        run.save()
+        if not began:
+            return sharded(size, folder, **settings)
+    local = sum(p.to_local().numel() for p in run._parameters().values())
+    run.fit(cross_entropy)
+    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._parameters().values()],
+            "local": local, "same": raised(lambda: private(model, data, optimizer, distributed=False))}  # fmt: skip
 
 
 def noise(**settings):
@@ -176,6 +204,10 @@ def job(rank, size, folder):
     found = {
         "fixed": trained(**FIXED),
         "adaclip": trained(**ADACLIP),
+        "sharded": sharded(size, folder, **FIXED),
+        "sharded float": sharded(size, arithmetic="float", **FIXED),
+        "sharded adam": sharded(size, optimizer=lambda p, lr: DPAdam(p, lr=0.01), algorithm="dp-adam", **FIXED),
+        "whole float": trained(arithmetic="float", **FIXED),
         "free": trained(),
         "counted": trained(**COUNTED),
         "float": trained(arithmetic="float"),

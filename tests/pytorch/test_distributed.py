@@ -87,6 +87,24 @@ def test_sums_agree_to_the_rounding_of_floats(found, name):
         assert all(same(ranks[0], other) for other in ranks)
 
 
+def test_a_model_that_is_sharded_trains_as_a_whole_one(found, folder):
+    """By FSDP2, also from a checkpoint on the way, with the same bits; each rank holds its part of the parameters."""
+    alone = trained(**FIXED)["parameters"]
+    assert all(one["began"] == 10 and same(one["parameters"], alone) for one in each(found, "sharded"))
+    for one in found.values():
+        assert same(one["sharded float"]["parameters"], one["whole float"]["parameters"])
+    for size in SIZES:
+        ranks = [one for key, one in found.items() if key.startswith(f"{size}-")]
+        assert sum(one["sharded"]["local"] for one in ranks) == sum(p.numel() for p in alone) or len(ranks) < size
+        assert all(same(ranks[0]["sharded adam"]["parameters"], one["sharded adam"]["parameters"]) for one in ranks)
+    whole = private(mlp(), table(RECORDS), checkpoint=folder / "sharded-2", random_state=SEED, epochs=2,
+                    noise_multiplier=1.0)  # fmt: skip
+    assert whole.steps_ == 20 and same(list(whole.model.parameters()), alone)
+    assert same(found["1-0"]["sharded adam"]["parameters"], found["4-0"]["sharded adam"]["parameters"])
+    refused = found["4-0"]["sharded"]["same"]
+    assert refused[0] == "ValueError" and "sharded over the processes that train it" in refused[1]
+
+
 def test_noise_has_the_same_bits_for_any_number_of_ranks(found):
     alone = noise()
     assert all(torch.equal(one, alone) for one in each(found, "noise"))

@@ -18,7 +18,8 @@ def check_types(model: Any, optimizer: Any) -> None:
     if type(model).__name__ in ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"):
         raise ValueError(
             f"model must be the module itself, got it in {type(model).__name__}: every process would add noise of its "
-            "own. Pass model.module; the processes of torch.distributed.init_process_group train together without it"
+            "own. Pass the module: the processes of torch.distributed.init_process_group train together without this, "
+            "and fully_shard (FSDP2) shards it"
         )
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
@@ -51,6 +52,11 @@ def check_modules(model: Any) -> None:
             )
         elif isinstance(module, _LAZY) and module.has_uninitialized_params():
             raise ValueError(f"model must have all its parameters: {label} ({kind}) waits for its first batch")
+
+
+def is_sharded(p: Any) -> bool:
+    """Whether a parameter is one of those that FSDP2 shards."""
+    return hasattr(p, "full_tensor") and hasattr(p, "device_mesh")
 
 
 def trainable(model: Any, optimizer: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from .distributed.key import NOISE, Key
 from .distributed.loader import SharedLoader
 from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
+from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .loader import RunLoader
 from .plan import bounds, plan
@@ -140,6 +141,7 @@ def make_private(
         checks.check_types(model, optimizer)
         check_algorithm(name, optimizer, arithmetic, world.size)
         checks.check_modules(model)
+        sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)
         draws = seeded(seed)
         loader.checked(dataset)
@@ -147,7 +149,7 @@ def make_private(
         folder: Any = Checkpoint(checkpoint) if world.first and checkpoint is not None else None
         loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
     about = {
-        "algorithm": algorithm,
+        "algorithm": name,
         "optimizer": type(optimizer).__name__,
         "random_state": seed,
         "ledger": name_of(book),
@@ -187,7 +189,8 @@ def make_private(
     run: PrivateRun
     if key and isinstance(world, Ranks):
         shared = SharedLoader(account, dataset, world, key, **reading)
-        run = SharedRun(model, optimizer, account, shared, key, world, book, saves=checkpoint is not None, **going_on)
+        shared_run = ShardedRun if sharded else SharedRun
+        run = shared_run(model, optimizer, account, shared, key, world, book, saves=checkpoint is not None, **going_on)
     else:
         kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
         batches = kind(account, dataset, rng=draws, **reading)

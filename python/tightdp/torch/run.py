@@ -176,9 +176,10 @@ class PrivateRun:
         """
         if not self._saves:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
+        tensors = self._tensors()
         with self._world.together("saving"):
             if self._checkpoint is not None:
-                self._checkpoint.save({"run": self._identity, "steps": self.steps_, **self._tensors()})
+                self._checkpoint.save({"run": self._identity, "steps": self.steps_, **tensors})
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
@@ -205,8 +206,15 @@ class PrivateRun:
 
     def _tensors(self) -> dict[str, Any]:
         """What goes on elsewhere than in the account, all of it from releases."""
-        own = {} if self._moments is None else {"moments": learned(self._moments)}
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **own}
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._learned()}
+
+    def _learned(self) -> dict[str, Any]:
+        return {} if self._moments is None else {"moments": learned(self._moments)}
+
+    def _learn_again(self, found: dict[str, Any]) -> None:
+        if self._moments is not None:
+            check_learned(found.get("moments"), self._moments)
+            learn_again(found["moments"], self._moments)
 
     def _start(self) -> None:
         """Takes up what the checkpoint saved."""
@@ -217,14 +225,11 @@ class PrivateRun:
     def _take_up(self, found: dict[str, Any]) -> None:
         """What ``_tensors`` returned of this run before. ValueError for another's."""
         try:
-            if self._moments is not None:
-                check_learned(found["moments"], self._moments)
+            self._learn_again(found)
             self.model.load_state_dict(found["model"])
             self.optimizer.load_state_dict(found["optimizer"])
         except (RuntimeError, ValueError, KeyError) as error:
             raise ValueError(f"checkpoint must be of this model and optimizer: {error}") from None
-        if self._moments is not None:
-            learn_again(found["moments"], self._moments)
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters that are trained, checked."""

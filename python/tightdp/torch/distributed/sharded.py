@@ -1,0 +1,154 @@
+"""A run whose model is sharded by FSDP2 (``torch.distributed.fsdp.fully_shard``).
+
+Between steps a rank holds its shards of the parameters and of the optimizer's state. A step gathers the parameters once
+and puts whole ones in their places, so that shares of any size, empty ones too, need no further exchange on the way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any
+
+import torch
+
+from ..checks import is_sharded
+from ..world import World
+from .ranks import Ranks
+from .run import SharedRun
+
+_FSDP = "torch.distributed.fsdp"
+
+
+class ShardedRun(SharedRun):
+    """``SharedRun`` with sharded parameters: the same batches, the same noise and the same guarantee."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._whole: dict[str, Any] = {}
+        """The whole parameters that are trained, during a step."""
+        self._held: dict[int, Any] = {}
+        """A whole parameter for each sharded one, by its identity; without memory between steps."""
+        super().__init__(*arguments, **options)
+
+    def step(self, loss_fn: Any, batch: Any) -> None:
+        with self._gathered():
+            super().step(loss_fn, batch)
+
+    def _parameters(self) -> dict[str, Any]:
+        if self._whole:
+            return self._whole
+        reshard(self.model)
+        return super()._parameters()
+
+    @contextmanager
+    def _gathered(self) -> Iterator[None]:
+        """Whole parameters in the places of the sharded ones, and a model without the hooks of FSDP2."""
+        trained = self._parameters()
+        modules = list(self.model.modules())
+        places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
+        hooks = [(m, name, getattr(m, name)) for m in modules for name in ("_forward_pre_hooks", "_forward_hooks")]
+        whole = {id(p): self._gather(p) for p in dict.fromkeys(p for _, _, p in places)}
+        self._sharded = trained
+        self._whole = {name: whole.get(id(p), p) for name, p in trained.items()}
+        try:
+            for module, name, p in places:
+                module._parameters[name] = whole[id(p)]
+            for module, name, held in hooks:
+                others = ((key, hook) for key, hook in held.items() if not _is_of_fsdp(hook))
+                setattr(module, name, OrderedDict(others))
+            yield
+        finally:
+            for module, name, p in places:
+                module._parameters[name] = p
+            for module, name, held in hooks:
+                setattr(module, name, held)
+            self._whole = {}
+            for p in whole.values():
+                p.untyped_storage().resize_(0)
+
+    @torch.no_grad()
+    def _gather(self, p: Any) -> Any:
+        full = p.detach().full_tensor()
+        if id(p) not in self._held:
+            self._held[id(p)] = torch.nn.Parameter(torch.empty_like(full))
+        whole = self._held[id(p)].requires_grad_(p.requires_grad)
+        whole.untyped_storage().resize_(full.numel() * full.element_size())
+        whole.copy_(full)
+        return whole
+
+    def _hand_over(self, parameters: dict[str, Any], released: list[Any]) -> None:
+        """Each rank keeps its shard of what was released."""
+        sharded = {name: self._sharded[name] for name in parameters}
+        super()._hand_over(
+            sharded, [_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True)]
+        )
+
+    def _tensors(self) -> dict[str, Any]:
+        """As a run has them whose model is not sharded: all ranks gather, in the same order."""
+        reshard(self.model)
+        return dict(_whole(super()._tensors()))
+
+    def _take_up(self, found: dict[str, Any]) -> None:
+        held = [p for group in self.optimizer.param_groups for p in group["params"]]
+        of_optimizer = {
+            i: {name: _part(held[i], value) for name, value in state.items()}
+            for i, state in found["optimizer"]["state"].items()
+        }
+        model = {name: _part(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
+        super()._take_up({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
+
+    def _start(self) -> None:
+        """All ranks take up what the checkpoint of the first one saved, each its own part of it."""
+        reshard(self.model)
+        file = BytesIO()
+        with self._world.together("the checkpoint"):
+            found = None if self._checkpoint is None else self._checkpoint.tensors(self._identity)
+            torch.save(found, file)
+        found = torch.load(BytesIO(self._ranks.broadcast(file.getvalue())), map_location="cpu", weights_only=True)
+        with self._world.together("the checkpoint"):
+            if found is not None:
+                self._take_up(found)
+        self._ranks.copy_of_first([t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded(t)])
+
+
+def reshard(model: Any) -> None:
+    """Sharded parameters in their places: FSDP2 leaves whole ones after a forward pass."""
+    for module in model.modules():
+        if hasattr(module, "reshard") and hasattr(module, "unshard"):
+            module.reshard()
+
+
+def check_sharding(model: Any, world: World) -> bool:
+    """Whether the model is sharded. ValueError where it is, and not over the processes that train it."""
+    reshard(model)
+    meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded(p)}
+    if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
+        raise ValueError(
+            f"model must be sharded over the processes that train it, {world.size} of them, got it sharded over "
+            f"{', '.join(map(str, sorted(meshes)))}"
+        )
+    return bool(meshes)
+
+
+def _part(p: Any, whole: Any) -> Any:
+    """This rank's part of a tensor of a sharded parameter's shape; anything else as it is."""
+    if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole.to(p.device), p.device_mesh, p.placements, src_data_rank=None)  # nothing is sent
+
+
+def _whole(found: Any) -> Any:
+    """The same with whole tensors in host memory for sharded ones."""
+    if isinstance(found, dict):
+        return {key: _whole(value) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return type(found)(map(_whole, found))
+    return found.detach().full_tensor().cpu() if is_sharded(found) else found
+
+
+def _is_of_fsdp(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith(_FSDP)
