@@ -110,12 +110,14 @@ METHODS = {
     "PrivacyLoss.from_pmf": "(losses, probabilities, *, infinity=0.0, minus_infinity=None, relation='add_or_remove', "
     "mirrored=False, loss_error=0.0)",
 }
-FIT = "classes=None, public_size=None, bounds=None, regularization=0.0"
-RUN = "random_state=None, callback=None, ledger=None"
+FIT = "public_size=None, bounds=None, regularization=0.0"
+RUN = "random_state=None, callback=None, ledger=None, warm_start=False"
+LABELS = "classes=None, class_weight=None"
 ESTIMATORS = {
-    "LinearSVC": f"{FIT}, fit_intercept=True, {RUN}, huber=0.0",
-    "LogisticRegression": f"{FIT}, fit_intercept=True, {RUN}",
-    "MLPClassifier": f"{FIT}, {RUN}, hidden_layer_sizes=(100,), activation='relu'",
+    "LinearSVC": f"{FIT}, fit_intercept=True, {RUN}, {LABELS}, huber=0.0",
+    "LogisticRegression": f"{FIT}, fit_intercept=True, {RUN}, {LABELS}",
+    "SGDRegressor": f"{FIT}, fit_intercept=True, {RUN}, target_bounds=None",
+    "MLPClassifier": f"{FIT}, {RUN}, {LABELS}, hidden_layer_sizes=(100,), activation='relu'",
 }
 COMMANDS = {
     "calibrate": ["--epsilon", "--delta", "--sampling-probability", "--steps", "--json"],

@@ -42,6 +42,7 @@ from .regression import Ridge
 from .releases.budget import Caps, FixedPlan, Target
 from .releases.gate import Gate, Release
 from .releases.oracle import Oracle, Public, Query
+from .sgd_regressor import SGDRegressor
 
 __all__ = [
     "DPAGD",
@@ -77,6 +78,7 @@ __all__ = [
     "Records",
     "Release",
     "Ridge",
+    "SGDRegressor",
     "Target",
     "fit",
 ]

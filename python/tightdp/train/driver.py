@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _check
 from ..bound import Bound
@@ -58,6 +59,8 @@ def fit(
     callback: Callback | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "fit",
+    sample_weight: Any = None,
+    initial: Vector | None = None,
 ) -> Fit:
     """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
 
@@ -67,6 +70,8 @@ def fit(
     X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
     note : what stands in the ledger
+    sample_weight : (n,) numbers >= 0, each public or a function of its own record, which multiply the losses
+    initial : where to start, public or from earlier releases; None for the model's own start
     the others : as for the classifiers (``PrivateClassifier``)
 
     Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
@@ -89,12 +94,14 @@ def fit(
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
     book = opened(ledger)
-    records = _records(X, y)
+    records = _records(X, y, sample_weight)
     if isinstance(records, Stream) and getattr(algorithm, "in_memory", False):
         raise ValueError(
             f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
             f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
         )
+    if sample_weight is not None and getattr(algorithm, "unweighted", False):
+        raise ValueError(f"sample_weight and class_weight must be left out with {type(algorithm).__name__}")
     sampler = apart(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
@@ -115,7 +122,8 @@ def fit(
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         gate, charged, before = Gate(plan.budget, source, progress), plan.budget.charge(), ()
         paid(book, charged, note)
-    parameters = plan.run(Oracle(model, records, public, sampler), gate, model.start(source.uniform))
+    start = model.start(source.uniform) if initial is None else np.array(initial, np.float64)
+    parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
 
 
@@ -130,7 +138,9 @@ def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
         ledger.spend(charge, note=note)
 
 
-def _records(X: Any, y: Any) -> Records | Stream:
+def _records(X: Any, y: Any, weights: Any) -> Records | Stream:
+    if isinstance(X, (Stream, Blocks)) and weights is not None:
+        raise ValueError("sample_weight must be left out where X comes in blocks; class_weight may be given")
     if isinstance(X, Stream):
         return X
     if isinstance(X, Blocks):
@@ -140,7 +150,21 @@ def _records(X: Any, y: Any) -> Records | Stream:
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
-    return Records(features, targets)
+    return Records(features, targets, weights=None if weights is None else checked_weights(weights, len(features)))
+
+
+def checked_weights(given: Any, records: int) -> NDArray[np.float64]:
+    """Sample weights: one finite number >= 0 for each record."""
+    try:
+        weights = np.asarray(given).astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must be numbers >= 0, one for each record") from None
+    weights = np.broadcast_to(weights, (records,)) if weights.ndim == 0 else weights
+    if weights.shape != (records,):
+        raise ValueError(f"sample_weight must have shape ({records},), one for each record, got {weights.shape}")
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise ValueError("sample_weight must be finite numbers >= 0, and not all zero")
+    return weights
 
 
 def apart(random_state: Any) -> RandomSource:

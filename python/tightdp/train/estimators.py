@@ -3,94 +3,31 @@ gate."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..bound import Bound
 from ..composition import Composition
-from ..mechanisms import Mechanism
-from ..statement import Statement
 from . import stated
-from ._sklearn import BaseEstimator, ClassifierMixin, NotFittedError, validate_data, validate_labels
-from .algorithms.algorithm import Algorithm
-from .algorithms.noisygd import NoisyGD
+from ._sklearn import ClassifierMixin, validate_data
 from .blocks.blocks import Blocks
-from .blocks.given import as_blocks, parts, sparse
+from .blocks.given import parts, sparse
 from .blocks.stream import Stream, scanned
-from .driver import Callback, fit, opened
+from .driver import checked_weights
+from .estimator import Given, PrivateEstimator
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
-from .models.records import Array, Records
+from .models.records import Array
+from .prepare import Prepare, bounds_of, labels_in, labels_of
 from .price import price
-from .searches import warn_of_search
-
-
-def _labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone."""
-    try:
-        labels = validate_labels(given, once_each=few)
-        return labels, np.unique(labels)
-    except (TypeError, OverflowError):
-        raise TypeError(
-            f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
-        ) from None
-    except ValueError as error:  # only its first line: in the second scikit-learn may quote its input
-        why = str(error).partition("\n")[0]
-        raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
-
-
-def _present(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
-    """The labels of a block."""
-    return _labels("y", targets, few=True)[1]
-
-
-Bounds = tuple[Array, Array, Array]
-"""The least of each feature, the largest, and their difference."""
-
-
-def _bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
-    """The checked bounds of so many features."""
-    if given is None:
-        return None
-    try:
-        with np.errstate(over="ignore"):  # refused below
-            low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
-            span = np.broadcast_to(high - low, (width,))
-    except (TypeError, ValueError):
-        raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
-    if not (np.isfinite(span).all() and (span > 0).all()):
-        raise ValueError(
-            f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
-            f"below {np.finfo(span.dtype).max:.2g} for features of {span.dtype}"
-        )
-    return low, high, span
-
-
-def _within(bounds: Bounds | None, features: Array) -> Array:
-    if bounds is None:
-        return features
-    low, high, span = bounds
-    mapped: Array = (np.clip(features, low, high) - low) / span
-    return mapped
-
-
-@dataclass(frozen=True)
-class Prepare:
-    """Records of a block: features within bounds, and labels as indices into the classes."""
-
-    bounds: Bounds | None
-    classes: NDArray[Any]
-
-    def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        return Records(_within(self.bounds, features), np.searchsorted(self.classes, targets))
 
 
 @dataclass(eq=False, repr=False)
-class PrivateClassifier(ClassifierMixin, BaseEstimator):
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """What every private classifier shares: checks, bounds on features, the run, the account.
 
     Parameters
@@ -112,6 +49,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     callback : called after each release with the number of releases so far and their total (None if adaptive)
     ledger : a ``tightdp.Ledger``, or where it lies: each ``fit`` spends what it is charged there before it looks at a
         record, or raises ``BudgetExceeded``
+    class_weight : a dict of declared weights of classes, 1 for those left out, which multiply the losses
+    warm_start : whether ``fit`` goes on from the last one's parameters, and adds to its charge
+
+    Weights may be any numbers >= 0. A record's gradient is clipped after it was weighted, so they change no guarantee;
+    those far above 1 need a larger ``max_norm``.
 
     Attributes
     ----------
@@ -127,63 +69,33 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     charged, to the last bit: integer sums and exactly sampled noise (docs/theory/exact.md).
     """
 
-    algorithm: Algorithm | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    _: KW_ONLY
-    classes: Any = None
-    public_size: int | None = None
-    bounds: Any = None
-    regularization: float = 0.0
-    fit_intercept: bool = True
-    random_state: int | None = None
-    callback: Callback | None = None
-    ledger: Any = None
-    _default: ClassVar[type[Any]] = NoisyGD
+    classes: Any = field(default=None, kw_only=True)
+    class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Trains privately on features ``(n, d)`` and labels ``(n,)``, or on ``Blocks``, which hold both.
 
         Memory maps, sparse matrices and Dask's collections are read in blocks (the page "Tables larger than memory").
-        One pass over blocks checks them, before the passes of the algorithm. Raises ``ValueError`` or ``TypeError``,
-        naming the argument and its range, before anything is released.
+        One pass over blocks checks them, before the passes of the algorithm. ``sample_weight`` has one number >= 0 for
+        each record, public or a function of that record alone, which multiplies its loss. Raises ``ValueError`` or
+        ``TypeError``, naming the argument and its range, before anything is released.
         """
-        algorithm = self._default() if self.algorithm is None else self.algorithm
-        blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False))
-        features, targets = self._checked(X, y) if blocks is None else (self._streamed(blocks), None)
-        self._model: Any = self._build(self.n_features_in_, len(self.classes_))
-        ledger = opened(self.ledger)
-        run = fit(
-            self._model,
-            features,
-            targets,
-            algorithm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            public_size=self.public_size,
-            regularization=self.regularization,
-            random_state=self.random_state,
-            callback=self.callback,
-            ledger=ledger,
-            note=f"{type(self).__name__}.fit",
+        return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
+    ) -> Any:
+        """Goes on from the last fit with more records, or the same ones, at ``epsilon`` and ``delta`` anew.
+
+        ``charged_`` and ``privacy_`` are those of all calls since ``fit``. Calls compose one after the other: each adds
+        its charge. ``disjoint=True`` says that no record, of X now or later given again, is among those of any call
+        before: then a record is in one call only, and the charge is that of the dearest (docs/theory/blocks.md,
+        section 4). The caller answers for that. ``classes`` are those of the estimator, if it has none. A ledger is
+        charged for every call.
+        """
+        return self._train(
+            X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
         )
-        self._w: Vector = run.parameters
-        self.history_: tuple[Mechanism, ...] = run.history
-        self.charged_: Composition = run.charged
-        self.privacy_: Bound = run.privacy
-        self.public_size_ = run.size
-        self.n_iter_ = len(run.history)
-        self.statement_: Statement = stated.classifier(
-            f"{type(self).__name__}, trained by {algorithm!r}",
-            self,
-            privacy=run.privacy,
-            charged=run.charged,
-            size=run.size,
-            parameters=len(run.parameters),
-            ledger=ledger,
-        )
-        warn_of_search(run.charged, self.statement_.delta)
-        return self
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """What ``fit`` will be charged on records of ``n_features`` features, without a record: ``charged_``.
@@ -191,7 +103,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         ``n_classes`` counts where ``classes`` is None. Raises what ``fit`` would raise of the settings.
         """
         size = _check.count("n_features", n_features)
-        labels = n_classes if self.classes is None else len(_labels("classes", self.classes)[1])
+        labels = n_classes if self.classes is None else len(labels_of("classes", self.classes)[1])
         return price(
             self._build(size, _check.count("n_classes", labels, least=2)),
             self._default() if self.algorithm is None else self.algorithm,
@@ -207,30 +119,39 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     def _build(self, features: int, classes: int) -> Model:
         raise NotImplementedError
 
-    def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
+    def _checked(self, X: Any, y: Any, *, again: bool = False, classes: Any = None) -> tuple[Array, NDArray[np.intp]]:
         """Features within bounds, and labels as indices into ``classes_``."""
-        features = self._bounded(validate_data(self, X, reset=True))
-        labels, present = _labels("y", y)
+        features = self._bounded(validate_data(self, X, reset=not again))
+        labels, present = labels_of("y", y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
-        self._declare(present)
+        self._declare(present, again, classes)
         return features, np.searchsorted(self.classes_, labels)
 
-    def _streamed(self, blocks: Blocks) -> Stream:
-        """The same for blocks, after one pass that checks them."""
-        self.n_features_in_ = blocks.width
-        bounds = _bounds(self.bounds, blocks.width, np.dtype(blocks.dtype))
-        lengths, labels = scanned(blocks, _present)
-        self._declare(np.unique(np.concatenate(labels)))
-        return Stream(blocks, Prepare(bounds, self.classes_), lengths)
+    def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, classes: Any = None, **given: Any) -> Given:
+        features, targets = self._checked(X, y, again=again, classes=classes)
+        return features, targets, self._weights(sample_weight, targets)
 
-    def _declare(self, present: NDArray[Any]) -> None:
+    def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, **given: Any) -> Stream:
+        bounds = bounds_of(self.bounds, blocks.width, np.dtype(blocks.dtype))
+        lengths, labels = scanned(blocks, labels_in)
+        self._declare(np.unique(np.concatenate(labels)), again, classes)
+        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights()), lengths)
+
+    def _untrained(self) -> Model:
+        return self._build(self.n_features_in_, len(self.classes_))
+
+    def _facts(self) -> stated.Facts:
+        return stated.of_labels(self.classes_, self._declared, self.class_weight)
+
+    def _declare(self, present: NDArray[Any], again: bool, classes: Any) -> None:
         """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared."""
-        name, self.classes_ = (
-            ("y", present) if self.classes is None else ("classes", _labels("classes", self.classes, few=True)[1])
-        )
-        if len(self.classes_) < 2:
-            raise ValueError(f"{name} must have at least two classes, got one class only")
+        if not again:
+            given = self.classes if self.classes is not None else classes
+            self._declared = given is not None
+            name, self.classes_ = ("y", present) if given is None else ("classes", labels_of("classes", given)[1])
+            if len(self.classes_) < 2:
+                raise ValueError(f"{name} must have at least two classes, got one class only")
         try:
             known = bool(np.isin(present, self.classes_).all())
         except TypeError:  # text and numbers cannot be compared
@@ -238,28 +159,32 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         if not known:
             raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
 
-    def _bounded(self, features: Array) -> Array:
-        return _within(_bounds(self.bounds, features.shape[1], features.dtype), features)
+    def _class_weights(self) -> Vector | None:
+        """The declared weights, in the order of ``classes_``; None if all are 1."""
+        if self.class_weight is None:
+            return None
+        if not isinstance(self.class_weight, Mapping):
+            raise ValueError(
+                f"class_weight must be a dict of declared weights, or None: 'balanced' would be computed from the "
+                f"labels of all records, which are private; got {self.class_weight!r}"
+            )
+        known = self.classes_.tolist()
+        if not all(label in known for label in self.class_weight):
+            raise ValueError("class_weight must name no label but the classes")
+        return np.array([_check.nonnegative("class_weight", self.class_weight.get(label, 1.0)) for label in known])
 
-    def _fitted(self) -> Vector:
-        if not hasattr(self, "_w"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        return self._w
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not getattr(self.algorithm, "in_memory", False)
-        return tags
+    def _weights(self, given: Any, targets: NDArray[np.intp]) -> Vector | None:
+        table = self._class_weights()
+        if given is None:
+            return None if table is None else table[targets]
+        weights = checked_weights(given, len(targets))
+        return weights if table is None else weights * table[targets]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
-        w = self._fitted()
         if sparse(X):
             return np.concatenate([self.decision_function(part) for part in parts(X)])
-        features = validate_data(self, X, reset=False)
-        if not np.isfinite(features).all():
-            raise ValueError("X must be finite for predictions: it holds NaN or infinity")
-        z = np.asarray(self._model.scores(w, self._bounded(features)), dtype=np.float64)
+        z = self._scores(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -112,7 +112,7 @@ class Ridge(RegressorMixin, BaseEstimator):
         if blocks is not None:
             query = second_moment(Stream.of(blocks, rows, _checked), bound, size + constant + 1)
         else:
-            query = second_moment(rows(features, _numbers(y, len(features))), bound)
+            query = second_moment(rows(features, numbers(y, len(features))), bound)
         budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
         gate = Gate(budget, source)
         paid(ledger, budget.charge(), "Ridge.fit")
@@ -215,7 +215,7 @@ class _Rows:
         return Records(np.column_stack([self.inputs.mapped(x), *one, self.output.mapped(t[:, None])]), t)
 
 
-def _numbers(y: Any, records: int) -> NDArray[np.float64]:
+def numbers(y: Any, records: int) -> NDArray[np.float64]:
     values = validate_numbers(y)
     if len(values) != records:
         raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
@@ -223,7 +223,7 @@ def _numbers(y: Any, records: int) -> NDArray[np.float64]:
 
 
 def _checked(features: NDArray[Any], targets: NDArray[Any]) -> None:
-    _numbers(targets, len(features))
+    numbers(targets, len(features))
 
 
 def _solved(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:

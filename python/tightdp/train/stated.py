@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bound import Bound
 from ..composition import Composition
@@ -21,9 +22,26 @@ UNSCALED = (
 AGAIN = "Another fit on the same data: the next one is charged as much again."
 
 
-def classifier(
+class Facts(NamedTuple):
+    """What a fit takes to be public of its targets, and what of it was read off them."""
+
+    public: Mapping[str, str]
+    taken: tuple[str, ...] = ()
+
+
+def of_labels(classes: NDArray[Any], declared: bool, weights: Mapping[Any, float] | None) -> Facts:
+    """The labels of a classifier, with their declared weights."""
+    known = listed([str(label) for label in classes])
+    public = {"labels": ("declared" if declared else "those that occur") + f": {known}"}
+    if weights is not None:
+        public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}"
+    return Facts(public, () if declared else ("labels",))
+
+
+def trained(
     subject: str,
     model: Any,
+    facts: Facts,
     *,
     privacy: Bound,
     charged: Composition,
@@ -31,15 +49,18 @@ def classifier(
     parameters: int,
     ledger: Ledger | None,
 ) -> Statement:
-    """The statement of a fitted ``PrivateClassifier``."""
+    """The statement of a fitted ``PrivateEstimator``."""
     counted = model.public_size is None
-    labels = listed([str(label) for label in model.classes_])
     public = {
         "number of records": "private, and a noisy count was released" if counted else f"given: {model.public_size:,}",
         "columns": f"their number, {model.n_features_in_}, and their order",
-        "labels": ("those that occur" if model.classes is None else "declared") + f": {labels}",
+        **facts.public,
         "bounds of the features": "none" if model.bounds is None else f"declared: {bounds_of(model.bounds)}",
     }
+    runs, apart = model._runs
+    if runs > 1:
+        alone = f", of which {apart:,} on records that no earlier one has seen, as the caller states" if apart else ""
+        public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
     released = [f"the fitted parameters, {parameters:,} numbers"]
     if counted:
         released.append(f"the number of records with noise, {size:,}")
@@ -51,7 +72,7 @@ def classifier(
         released=tuple(released),
         public=public,
         size=size,
-        taken=("labels",) if model.classes is None else (),
+        taken=facts.taken,
         seeded=model.random_state is not None,
         outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
         ledger=name_of(ledger),

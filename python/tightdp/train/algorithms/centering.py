@@ -39,7 +39,9 @@ def centered(descend: Run, noise_multiplier: float) -> Run:
         features = w.size // outputs - 1
         query = oracle.feature_sum(0.5 * math.sqrt(features))
         center = gate.gaussian(query, noise_multiplier).value / oracle.public.records
-        table = descend(oracle.centered(center), gate, w).reshape(outputs, -1).copy()
+        start = w.reshape(outputs, -1).copy()
+        start[:, -1] += start[:, :-1] @ center
+        table = descend(oracle.centered(center), gate, start.reshape(-1)).reshape(outputs, -1).copy()
         table[:, -1] -= table[:, :-1] @ center  # w . (x - c) + b = w . x + (b - w . c)
         return np.asarray(table.reshape(-1))
 

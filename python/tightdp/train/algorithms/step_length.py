@@ -47,11 +47,14 @@ def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
     """Steps of length ``stride``, momentum included, and shorter where the penalty would make them diverge.
 
     Along a curvature c steps of rate r converge if r c < 2 (1 + momentum). Gradients of losses are clipped, so that the
-    penalty alone can feed on itself: r times it is kept within half of that.
+    penalty alone can feed on itself: r times it is kept within half of that. So can a squared loss, whose slope has no
+    bound: its curvature is at most |x|^2, for which the number of parameters stands, as features are in [0, 1].
     """
-    rate = stride * (1 - momentum)
-    if public.regularization > 0:
-        rate = min(rate, (1 + momentum) / public.regularization)
+    rate, curvature = stride * (1 - momentum), public.regularization
+    if public.loss is not None and math.isinf(public.loss.lipschitz):
+        curvature += public.loss.curvature * public.size
+    if curvature > 0:
+        rate = min(rate, (1 + momentum) / curvature)
     return SGD(rate, momentum)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,12 @@ from .dense import Layer, affine
 from .model import Gradients, Vector
 from .records import Array, Records
 
-Targets = NDArray[np.intp]
+Targets = NDArray[Any]
+"""Class indices, or numbers for ``Squared``."""
 
 
 class Loss(Protocol):
-    """A loss of scores z of shape (n, outputs) and targets, class indices of shape (n,).
+    """A loss of scores z of shape (n, outputs) and targets of shape (n,): class indices, or numbers.
 
     Each record's value and residual are functions of its own scores, to the last bit and whatever its row; NaN where a
     score is not finite.
@@ -104,6 +105,24 @@ class Hinge(_Kernel):
         return np.asarray(np.where(inside, v * (0.5 / self.h if self.h else 0.0), 0.0))
 
 
+class Squared:
+    """(z - target)^2 / 2 for numbers as targets. The slope is unbounded: gradients are clipped."""
+
+    outputs, lipschitz, curvature = 1, math.inf, 1.0
+
+    def value(self, z: Array, targets: NDArray[Any]) -> Vector:
+        off = z[:, 0].astype(np.float64) - targets
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(np.isfinite(off), 0.5 * off * off, np.nan)
+
+    def residual(self, z: Array, targets: NDArray[Any]) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(z - targets[:, None].astype(z.dtype))
+
+    def bend(self, z: Array, targets: NDArray[Any], v: Array) -> Array:
+        return v
+
+
 class LinearModel:
     """w . x (+ b) with a loss; parameters are (outputs, features [+ 1]) row by row, the intercept last."""
 
@@ -121,7 +140,7 @@ class LinearModel:
         return affine(features, m[:, :-1], m[:, -1]) if self.intercept else affine(features, m, None)
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
-        residual = self.loss.residual(self._remembered(w, records), records.targets)
+        residual = records.weighted(self.loss.residual(self._remembered(w, records), records.targets))
         return Gradients([Layer(records.features, residual, records.units(self.intercept), self.intercept)])
 
     def losses(self, w: Vector, records: Records) -> Vector:
@@ -133,7 +152,7 @@ class LinearModel:
             yield self._losses(z - step * dz, records)
 
     def _losses(self, z: Array, records: Records) -> Vector:
-        values = self.loss.value(z, records.targets)
+        values: Vector = records.weighted(self.loss.value(z, records.targets))
         if not records.valid.all():
             values[~records.valid] = np.nan
         return values

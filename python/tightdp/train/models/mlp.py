@@ -72,7 +72,7 @@ class Perceptron(Model):
         given, z = self._forward(w, records.features)
         tables = self.layers(w)
         _, slope = ACTIVATIONS[self._activation]
-        error = self.head.residual(z, records.targets)
+        error = records.weighted(self.head.residual(z, records.targets))
         layers: list[Layer] = []
         for i in range(len(tables) - 1, -1, -1):
             units = dense.units(given[i], True) if i else records.units(True)
@@ -82,4 +82,5 @@ class Perceptron(Model):
         return Gradients(layers)
 
     def losses(self, w: Vector, records: Records) -> Vector:
-        return np.where(records.valid, self.head.value(self.scores(w, records.features), records.targets), np.nan)
+        values = records.weighted(self.head.value(self.scores(w, records.features), records.targets))
+        return np.where(records.valid, values, np.nan)

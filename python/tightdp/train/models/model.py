@@ -111,7 +111,7 @@ class CallableModel(Model):
         matrix = _host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
-        return materialised(matrix, records.valid)
+        return materialised(records.weighted(matrix), records.valid)
 
     def losses(self, w: Vector, records: Records) -> Array:
         if self._losses is None:
@@ -119,7 +119,7 @@ class CallableModel(Model):
         values = _host(self._losses(w, records.features, records.targets))
         if values.shape != (len(records),):
             raise ValueError(f"losses must return shape ({len(records)},), got {values.shape}")
-        return np.where(records.valid, values, np.nan)
+        return np.where(records.valid, records.weighted(values), np.nan)
 
 
 def _host(array: Any) -> Array:

@@ -16,18 +16,24 @@ class Records:
     """Features ``(n, d)`` in float32 or float64 and a target each.
 
     A record with a non-finite feature is kept as a row of zeros and marked invalid: it then contributes 0 to every
-    sum. To refuse it, or to let its NaN through, would each reveal that it is there.
+    sum. To refuse it, or to let its NaN through, would each reveal that it is there. ``weights`` multiply the losses.
     """
 
     memo: tuple[NDArray[np.float64], Array] | None = None
     """Room for a model to keep the scores it computed last, with their parameters."""
 
-    def __init__(self, features: Array, targets: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self,
+        features: Array,
+        targets: NDArray[Any],
+        valid: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
         if valid is None:
             valid = np.asarray(np.isfinite(features).all(axis=1))
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
-        self.features, self.targets = np.ascontiguousarray(features), targets
+        self.features, self.targets, self._weights = np.ascontiguousarray(features), targets, weights
         self._units: dict[bool, Units] = {}
         self._whole: tuple[Records, slice | NDArray[np.intp]] | None = None
         self.valid: NDArray[np.bool_] = valid
@@ -55,16 +61,25 @@ class Records:
         for start in range(0, len(self), size):
             yield self._part(slice(start, start + size))
 
+    def weighted(self, values: Array) -> Any:
+        """Losses, or their derivatives, times the records' weights. What comes of it is clipped afterwards."""
+        if self._weights is None:
+            return values
+        column = self._weights.astype(values.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(values * (column if values.ndim == 1 else column[:, None]))
+
     def centered(self, center: NDArray[np.float64]) -> Records:
         """The same records with ``center``, public or released, subtracted from their features."""
         moved = np.subtract(self.features, center, dtype=self.features.dtype, casting="same_kind")
-        return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1))
+        return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1), self._weights)
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
         """The chosen rows; None is all of them, without a copy."""
         return self if rows is None else self._part(rows)
 
     def _part(self, rows: slice | NDArray[np.intp]) -> Records:
-        part = Records(self.features[rows], self.targets[rows], self.valid[rows])
+        weights = None if self._weights is None else self._weights[rows]
+        part = Records(self.features[rows], self.targets[rows], self.valid[rows], weights)
         part._whole = (self, rows)
         return part

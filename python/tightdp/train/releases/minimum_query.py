@@ -86,8 +86,10 @@ class Perturbed:
 
 def objective(public: Public, max_norm: float) -> Objective:
     """F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
-    if public.loss is None or not math.isfinite(public.loss.curvature):
-        raise ValueError("algorithm needs a linear model with a smooth loss: logistic, or a hinge with huber > 0")
+    if public.loss is None or not math.isfinite(max(public.loss.curvature, public.loss.lipschitz)):
+        raise ValueError(
+            "algorithm needs a linear model with a smooth loss of bounded slope: logistic, or a hinge with huber > 0"
+        )
     if not public.regularization > 0:
         raise ValueError("regularization must be > 0 for this algorithm: it rests on strong convexity")
     return Objective(public.loss, max_norm, public.records * public.regularization)

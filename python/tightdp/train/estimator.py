@@ -1,0 +1,155 @@
+"""What every private estimator shares: a model, an algorithm and a budget, joined into a run and its account."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bound import Bound
+from ..composition import Composition
+from ..mechanisms import Mechanism
+from ..statement import Statement
+from . import stated
+from ._sklearn import NotFittedError, validate_data
+from .algorithms.algorithm import Algorithm
+from .algorithms.noisygd import NoisyGD
+from .blocks.blocks import Blocks
+from .blocks.given import as_blocks, sparse
+from .blocks.stream import Stream
+from .continued import Account
+from .driver import Callback, fit, opened
+from .models.model import Model, Vector
+from .models.records import Array
+from .nested import Nested
+from .prepare import bounds_of, within
+from .releases.budget import Target
+from .searches import warn_of_search
+
+NONE = 0, 0
+"""Runs before the first, and those among them on records of their own."""
+
+
+def _later(random_state: Any, runs: int) -> Any:
+    """A seed for a run after so many, whose noise is then not that of the first."""
+    return (random_state + runs) % 2**64 if runs and random_state is not None else random_state
+
+
+Given = tuple[Array | Stream, NDArray[Any] | None, NDArray[np.float64] | None]
+"""Features, targets and weights as a model takes them; a stream holds all three."""
+
+
+@dataclass(eq=False, repr=False)
+class PrivateEstimator(Nested):
+    """The parameters, the run and the account; a subclass says what targets are."""
+
+    algorithm: Algorithm | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    public_size: int | None = None
+    bounds: Any = None
+    regularization: float = 0.0
+    fit_intercept: bool = True
+    random_state: int | None = None
+    callback: Callback | None = None
+    ledger: Any = None
+    warm_start: bool = False
+    _default: ClassVar[type[Any]] = NoisyGD
+
+    def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
+        """An array and its targets, checked."""
+        raise NotImplementedError
+
+    def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
+        """The same for blocks, after one pass that checks them."""
+        raise NotImplementedError
+
+    def _untrained(self) -> Model:
+        """The model of the data that were checked last."""
+        raise NotImplementedError
+
+    def _facts(self) -> stated.Facts:
+        """What a fit takes to be public of the targets."""
+        raise NotImplementedError
+
+    def _train(
+        self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
+    ) -> Any:
+        """A run. ``again`` goes on from the last one, and adds to its account."""
+        algorithm = self._default() if self.algorithm is None else self.algorithm
+        needs_array = getattr(algorithm, "in_memory", False) or (sample_weight is not None and not sparse(X))
+        blocks = as_blocks(X, y, needs_array)
+        if blocks is None:
+            features, targets, weights = self._array(X, y, sample_weight, again, **given)
+        else:
+            if again and blocks.width != self.n_features_in_:
+                raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
+            self.n_features_in_ = blocks.width
+            features, targets, weights = self._streamed(blocks, again, **given), None, sample_weight
+        if not again:
+            self._model: Any = self._untrained()
+        ledger = opened(self.ledger)
+        runs, apart = self._runs if again else NONE
+        run = fit(
+            self._model,
+            features,
+            targets,
+            algorithm,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            public_size=self.public_size,
+            regularization=self.regularization,
+            random_state=_later(self.random_state, runs),
+            callback=self.callback,
+            ledger=ledger,
+            note=f"{type(self).__name__}.{name}",
+            sample_weight=weights,
+            initial=self._w if again else None,
+        )
+        account = Account(run.charged, run.history)
+        if again:
+            account = Account(self.charged_, self.history_).then(account, disjoint)
+        self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
+        self._w: Vector = run.parameters
+        self.history_: tuple[Mechanism, ...] = account.history
+        self.charged_: Composition = account.charged
+        delta = Target.of(None, self.delta).delta
+        self.privacy_: Bound = account.charged.epsilon(delta) if again else run.privacy
+        self.public_size_ = run.size
+        self.n_iter_ = len(account.history)
+        self.statement_: Statement = stated.trained(
+            f"{type(self).__name__}, trained by {algorithm!r}",
+            self,
+            self._facts(),
+            privacy=self.privacy_,
+            charged=account.charged,
+            size=run.size,
+            parameters=len(run.parameters),
+            ledger=ledger,
+        )
+        warn_of_search(run.charged, self.statement_.delta)
+        return self
+
+    def _bounded(self, features: Array) -> Array:
+        return within(bounds_of(self.bounds, features.shape[1], features.dtype), features)
+
+    def _fitted(self) -> Vector:
+        if not hasattr(self, "_w"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self._w
+
+    def _scores(self, X: Any) -> Vector:
+        """The model's scores of rows, (n, outputs). ValueError for what is not finite."""
+        w = self._fitted()
+        features = validate_data(self, X, reset=False)
+        if not np.isfinite(features).all():
+            raise ValueError("X must be finite for predictions: it holds NaN or infinity")
+        return np.asarray(self._model.scores(w, self._bounded(features)), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not getattr(self.algorithm, "in_memory", False)
+        return tags

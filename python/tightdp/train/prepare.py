@@ -1,0 +1,78 @@
+"""What is made of a record before a model sees it: features within bounds, labels as numbers of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ._sklearn import validate_labels
+from .models.model import Vector
+from .models.records import Array, Records
+
+
+def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone."""
+    try:
+        labels = validate_labels(given, once_each=few or name == "classes")
+        return labels, np.unique(labels)
+    except (TypeError, OverflowError):
+        raise TypeError(
+            f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
+        ) from None
+    except ValueError as error:  # only its first line: in the second scikit-learn may quote its input
+        why = str(error).partition("\n")[0]
+        raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
+
+
+def labels_in(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+    """The labels of a block."""
+    return labels_of("y", targets, few=True)[1]
+
+
+Bounds = tuple[Array, Array, Array]
+"""The least of each feature, the largest, and their difference."""
+
+
+def bounds_of(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
+    """The checked bounds of so many features."""
+    if given is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):  # refused below
+            low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
+            span = np.broadcast_to(high - low, (width,))
+    except (TypeError, ValueError):
+        raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
+    if not (np.isfinite(span).all() and (span > 0).all()):
+        raise ValueError(
+            f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
+            f"below {np.finfo(span.dtype).max:.2g} for features of {span.dtype}"
+        )
+    return low, high, span
+
+
+def within(bounds: Bounds | None, features: Array) -> Array:
+    if bounds is None:
+        return features
+    low, high, span = bounds
+    mapped: Array = (np.clip(features, low, high) - low) / span
+    return mapped
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Records of a block: features within bounds, and labels as indices into the classes."""
+
+    bounds: Bounds | None
+    classes: NDArray[Any]
+    weights: Vector | None
+    """Of the classes."""
+
+    def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
+        labels = np.searchsorted(self.classes, targets)
+        weights = None if self.weights is None else self.weights[labels]
+        return Records(within(self.bounds, features), labels, weights=weights)

@@ -1,0 +1,239 @@
+"""Nested parameters, weights, runs that continue one another, and regression by gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+import tightdp as dp
+from tightdp.train import (
+    DPAGD,
+    DPSGD,
+    AdaCliP,
+    Adam,
+    ArrayBlocks,
+    LinearSVC,
+    LogisticRegression,
+    MLPClassifier,
+    NoisyGD,
+    OutputPerturbation,
+    SGDRegressor,
+)
+from tightdp.train.continued import dearest
+
+TARGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+LOUD = NoisyGD(noise_multiplier=1e-8, steps=1, max_norm=50.0, center=0, learning_rate=0.5)
+"""Next to no noise and no clipping: sums over records, to nine digits."""
+
+
+@pytest.fixture(scope="module")
+def table():
+    g = np.random.default_rng(1)
+    y = g.integers(0, 2, 900)
+    return g.normal(size=(900, 3)) + y[:, None], y
+
+
+def test_nested_parameters_reach_an_algorithm_and_its_optimizer():
+    clf = LogisticRegression(DPSGD(optimizer=Adam()), **TARGET)
+    params = clf.get_params()
+    assert params["algorithm__max_norm"] == 1.0 and params["algorithm__optimizer__beta1"] == 0.9
+    assert not any("__" in name for name in clf.get_params(deep=False))
+    old = clf.algorithm
+    clf.set_params(algorithm__max_norm=2, algorithm__optimizer__learning_rate=0.5, epsilon=3.0)
+    assert clf.algorithm == DPSGD(max_norm=2.0, optimizer=Adam(0.5)) and clf.epsilon == 3.0
+    assert old == DPSGD(optimizer=Adam())  # algorithms are values
+    assert clone(clf).get_params() == clf.get_params()
+    assert clf.set_params(algorithm=NoisyGD(), algorithm__steps=7).algorithm == NoisyGD(steps=7)
+    assert LogisticRegression(**TARGET).set_params(algorithm__steps=9).algorithm == NoisyGD(steps=9)
+    assert MLPClassifier(**TARGET).set_params(algorithm__epochs=3).algorithm == DPSGD(epochs=3)
+    for grid in ParameterGrid({"algorithm__max_norm": [0.5, 1.0], "regularization": [0.0, 0.1]}):
+        assert clone(clf).set_params(**grid).algorithm.max_norm == grid["algorithm__max_norm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("algorithm__foo", "algorithm has no setting 'foo': DPSGD has batch_size"),
+        ("algorithm__optimizer__foo", "algorithm__optimizer has no setting 'foo': Adam has learning_rate"),
+        ("epsilon__x", "epsilon must have settings of its own"),
+        ("foo__x", "'foo' is not a parameter"),
+        ("algorithm__max_norm", "max_norm must be"),
+    ],
+)
+def test_bad_nested_parameters_are_refused_and_nothing_is_set(name, message):
+    clf = LogisticRegression(DPSGD(optimizer=Adam()), **TARGET)
+    with pytest.raises(ValueError, match=message):
+        clf.set_params(epsilon=7.0, **{name: -1})
+    assert clf.epsilon == 1.0 and clf.algorithm == DPSGD(optimizer=Adam())
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC, MLPClassifier])
+def test_whole_weights_are_repeated_records(table, kind):
+    """Where nothing is clipped; at the same public number of records."""
+    X, y = table
+    times = np.random.default_rng(2).integers(0, 4, len(y))
+    settings = {"delta": 1e-5, "public_size": 1000, "random_state": 0}
+    weighted = kind(LOUD, **settings).fit(X, y, sample_weight=times)
+    repeated = kind(LOUD, **settings).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    each = 50 * 2.0**-16  # what truncation takes of a record, docs/theory/exact-products.md, section 3
+    np.testing.assert_allclose(weighted._w, repeated._w, rtol=0, atol=0.5 * 2 * each)
+    assert np.abs(weighted._w - kind(LOUD, **settings).fit(X, y)._w).max() > 10 * each
+    by_class = kind(LOUD, **settings, class_weight={1: 3.0}).fit(X, y)
+    by_record = kind(LOUD, **settings).fit(X, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+    in_blocks = kind(LOUD, **settings, class_weight={1: 3.0}).fit(ArrayBlocks(X, y, rows=70))
+    assert (by_class._w == by_record._w).all() and (by_class._w == in_blocks._w).all()
+
+
+@pytest.mark.parametrize("algorithm", [NoisyGD(steps=3), DPSGD(epochs=1), DPAGD(selections=3), AdaCliP(epochs=1)])
+def test_weights_of_one_change_no_bit(table, algorithm):
+    X, y = table
+    plain = LogisticRegression(algorithm, **TARGET).fit(X, y)
+    assert (LogisticRegression(algorithm, **TARGET).fit(X, y, np.ones(len(y)))._w == plain._w).all()
+    assert (LogisticRegression(algorithm, **TARGET, class_weight={0: 1}).fit(X, y)._w == plain._w).all()
+
+
+def test_no_weight_moves_a_sum_by_more_than_the_bound(table):
+    """Clipping comes after weighting: one record of any weight moves a step by max_norm over the number."""
+    X, y = table
+    loud = NoisyGD(noise_multiplier=1e-6, steps=1, learning_rate=1.0, momentum=0.0, center=0)
+    fits = [
+        LogisticRegression(loud, delta=1e-5, public_size=900, random_state=0)
+        .fit(X[:n], y[:n], sample_weight=np.r_[np.ones(n - 1), 1e9])
+        ._w
+        for n in (900,)
+    ]
+    without = LogisticRegression(loud, delta=1e-5, public_size=900, random_state=0).fit(X[:899], y[:899])._w
+    assert 0.99 / 900 <= np.linalg.norm(fits[0] - without) <= (1 + 1e-4) / 900
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights", "message"),
+    [
+        ({}, -np.ones(900), "sample_weight must be finite numbers >= 0"),
+        ({}, np.full(900, np.nan), "sample_weight must be"),
+        ({}, np.zeros(900), "not all zero"),
+        ({}, np.ones(899), r"sample_weight must have shape \(900,\)"),
+        ({}, ["CANARY"] * 900, "sample_weight must be numbers"),
+        (
+            {"class_weight": "balanced"},
+            None,
+            "class_weight must be a dict .* 'balanced' would be comp",
+        ),
+        ({"class_weight": {5: 1.0}}, None, "class_weight must name no label but the classes"),
+        ({"class_weight": {0: -1.0}}, None, "class_weight must be"),
+        (
+            {"algorithm": OutputPerturbation(), "regularization": 0.1, "public_size": 900},
+            np.ones(900),
+            "sample_weight and class_weight must be left out with OutputPerturbation",
+        ),
+    ],
+)
+def test_bad_weights_are_refused_by_name(table, settings, weights, message):
+    with pytest.raises((ValueError, TypeError), match=message) as error:
+        LogisticRegression(**TARGET | settings).fit(*table, sample_weight=weights)
+    assert "CANARY" not in str(error.value)
+
+
+def test_weights_of_records_in_blocks_are_refused(table):
+    with pytest.raises(ValueError, match="sample_weight must be left out where X comes in blocks"):
+        LogisticRegression(**TARGET).fit(ArrayBlocks(*table), sample_weight=np.ones(900))
+
+
+def test_runs_on_the_same_records_add_up_and_on_disjoint_ones_do_not(table):
+    X, y = table
+    clf = LogisticRegression(NoisyGD(steps=4), **TARGET)
+    clf.partial_fit(X[:300], y[:300], classes=[0, 1])
+    once, one = clf.charged_, clf.privacy_
+    clf.partial_fit(X[300:600], y[300:600], disjoint=True)
+    assert clf.charged_ == once and clf.privacy_ == one and len(clf.history_) == 2 * 6
+    clf.partial_fit(X[600:], y[600:])
+    assert clf.charged_ == once * 2 and clf.privacy_ == (once * 2).epsilon(1e-5)
+    public = clf.statement_.to_dict()["public"]
+    assert public["runs"].startswith("3, ") and "1 on records that no earlier one has seen" in public["runs"]
+    assert clf.fit(X, y).charged_ == once and "runs" not in clf.statement_.to_dict()["public"]
+
+
+def test_different_charges_of_disjoint_runs_are_covered_by_what_holds_both():
+    a, b = dp.Gaussian(2.0) * 3 + dp.Gaussian(5.0), dp.Gaussian(2.0) + dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 9
+    both = dearest(a, b)
+    assert (
+        both == dearest(b, a) == dp.Gaussian(2.0) * 3 + dp.Gaussian(5.0) + dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 9
+    )
+    assert dearest(a, a) == a
+    for epsilon in (0.1, 1.0, 3.0):
+        assert both.delta(epsilon).upper >= max(a.delta(epsilon).upper, b.delta(epsilon).upper)
+
+
+@pytest.mark.parametrize("center", [0.0, 0.05])
+def test_a_warm_start_goes_on_from_the_last_parameters(table, center):
+    """Two runs of one step each, without noise, are one of two steps without momentum."""
+    X, y = table
+    step = {"noise_multiplier": 1e-5, "learning_rate": 0.5, "momentum": 0.0, "center": center, "average": 0.0}
+    settings = {"delta": 1e-5, "public_size": 900, "random_state": 0}
+    clf = LogisticRegression(NoisyGD(steps=1, **step), **settings, warm_start=True).fit(X, y)
+    once = clf.charged_
+    clf.fit(X, y)
+    two = LogisticRegression(NoisyGD(steps=2, **step), **settings).fit(X, y)
+    np.testing.assert_allclose(clf._w, two._w, atol=1e-5)
+    assert clf.charged_ == once * 2
+
+
+def test_another_form_of_data_is_refused_where_a_run_goes_on(table):
+    X, y = table
+    clf = LogisticRegression(**TARGET).fit(X, y)
+    charged = clf.charged_
+    for X_, y_ in ((X[:, :2], y), (X, y + 1)):
+        with pytest.raises(ValueError, match=r"X has 2 features|no label but those declared"):
+            clf.partial_fit(X_, y_)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        clf.partial_fit(ArrayBlocks(X[:, :2], y))
+    assert clf.charged_ == charged
+
+
+def test_a_ledger_is_charged_for_every_run(table, tmp_path):
+    ledger = dp.Ledger.create(tmp_path / "budget", epsilon=5.0, delta=1e-4, dataset="x")
+    clf = LogisticRegression(**TARGET, ledger=ledger)
+    clf.partial_fit(*table)
+    spent = ledger.spent
+    clf.partial_fit(*table, disjoint=True)
+    assert ledger.spent > spent > 0
+
+
+@pytest.mark.parametrize("algorithm", [NoisyGD(), DPSGD(), DPAGD(selections=20), AdaCliP()])
+def test_regression_by_gradients(algorithm):
+    g = np.random.default_rng(0)
+    X = g.uniform(0, 10, size=(20_000, 2))
+    y = 3 * X[:, 0] - X[:, 1] + 5 + g.normal(size=len(X))
+    settings = {**TARGET, "bounds": (0, 10), "target_bounds": (-10, 40)}
+    model = SGDRegressor(algorithm, **settings).fit(X, y)
+    assert model.score(X, y) > 0.85 and model.privacy_.upper <= 1
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_, rtol=1e-9)
+    assert (SGDRegressor(algorithm, **settings).fit(ArrayBlocks(X, y, rows=7000))._w == model._w).all()
+    assert model.charge_for(2) == model.charged_
+    assert "bounds of the target" in model.statement_.to_dict()["public"]
+
+
+def test_one_step_of_regression_is_least_squares(table):
+    X, y = table
+    loud = NoisyGD(noise_multiplier=1e-7, steps=1, learning_rate=1.0, momentum=0.0, center=0, max_norm=1e3)
+    model = SGDRegressor(loud, delta=1e-5, public_size=900, random_state=0, target_bounds=(-1, 1)).fit(X, y)
+    expected = (y[:, None] * np.column_stack([X, np.ones(900)])).mean(axis=0)
+    np.testing.assert_allclose(model._w, expected, atol=1e-6)
+
+
+def test_bad_regression_is_refused_by_name(table):
+    X, y = table
+    for settings, message in [
+        ({}, "target_bounds must be given"),
+        ({"target_bounds": (1, 1)}, "target_bounds must be finite and low < high"),
+        (
+            {"target_bounds": (0, 1), "algorithm": OutputPerturbation(), "regularization": 0.1},
+            "algorithm needs a linear model with a smooth loss of bounded slope",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SGDRegressor(**TARGET | {"public_size": 900} | settings).fit(X, y)
+    with pytest.raises(ValueError, match=r"y must be|NaN"):
+        SGDRegressor(**TARGET, target_bounds=(0, 1)).fit(X, np.full(900, np.nan))
