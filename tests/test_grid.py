@@ -7,6 +7,7 @@ import pathlib
 import time
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -337,3 +338,20 @@ def test_no_parameters_crash_hang_or_cross(parts, log_delta, eps, direction):
     found = ENGINE.delta(run._composition().parts, direction, eps, request)
     assert -math.expm1(min(eps, 0.0)) * (1 - 1e-14) <= found.lower <= found.upper <= 1
     assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_many_epsilons_are_read_off_few_curves(direction):
+    """Each answer bounds what is asked one by one, and is not much wider than that was to be."""
+    run = dp.PoissonSampled(dp.Laplace(1.3), 0.02) * 300 + dp.Gaussian(4.0)
+    at = np.linspace(-0.5, 4.0, 40)
+    found = ENGINE.above(run._composition().parts, direction, at, Request(width=1e-4))
+    for epsilon_, upper in zip(at, found, strict=True):
+        alone = delta(run, float(epsilon_), direction, 1e-6)
+        assert alone.lower <= upper <= alone.lower * (1 + 3e-4)
+
+
+def test_no_step_has_the_curve_of_nothing():
+    at = np.array([-1.0, 0.0, 2.0])
+    found = ENGINE.above(((dp.PureDP(0.0), 5),), "remove", at)
+    assert found == pytest.approx([-math.expm1(-1.0), 0.0, 0.0]) and found[0] >= -math.expm1(-1.0)

@@ -163,6 +163,9 @@ def grid_epsilon(
 def grid_delta(
     parts: _GridParts, epsilon: float, width: float, most_points: int
 ) -> tuple[float, float, dict[str, float], int, int]: ...
+def grid_deltas(
+    parts: _GridParts, epsilons: ArrayLike, width: float, most_points: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
 class Budget:
     def __init__(self, units: int) -> None: ...

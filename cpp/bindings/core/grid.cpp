@@ -28,13 +28,18 @@ using PartTuple = std::tuple<Handle, double>;
 
 using Question = Bounds (*)(const std::vector<Part>&, double, double, std::size_t);
 
+std::vector<Part> parts_of(const std::vector<PartTuple>& given) {
+    std::vector<Part> parts;
+    for (const auto& [law, count] : given) parts.push_back({law.law, count});
+    return parts;
+}
+
 void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
     using namespace py::literals;
     m.def(
         name,
         [question](const std::vector<PartTuple>& given, double at, double width, std::size_t most_points) {
-            std::vector<Part> parts;
-            for (const auto& [law, count] : given) parts.push_back({law.law, count});
+            const std::vector<Part> parts = parts_of(given);
             const Bounds b = tightdp::bindings::unlocked([&] { return question(parts, at, width, most_points); });
             py::dict budget;
             budget["lattice"] = b.lattice;
@@ -95,4 +100,16 @@ void bind_grid(py::module_& m) {
     m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
     def_question(m, "grid_epsilon", epsilon, "delta");
     def_question(m, "grid_delta", delta, "epsilon");
+    m.def(
+        "grid_deltas",
+        [](const std::vector<PartTuple>& given, const Array& epsilons, double width, std::size_t most_points) {
+            const std::vector<Part> parts = parts_of(given);
+            const auto n = static_cast<std::size_t>(epsilons.size());
+            py::array_t<double> lower(epsilons.size()), upper(epsilons.size());
+            double *const low = lower.mutable_data(), *const high = upper.mutable_data();
+            tightdp::bindings::unlocked(
+                [&] { return deltas(parts, epsilons.data(), n, width, most_points, low, high), 0; });
+            return py::make_tuple(lower, upper);
+        },
+        "parts"_a, "epsilons"_a, "width"_a, "most_points"_a);
 }

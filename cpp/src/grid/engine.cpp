@@ -5,6 +5,7 @@
 #include <cfloat>
 #include <cmath>
 #include <exception>
+#include <functional>
 
 #include "estimate.hpp"
 #include "run.hpp"
@@ -36,6 +37,10 @@ constexpr double kNothing = -700;
 constexpr double kLarge = 0.02;
 // So far left of the mean delta may be 1 within the asked width, which needs no lattice.
 constexpr double kDeviations = 8;
+// By so many times the width asked for may an answer be wide that is read off another one's curve: the rest costs more.
+constexpr double kRead = 2;
+// After so many epsilons of which a curve says too little it is read no further.
+constexpr std::size_t kWide = 16;
 // Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
 
@@ -60,10 +65,14 @@ void uncrossed(const Bounds& a) {
 }
 
 // A term of the budget; what is no number is not known.
-double known(double term) { return term >= 0 ? term : HUGE_VAL; }
+double known(double term) {
+    return term >= 0 ? term : HUGE_VAL;
+}
 
 // No curve is below this, rounded down.
-double least_delta(double epsilon) { return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u)); }
+double least_delta(double epsilon) {
+    return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
+}
 
 // The two curves of one run.
 struct Curves {
@@ -160,8 +169,8 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
             next.digits -= 4;
         } else if (again) {
             // Of several laws one may have missed the lattice by chance.
-            const bool stuck = (attempt > 1 || !several) && got > 0.9 * had &&
-                               work > kLittleWork * static_cast<double>(most_points);
+            const bool stuck =
+                (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
             // The width falls with h^2, or, where atoms miss the lattice, with h.
             const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
@@ -174,7 +183,11 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
     }
 }
 
-Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
+// Who else reads each curve that is made for a question.
+using Reader = std::function<void(const Curves&)>;
+
+Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
+                    const Reader& reader = {});
 
 // Halves an interval of epsilon by asking for deltas: where a plan made from a guess at the curve missed it.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
@@ -220,15 +233,15 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
-                log_delta,
-                6 / saddle.tilt,
-                saddle.tilt,
-                saddle.tilt,
-                0,
-                now.finer,
-                now.digits,
-                0,
-                most_points};
+                      log_delta,
+                      6 / saddle.tilt,
+                      saddle.tilt,
+                      saddle.tilt,
+                      0,
+                      now.finer,
+                      now.digits,
+                      0,
+                      most_points};
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
@@ -253,7 +266,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {
+Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
+                    const Reader& reader) {
     const double least = least_delta(epsilon);
     if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
     if (epsilon >= top_of(parts)) {
@@ -263,14 +277,14 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
     double log_delta = -700, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        Target target{epsilon, log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits,
-                now.more_tail - std::log(asked), most_points};
+        Target target{
+            epsilon,    log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits, now.more_tail - std::log(asked),
+            most_points};
         if (slope == 0) {
             // A cut further left makes a better bound on delta, which allows a cut further left.
             for (int i = 0; i < 3; ++i)
                 log_delta = std::clamp(
-                    saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound,
-                    -745.0, 0.0);
+                    saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound, -745.0, 0.0);
         }
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_epsilon(sketches, epsilon);
@@ -286,6 +300,7 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
         }
         const Plan plan = make_plan(parts, sketches, target);
         const Curves curves(run(parts, plan), plan);
+        if (reader) reader(curves);
         Bounds a;
         curves.delta(epsilon, a);
         curves.budget(epsilon, a.upper, target.slope, a);
@@ -317,7 +332,9 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
 
 }  // namespace
 
-std::size_t crossings() { return crossed; }
+std::size_t crossings() {
+    return crossed;
+}
 
 Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points) {
     const work::Budget budget(kUnits);
@@ -329,6 +346,35 @@ Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::
         return {0, HUGE_VAL, 0, HUGE_VAL};
     }
     return best;
+}
+
+void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width,
+            std::size_t most_points, double* lower, double* upper) {
+    for (std::size_t i = 0; i < n; ++i) lower[i] = least_delta(epsilons[i]), upper[i] = 1;
+    const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= kRead * width * upper[i]; };
+    for (std::size_t i = 0; i < n; ++i) {
+        if (narrow(i)) continue;
+        // What lies further right is read off the same curve, as far as that is precise.
+        const Reader reader = [&](const Curves& curves) {
+            for (std::size_t j = i + 1, wide = 0; j < n && wide < kWide; ++j) {
+                Bounds a;
+                curves.delta(epsilons[j], a);
+                lower[j] = std::max(lower[j], a.lower);
+                upper[j] = std::min(upper[j], a.upper);
+                wide = narrow(j) ? 0 : wide + 1;
+            }
+        };
+        const work::Budget budget(kUnits);
+        try {
+            const Bounds a = delta_within(parts, epsilons[i], width, most_points, reader);
+            lower[i] = std::max(lower[i], a.lower);
+            upper[i] = std::min(upper[i], a.upper);
+        } catch (const Crossed&) {
+            std::fill_n(upper, n, 1.0);
+            std::fill_n(lower, n, 0.0);
+            return;
+        }
+    }
 }
 
 Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points) {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
 from ..bound import Bound, Curve
@@ -22,6 +22,7 @@ from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neigh
 from . import gaussian_dp
 from .engines import auto
 from .engines.base import DEFAULT, Engine, Request
+from .engines.grid import ENGINE as grid
 from .engines.renyi.engine import divergence
 from .pairs import neighbors as relations
 from .pairs.largest import largest_of
@@ -87,6 +88,15 @@ class Question(NamedTuple):
         lower[order] = np.maximum.accumulate([b.lower for b in bounds][::-1])[::-1] if bounds else []
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
+
+    def above(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Upper bounds of delta at epsilons that ascend: many for little more than one where the grid engine serves."""
+        pairs = self.pairs()
+        if any(grid.refuse(*pair) is not None for pair in pairs):
+            return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
+        with _core.Budget(_UNITS):
+            found: NDArray[np.float64] = np.max([grid.above(*pair, epsilons, self.request) for pair in pairs], axis=0)
+        return found
 
     def bayes_risk(self, prior: ArrayLike) -> Curve:
         """prior * (1 - delta(log((1 - prior) / prior))), the least error of guessing whether the record is there."""

@@ -7,13 +7,16 @@ convex hull of the points is above it. The hull is the curve of a distribution o
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from ... import _check
 from ...accounting.pairs import neighbors as relations
+from ...accounting.questions import Question
 from ...composition import Composable
 from ...options import Neighbors
 from .hull import hull
@@ -24,11 +27,13 @@ TAIL = 1e-15
 """Losses with less of delta above them become infinite ones, as theirs do."""
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
 """By about how much a chord may exceed delta, relatively, for each distinct mechanism, as answers about many take
-longer; where each takes milliseconds; and at most."""
+longer; where an answer takes milliseconds; and at most."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
 """Relations that are those of both orders of two neighbours."""
 MOST_POINTS = 1 << 24
 """From the lowest to the highest loss, as they keep all points between: 128 MiB for a direction."""
+_FIRST = 256
+"""Intervals that are halved where they must be, where few questions of many epsilons cost less than many of few."""
 _INFLATED = 1 + 1e-6
 """The default width of an answer, so that the distribution is not below the upper end of another question about the
 same curve, and the roundings of theirs do not take it below the curve."""
@@ -42,8 +47,8 @@ def privacy_loss_distribution(
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, it has a
     distribution for each.
     Between points of the grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine answers,
-    times the number of distinct mechanisms and at most one in 50; and everywhere by 1e-15. With many distinct ones it
-    takes a minute. It may be composed with others of theirs.
+    times the number of distinct mechanisms and at most one in 50; and everywhere by 1e-15. It takes about a second, and
+    more where there are many distinct mechanisms. It may be composed with others of theirs.
     ValueError where the losses span more than 2^24 intervals.
     """
     if not isinstance(run, Composable):
@@ -67,29 +72,35 @@ def _pmf(above: dict[int, float], below: dict[int, float], interval: float) -> A
 
 def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
     """Upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
-    first = run.delta(0.0, neighbors=neighbors)
+    first = run.delta(0.0, neighbors=neighbors, width=COARSE)
     cheap = first.engine in ("closed_form", "contour") or first.upper == 0
     distinct = len(run._composition().parts)
     tolerance = min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
+    question = Question.of(run._composition(), neighbors, width=tolerance / 4)
 
-    def delta(k: int) -> float:
-        bound = run.delta(k * interval, neighbors=neighbors, width=tolerance / 4)
-        return min(bound.upper * _INFLATED, 1.0)
+    def deltas(multiples: list[int]) -> dict[int, float]:
+        if cheap:  # microseconds each
+            found = [question.delta(k * interval).upper for k in multiples]
+        else:
+            found = question.above(np.array(multiples, dtype=np.float64) * interval).tolist()
+        return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
     top = _top(run, neighbors, interval)
-    found = {0: delta(0), top: delta(top)}
-    stack = [(0, top)]
-    while stack:  # from the left, for neighbouring questions share work
-        low, high = stack.pop()
-        if high - low < 2 or found[low] <= found[high] * (1 + tolerance):
-            continue
-        middle = (low + high) // 2
-        found[middle] = delta(middle)
-        width = (high - low) * interval
-        chord = found[low] + _share((middle - low) * interval, width) * (found[high] - found[low])
-        # By convexity a small gap in the middle bounds that elsewhere, unless most of the interval lies behind it.
-        if width > 1 or chord > found[middle] * (1 + tolerance):
-            stack += [(middle, high), (low, middle)]
+    pieces = 1 if cheap else _FIRST
+    nodes = sorted({top * i // pieces for i in range(pieces + 1)})
+    found = deltas(nodes)
+    gaps = list(pairwise(nodes))
+    while gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]:
+        middles = [(low + high) // 2 for low, high in gaps]
+        found |= deltas(middles)
+        halved = []
+        for (low, high), middle in zip(gaps, middles, strict=True):
+            width = (high - low) * interval
+            chord = found[low] + _share((middle - low) * interval, width) * (found[high] - found[low])
+            # By convexity a small gap in the middle bounds that elsewhere, unless most of the interval lies behind it.
+            if width > 1 or chord > found[middle] * (1 + tolerance):
+                halved += [(low, middle), (middle, high)]
+        gaps = halved
     return found
 
 
@@ -100,8 +111,8 @@ def _share(part: float, whole: float) -> float:
 
 def _top(run: Composable, neighbors: Neighbors, interval: float) -> int:
     """The first multiple of ``interval`` beyond which delta hardly falls; 0 where no such is known."""
-    rest = run.delta(_check.LARGEST, neighbors=neighbors).upper * (1 + COARSE) + TAIL
-    most = run.epsilon(rest, neighbors=neighbors).upper if rest < 1 else 0.0
+    rest = run.delta(_check.LARGEST, neighbors=neighbors, width=COARSE).upper * (1 + COARSE) + TAIL
+    most = run.epsilon(rest, neighbors=neighbors, width=COARSE).upper if rest < 1 else 0.0
     if math.isinf(most):
         return 0
     if most / interval > MOST_POINTS // 2:

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .... import _core
 from ...pairs.members import reveals_nothing
 from ..base import DEFAULT, Bound, Direction, Parts, Request
@@ -48,21 +51,38 @@ class Grid:
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
         return _best(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
 
+    def above(
+        self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
+    ) -> NDArray[np.float64]:
+        """Upper bounds of delta at epsilons that ascend, of as few compositions as serve."""
+        pairs = _pairs(parts, direction)
+        if not pairs:
+            return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
+        upper = [(pair.upper, count) for pair, count in pairs]
+        return _core.grid_deltas(upper, epsilons, request.width, _points(request))[1]
+
 
 ENGINE = Grid()
 
 
-def _best(parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound) -> Bound:
-    """One composition where all laws are exact; else one for the upper bound, and the best of others for the lower."""
-    pairs = [
+def _pairs(parts: Parts, direction: Direction) -> list[tuple[grid_laws.Pair, float]]:
+    return [
         (grid_laws.law(mechanism, direction), float(count))
         for mechanism, count in parts
         if not reveals_nothing(mechanism)
     ]
+
+
+def _points(request: Request) -> int:
+    return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
+
+
+def _best(parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound) -> Bound:
+    """One composition where all laws are exact; else one for the upper bound, and the best of others for the lower."""
+    pairs = _pairs(parts, direction)
     if not pairs:
         return nothing
-    points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
-    size = {"width": request.width, "most_points": points}
+    size = {"width": request.width, "most_points": _points(request)}
     lower, upper, budget, _, _ = ask([(pair.upper, count) for pair, count in pairs], **size)
     if any(pair.lowers != (pair.upper,) for pair, _ in pairs):
         choices = range(max(len(pair.lowers) for pair, _ in pairs))
