@@ -26,6 +26,7 @@ from .composition import Composition
 from .derived import RepeatAndSelect
 from .mechanisms import ApproximateDP, Gaussian, Mechanism
 from .pipeline import PrivatePipeline
+from .preprocessing.budget import left_for
 from .preprocessing.cells import check_shape, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .release.noise import RandomSource
@@ -174,16 +175,8 @@ class PrivateSearchCV(BaseEstimator):
             charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
             return covering(charges, epsilon, failing)
 
-        found = float(
-            calibrate(
-                lambda epsilon: self._charge(run(epsilon)),
-                epsilon=target.epsilon,
-                delta=target.delta,
-                low=target.epsilon / 1000,
-                high=min(2 * target.epsilon, 1e6),
-            )
-        )
-        return run(found), made
+        asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
+        return left_for(run, self._charge, **asked), made
 
     def _run(
         self,

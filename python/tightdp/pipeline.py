@@ -21,12 +21,14 @@ from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
 from .mechanisms import Gaussian, Mechanism
+from .preprocessing.budget import left_for
 from .preprocessing.cells import check_shape, columns_of
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer, Spent
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
 from .train.driver import opened, paid, seeded
+from .train.estimator import PrivateEstimator
 from .train.estimators import PrivateClassifier
 from .train.pca import DPPCA
 from .train.regression import Ridge
@@ -63,8 +65,8 @@ class PrivatePipeline(Steps, BaseEstimator):
     Parameters
     ----------
     steps : a list of (name, step): transformers of ``tightdp.preprocessing`` or ``DPPCA``, those of scikit-learn that
-        learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; last a classifier of ``tightdp.train``
-        or ``Ridge``
+        learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; last a classifier or
+        a regressor of ``tightdp.train``
     epsilon, delta : the guarantee of all steps together, add/remove one record. The steps then have neither an epsilon,
         a delta nor a noise multiplier of their own. With ``epsilon=None`` each step has its own, and ``privacy_``
         reports what they cost together at ``delta``
@@ -124,7 +126,8 @@ class PrivatePipeline(Steps, BaseEstimator):
         width = len(columns_of(values))
         if not width:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
-        _check_within(estimator.charge_for(width, _classes(last, y)), plan.last)
+        if width != len(columns):  # otherwise it is the number that was planned for
+            _check_within(estimator.charge_for(width, _classes(last, y)), plan.last)
         estimator.fit(values, y)
         self.steps_: list[tuple[str, Any]] = plan.steps
         self.charged_: Composition = plan.charge
@@ -152,8 +155,8 @@ class PrivatePipeline(Steps, BaseEstimator):
                     "(tightdp.preprocessing has scalers, encoders and imputers)"
                 )
         name, last = steps[-1]
-        if not isinstance(last, (PrivateClassifier, Ridge)):
-            raise TypeError(f"steps must end with a classifier of tightdp.train or Ridge: {name!r} is {last!r}")
+        if not isinstance(last, (PrivateEstimator, Ridge)):
+            raise TypeError(f"steps must end with a classifier or a regressor of tightdp.train: {name!r} is {last!r}")
         for name, step in steps:
             for setting in ("ledger",) if self.epsilon is None else PLAIN:
                 if getattr(step, setting, None) is not None:
@@ -180,14 +183,11 @@ class PrivatePipeline(Steps, BaseEstimator):
         def planned(epsilon: float) -> Caps:
             return _cap(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
-        found = calibrate(
-            lambda epsilon: before + planned(epsilon).charge(),
-            epsilon=target.epsilon,
-            delta=target.delta,
-            low=target.epsilon / 1000,
-            high=min(10 * target.epsilon, 1e6),
+        start = target.epsilon * math.sqrt(1 - self.share) if before else target.epsilon
+        found = left_for(
+            planned, lambda cap: before + cap.charge(), epsilon=target.epsilon, delta=target.delta, start=start
         )
-        return _Planned(steps, before, planned(float(found)))
+        return _Planned(steps, before, found)
 
     def _divide(self, epsilon: float, delta: float, private: list[Any]) -> None:
         """Gives each of the ``private`` transformers its share of the budget."""

@@ -124,7 +124,7 @@ def search(planted):
 KINDS = {
     "quantile bounds": (quantile_bounds, 0.8, 800, None),
     "frequent categories": (frequent_categories, 0.5, 4000, (0.5,)),
-    "Ridge": (ridge, 0.5, 2000, None),
+    "Ridge": (ridge, 0.3, 2000, None),
     "PrivateSearchCV": (search, 0.5, 1500, None),
 }
 """(build, the least mu that so many runs show, runs, thresholds)."""

@@ -2,12 +2,25 @@
 
 import csv
 import gzip
+import pickle
 
 import numpy as np
 import pytest
 
 import tightdp as dp
 from tightdp.cli import main
+from tightdp.metrics import confusion_matrix
+from tightdp.model_selection import PrivateSearchCV
+from tightdp.pipeline import PrivatePipeline
+from tightdp.preprocessing import (
+    Chain,
+    ColumnTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    SimpleImputer,
+    StandardScaler,
+)
+from tightdp.train import LogisticRegression
 from tightdp.train.catalog import ALGORITHMS, MODELS
 
 TEXTS = {"clinic": "Clinic of Jane Doe", "income": "Jane Does label", "name": "Jane Doe", "sex": "JaneDoeSex"}
@@ -73,6 +86,75 @@ def test_no_file_holds_one(tmp_path, algorithm, model, capfd):
     for value in canaries.values():
         for name, text in written.items():
             assert value.encode() not in text, (value, name)
+
+
+LEARNED = ["--learn-bounds", "age,hours", "--learn-categories", "clinic,sex", "--fill", "age=learn", "--drop", "name"]
+LEARNED += ["--label", "income", "--classes", "low,high", "--delta", "1e-6", "--epsilon", "6", "--regularization", ".1"]
+
+
+def scanned(folder, seen, canaries):
+    """Every file there, by any name, and the screen."""
+    written = {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for name, text in {**written, "screen": (seen.out + seen.err).encode()}.items():
+        for value in canaries.values():
+            assert value.encode() not in text, (value, name)
+    return written
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_is_learned_holds_none(tmp_path, algorithm, capfd):
+    """Bounds, categories and medians are learned: canaries are values of one record each, and the largest there are."""
+    data, canaries = tmp_path / "people.csv.gz", TEXTS | {"age": "9261.7391853", "hours": "-5123.9174628"}
+    write(data, canaries)
+    ledger = str(tmp_path / "l")
+    budget = ["--dataset", "people", "--epsilon", "20", "--delta", "1e-5", "--failure", "5e-6"]
+    assert main(["ledger", "create", ledger, *budget]) == 0
+    options = [*LEARNED, "--algorithm", algorithm, "--ledger", ledger, "--delimiter", ";", "--json"]
+    code = main(["train", str(data), *options])
+    assert code == 0 or "would exceed" in capfd.readouterr().err
+    if code == 0:
+        model = str(tmp_path / "people.model.json")
+        page = (
+            ["--out", str(tmp_path / "page.html")] if algorithm == "noisy-gd" else []
+        )  # curves of others take seconds
+        assert main(["statement", model, *page]) == 0
+    assert main(["ledger", "report", ledger]) == 0
+    data.unlink()
+    assert len(scanned(tmp_path, capfd.readouterr(), canaries)) > 1
+
+
+def test_drafts_for_learning_and_frequent_values_hold_none(tmp_path, capfd):
+    data, canaries = tmp_path / "people.csv.gz", TEXTS | NUMBERS
+    write(data, canaries)
+    split = ["--delimiter", ";"]
+    assert main(["schema", str(data), "--label", "income", "--learn", *split]) == 0
+    for column in ("clinic", "name", "age"):
+        asked = ["--column", column, "--epsilon", "1", "--delta", "1e-6"]
+        assert main(["frequent", str(data), *asked, *split]) == 0
+    data.unlink()
+    assert len(scanned(tmp_path, capfd.readouterr(), canaries)) == 1
+
+
+def test_pickles_of_what_was_learned_hold_none():
+    """Fitted pipelines and searches, which may be kept as files."""
+    canaries, everyone = TEXTS | NUMBERS, list(rows())
+    everyone[7] |= canaries
+    table = {name: [row[name] for row in everyone] for name in everyone[0]}
+    labels = np.where(np.array(table.pop("income")) == "low", "low", "high")
+    for name in NUMBERS:
+        table[name] = np.array(table[name], dtype=float)
+    columns = ColumnTransformer([
+        ("numbers", Chain([("fill", SimpleImputer()), ("scale", StandardScaler())]), ["age", "hours"]),
+        ("bounds", MinMaxScaler(), ["age"]),
+        ("texts", OneHotEncoder(), ["clinic", "sex", "name"]),
+    ])  # fmt: skip
+    model = PrivatePipeline([("columns", columns), ("model", LogisticRegression(classes=["high", "low"]))])
+    search = PrivateSearchCV(model, {"share": [0.1, 0.2]}, 6.0, 1e-6, mean=2.0).fit(table, labels)
+    matrix = confusion_matrix(labels, search.predict(table), classes=["high", "low"], epsilon=1.0, delta=1e-6)
+    for made in (search, search.best_estimator_, search.statement_.to_html(), matrix, matrix.statement.to_json()):
+        kept = pickle.dumps(made)
+        assert not any(value.encode() in kept for value in canaries.values())
+        assert not any(np.float64(value).tobytes() in kept for value in NUMBERS.values())
 
 
 @pytest.mark.parametrize("column", [*TEXTS, *NUMBERS])

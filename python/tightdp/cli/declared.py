@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from ..tables.rows import Rows
+from ..tables.columns import LEARN, Bounds, Fill
+from ..tables.rows import Rows, number_of
 from ..tables.schema import MOST, Schema
 
 
@@ -19,11 +21,13 @@ class Declared:
     """What was declared on the command line, before the file is read."""
 
     classes: tuple[str, ...] | None
-    categories: Mapping[str, tuple[str, ...] | None]
+    categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
     """Of each text column. None, here and above, stands for the values that occur: declared public."""
     label: str
-    bounds: Mapping[str, tuple[float, float]]
+    bounds: Mapping[str, Bounds]
     dropped: frozenset[str] = frozenset()
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    """What stands for missing numbers."""
     complete: bool = False
     """Whether a column that is not declared is an error; else it is a number in [0, 1]."""
 
@@ -33,9 +37,9 @@ class Declared:
             raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
         return labels
 
-    def categories_of(self, rows: Rows) -> dict[str, tuple[str, ...]]:
+    def categories_of(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
         for column, values in self.categories.items() if not self.complete else ():
-            for value in values or ():
+            for value in () if values is None or values == LEARN else values:
                 other, equals, _ = value.partition("=")
                 if equals and other in rows.columns:
                     raise ValueError(
@@ -49,7 +53,8 @@ class Declared:
         }
 
 
-OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values")
+OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_bounds",
+           "learn_categories")  # fmt: skip
 """Of the command line, which a schema takes the place of."""
 
 
@@ -64,6 +69,19 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
     p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
     p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
+    p.add_argument(
+        "--learn-bounds", action="append", default=[], metavar="COLUMN,...", help="bounds by private quantiles, charged"
+    )
+    p.add_argument(
+        "--learn-categories", action="append", default=[], metavar="COLUMN,...", help="frequent values, charged"
+    )
+    p.add_argument(
+        "--fill",
+        action="append",
+        default=[],
+        metavar="COLUMN=NUMBER,...",
+        help="stands for missing numbers; COLUMN=learn for a private median, charged",
+    )
     p.add_argument("--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out")
 
 
@@ -76,16 +94,22 @@ def declared(arguments: argparse.Namespace) -> Declared:
                 f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all"
             )
         s = Schema.read(arguments.schema)
-        return Declared(s.classes, s.categories, s.label, s.bounds, s.dropped, True)
+        return Declared(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, True)
     if arguments.label is None:
         raise ValueError("--label must be given, the column to predict, or --schema")
     classes, public_values = arguments.classes, arguments.public_values
-    given: dict[str, tuple[str, ...] | None] = {}
+    given: dict[str, tuple[str, ...] | Literal["learn"] | None] = {}
     for option in arguments.categories:
         column, equals, text = option.partition("=")
         if not (column and equals) or column in given:
             raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
         given[column] = _values(f"--categories {option}", text)
+    bounds: dict[str, Bounds] = {**_bounds(arguments.bounds)}
+    for option, taken in (("--learn-bounds", bounds), ("--learn-categories", given)):
+        for column in _listed(getattr(arguments, option[2:].replace("-", "_"))):
+            if column in taken:
+                raise ValueError(f"{option} {column}: is declared as well, and learned only where it is not")
+            taken[column] = LEARN
     for column in filter(None, arguments.categorical.split(",")):
         if column not in given and not public_values:
             raise ValueError(
@@ -101,8 +125,24 @@ def declared(arguments: argparse.Namespace) -> Declared:
     labels = None if classes is None else _values(f"--classes {classes}", classes)
     if labels is not None and len(labels) < 2:
         raise ValueError(f"--classes {classes}: must be at least two classes")
-    dropped = frozenset(filter(None, ",".join(arguments.drop).split(",")))
-    return Declared(labels, given, arguments.label, _bounds(arguments.bounds), dropped)
+    dropped = frozenset(_listed(arguments.drop))
+    return Declared(labels, given, arguments.label, bounds, dropped, _fills(arguments.fill))
+
+
+def _listed(given: list[str]) -> list[str]:
+    """a,b and c as three names."""
+    return [name for name in ",".join(given).split(",") if name]
+
+
+def _fills(given: list[str]) -> dict[str, Fill]:
+    found: dict[str, Fill] = {}
+    for part in _listed(given):
+        name, _, text = part.rpartition("=")
+        value = number_of(text) if text != LEARN else None
+        if not name or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
+            raise ValueError(f"--fill {part}: must be COLUMN=NUMBER, a finite one, or COLUMN=learn, once a column")
+        found[name] = LEARN if value is None else value
+    return found
 
 
 def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:

@@ -2,7 +2,8 @@
 
 It is read off the records: bounds are the smallest and the largest value there are, and categories those that occur.
 Columns of many texts are dropped. Replace all of it by what is known without the records, delete the entry "draft", and
-give the file to tightdp train --schema.
+give the file to tightdp train --schema. With --learn the draft says of each column what kind it is and holds no values
+but 0 and 1, and tightdp train then learns bounds and categories with noise, as a part of what it charges.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ..tables.rows import Rows
-from ..tables.schema import DRAFT, draft
+from ..tables.schema import DRAFT, KINDS, draft
 from . import files
 from .composition import check_writable
 
@@ -22,6 +23,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
     p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
+    p.add_argument("--learn", action="store_true", help="bounds and categories are to be learned with noise")
     files.add_arguments(p)
 
 
@@ -33,8 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: is there already, and may have been reviewed")
     check_writable("--out", out)
     rows = Rows.read(arguments.data, files.written(arguments))
-    text = json.dumps(draft(rows, arguments.label), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(draft(rows, arguments.label, arguments.learn), indent=1, ensure_ascii=False) + "\n"
     out.touch(mode=0o600)  # for whoever holds the data
     out.write_text(text, encoding="utf-8")
-    print(f"tightdp: {out}: {DRAFT}", file=sys.stderr)
+    print(f"tightdp: {out}: {KINDS if arguments.learn else DRAFT}", file=sys.stderr)
     return 0

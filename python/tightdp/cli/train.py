@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..statement import Statement
-from ..tables.columns import Category, Column, Number, encode, plan_columns
+from ..tables.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
 from ..tables.model import TableModel
 from ..tables.rows import Rows
 from ..tables.schema import MOST
@@ -22,6 +22,7 @@ from ..train.catalog import ALGORITHMS, MODELS
 from ..train.stated import AGAIN, listed
 from . import declared, files
 from .composition import check_writable
+from .learned import fitted
 from .number import number, whole
 from .progress import Progress
 
@@ -34,6 +35,9 @@ what occurs and was not declared appears nowhere: a category is then a row of ze
 record with such a label contributes nothing. --public-values declares instead that all those which occur are public
 knowledge, as the sexes in a census are: a promise about the data that nobody can check for you. --schema declares all
 of it in a file, which tightdp schema drafts for review.
+
+What is not known without the records can be learned with noise, as a part of what is charged: --learn-bounds by private
+quantiles, --learn-categories by noisy counts of the values that occur often, --fill COLUMN=learn by a private median.
 
 Taken as public, and to be checked by you: the names of the columns, labels, categories and bounds, and --public-size
 where it is given (a noisy count of the records is released otherwise). Accuracy on the training data is not printed,
@@ -69,15 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
     values, written = declared.declared(arguments), files.written(arguments)
     rows = Rows.read(arguments.data, written)
     labels = values.labels_of(rows)
-    columns = plan_columns(
-        rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete
+    planned = plan_columns(
+        rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete, values.fills
     )
-    X = encode(rows, columns, allow_missing=arguments.allow_missing)
-    y = _labels(rows, values.label, labels, X)
+    columns = tuple(column for column in planned if not isinstance(column, Learned))
+    X = encode(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
+    y, kept = _labels(rows, values.label, labels)
     _note_undeclared(rows, columns)
-    if arguments.test is not None:
-        test = Rows.read(arguments.test, written)
-        test_X, test_y = encode(test, columns, allow_missing=False), test.column(values.label)
+    test = None if arguments.test is None else Rows.read(arguments.test, written)
+    if test is not None and columns:  # what is wrong with it is said before anything is spent
+        encode(test, columns, allow_missing=False), test.column(values.label)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
@@ -87,30 +92,34 @@ def run(arguments: argparse.Namespace) -> int:
         public_size=arguments.public_size,
         regularization=arguments.regularization,
         random_state=arguments.seed,
-        callback=progress,
-        ledger=arguments.ledger,
+        callback=lambda done, total: progress(done, total),
     )
     try:
-        classifier.fit(X, y)
+        if X is None:
+            columns, classifier, statement = fitted(rows, kept, y, planned, classifier, arguments)
+        else:
+            X[~kept] = np.nan  # such a record contributes nothing
+            statement = classifier.set_params(ledger=arguments.ledger).fit(X, y).statement_
     finally:
         progress.close()
-    statement = _statement(values, columns, classifier)
+    statement = _statement(values, columns, planned, statement)
     classes = tuple(classifier.classes_.tolist())
     weights = classifier.coef_, classifier.intercept_
     TableModel(arguments.model, values.label, classes, columns, *weights, statement).save(out)
     private: dict[str, Any] = {"model_file": str(out)}
-    if arguments.test is not None:
-        private["test_accuracy_not_private"] = round(float(classifier.score(test_X, test_y)), 6)
+    if test is not None:
+        score = classifier.score(encode(test, columns, allow_missing=False), test.column(values.label))
+        private["test_accuracy_not_private"] = round(float(score), 6)
     print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _printed(statement, private))
     return 0
 
 
-def _labels(rows: Rows, label: str, labels: tuple[str, ...], X: NDArray[np.float64]) -> NDArray[np.str_]:
-    """The labels. A record whose label is none of them gets a row of NaN in ``X``, which contributes nothing."""
+def _labels(rows: Rows, label: str, labels: tuple[str, ...]) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """The labels, and which records have one that is declared: others are to contribute nothing."""
     undeclared = rows.undeclared(label, labels)
-    X[undeclared] = np.nan
     _note(rows, label, undeclared, "contribute nothing")
-    return np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])
+    known = np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])
+    return known, ~undeclared
 
 
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
@@ -144,13 +153,20 @@ def _algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _statement(values: declared.Declared, columns: tuple[Column, ...], classifier: Any) -> Statement:
+def _statement(
+    values: declared.Declared, columns: tuple[Column, ...], planned: tuple[Column | Learned, ...], made: Statement
+) -> Statement:
     """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
-    made: Statement = classifier.statement_
+    learned = {column.name: column for column in planned if isinstance(column, Learned)}
     taken = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     public = {name: how for name, how in made.public.items() if name in ("number of records", "labels")}
     public["columns"] = "their names"
     for column in columns:
+        known = learned.get(column.name)
+        if isinstance(column, Number) and column.missing is not None and (known is None or known.missing != LEARN):
+            public[f"missing numbers of {column.name}"] = f"declared: {column.missing:g} stands for them"
+        if known is not None and (known.categories or known.bounds == LEARN):
+            continue  # what was learned is not assumed
         if isinstance(column, Number):
             public[f"bounds of {column.name}"] = f"declared: {column.low:g} to {column.high:g}"
         else:

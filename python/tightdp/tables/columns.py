@@ -1,6 +1,6 @@
-"""How columns become features: numbers clipped to public bounds and mapped to [0, 1], categories one-hot.
+"""How columns become features: numbers clipped to bounds and mapped to [0, 1], categories one-hot.
 
-Nothing is fitted: bounds, labels and categories come from the caller.
+Nothing is fitted here: bounds, labels and categories come from the caller, who may have learned them with noise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,13 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric column with its public bounds."""
+    """A numeric column with its bounds."""
 
     name: str
     low: float
     high: float
+    missing: float | None = None
+    """Stands for a number that is missing; None leaves it missing."""
 
     def __post_init__(self) -> None:
         if math.isinf(self.high - self.low):
@@ -37,13 +39,15 @@ class Number:
         return [self.name]
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.missing is not None:
+            values = np.where(np.isnan(values), self.missing, values)
         unit: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
         return unit[:, None]
 
 
 @dataclass(frozen=True)
 class Category:
-    """A text column with its public categories; a text that is none of them is a row of zeros."""
+    """A text column with its categories; a text that is none of them is a row of zeros."""
 
     name: str
     categories: tuple[str, ...]
@@ -62,6 +66,19 @@ class Category:
 
 
 Column = Number | Category
+LEARN: Final = "learn"
+Bounds = tuple[float, float] | Literal["learn"]
+Fill = float | Literal["learn"]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A column of which something is to be learned with noise: categories, or bounds or the number for missing ones."""
+
+    name: str
+    categories: bool = False
+    bounds: Bounds = LEARN
+    missing: Fill | None = None
 
 
 def together(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -82,26 +99,34 @@ def together(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
 def plan_columns(
     rows: Rows,
     label: str,
-    categories: Mapping[str, tuple[str, ...]],
-    bounds: Mapping[str, tuple[float, float]],
+    categories: Mapping[str, tuple[str, ...] | Literal["learn"]],
+    bounds: Mapping[str, Bounds],
     dropped: Collection[str] = (),
     every: bool = False,
-) -> tuple[Column, ...]:
+    fills: Mapping[str, Fill] | None = None,
+) -> tuple[Column | Learned, ...]:
     """How each column but the label and those ``dropped`` is encoded. ValueError for unknown names and for missing
     bounds, which [0, 1] stands for where all values lie inside, unless ``every`` column must be declared."""
-    together([partial(rows.column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped))])
-    if label in {*categories, *bounds, *dropped}:
+    fills = fills or {}
+    together([partial(rows.column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))])
+    if label in {*categories, *bounds, *dropped, *fills}:
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
-    def plan(name: str) -> Column:
+    def plan(name: str) -> Column | Learned:
         ways = [name in categories, name in bounds, name in dropped]
         if sum(ways) > 1:
             kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
             raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
+        if name in fills and (name in categories or name in dropped):
+            raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
         if name in categories:
-            return Category(name, categories[name])
+            known = categories[name]
+            return Learned(name, True) if known == LEARN else Category(name, known)
         if name in bounds:
-            return Number(name, *bounds[name])
+            given, fill = bounds[name], fills.get(name)
+            if given == LEARN or fill == LEARN:
+                return Learned(name, False, given, fill)
+            return Number(name, *given, fill)
         if every:
             raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
         values = rows.numbers(name, allow_missing=True)
@@ -110,7 +135,8 @@ def plan_columns(
                 f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
                 f"--bounds {name}=LOW:HIGH, chosen without looking at the data"
             )
-        return Number(name, 0.0, 1.0)
+        fill = fills.get(name)
+        return Learned(name, False, (0.0, 1.0), fill) if fill == LEARN else Number(name, 0.0, 1.0, fill)
 
     both = {name for name in dropped if name in categories or name in bounds}
     names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]
@@ -125,7 +151,8 @@ def encode(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDA
 
     def block(column: Column) -> NDArray[np.float64]:
         if isinstance(column, Number):
-            return column.encode(rows.numbers(column.name, allow_missing=allow_missing))
+            allowed = allow_missing or column.missing is not None
+            return column.encode(rows.numbers(column.name, allow_missing=allowed))
         return column.encode(rows.column(column.name))
 
     return np.column_stack(together([partial(block, column) for column in columns]))

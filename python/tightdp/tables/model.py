@@ -168,15 +168,20 @@ class TableModel:
 def _plain(column: Column) -> dict[str, Any]:
     if isinstance(column, Category):
         return {"kind": "category", "name": column.name, "categories": list(column.categories)}
-    return {"kind": "number", **asdict(column)}
+    plain = {"kind": "number", **asdict(column)}
+    if column.missing is None:
+        del plain["missing"]
+    return plain
 
 
 def _column(plain: Any) -> Column:
     match plain:
         case {"kind": "number", "name": str(name), "low": low, "high": high}:
             low, high = _check.real(f"low of column {name!r}", low), _check.real(f"high of column {name!r}", high)
+            missing = plain.get("missing")
+            missing = None if missing is None else _check.real(f"missing of column {name!r}", missing)
             if low < high:
-                return Number(name, low, high)
+                return Number(name, low, high, missing)
         case {"kind": "category", "name": str(name), "categories": [*categories]} if categories:
             return Category(name, tuple(map(str, categories)))
     raise ValueError("columns must be numbers with low < high, and texts with categories")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from .columns import together
+from .columns import LEARN, Bounds, Fill, together
 from .rows import MISSING, Rows, number_of
 
 FORMAT = 1
@@ -21,6 +22,11 @@ DRAFT = (
     "NOT PRIVATE: read off the records. Replace each bound and list by what is known without them, drop what names "
     "people, and then delete this entry. Keep the draft as you keep the records."
 )
+KINDS = (
+    "Which columns hold numbers, 0 and 1 alone, or few texts, and which lack some, was read off the records. Check "
+    "each kind, list the classes, drop what names people, and then delete this entry. What says learn will be learned "
+    "with noise, and charged."
+)
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,12 @@ class Schema:
 
     label: str
     classes: tuple[str, ...]
-    bounds: Mapping[str, tuple[float, float]]
-    categories: Mapping[str, tuple[str, ...]]
+    bounds: Mapping[str, Bounds]
+    """Here and in the next ones "learn" stands for what is to be learned with noise."""
+    categories: Mapping[str, tuple[str, ...] | Literal["learn"]]
     dropped: frozenset[str]
+    fills: Mapping[str, Fill]
+    """What stands for numbers that are missing."""
 
     @classmethod
     def read(cls, file: Path) -> Schema:
@@ -65,20 +74,42 @@ class Schema:
             {name: kind[1] for name, kind in named.items() if kind[0] == "bounds"},
             {name: kind[1] for name, kind in named.items() if kind[0] == "categories"},
             frozenset(name for name, kind in named.items() if kind[0] == "drop"),
+            {name: kind[2] for name, kind in named.items() if kind[2] is not None},
         )
 
 
-def _column(name: str, declared: Any) -> tuple[str, Any]:
+def _column(name: str, declared: Any) -> tuple[str, Any, Any]:
+    """What a column is, its values, and what stands for a missing number."""
     match declared:
-        case {"bounds": [int() | float() as low, int() | float() as high], **rest} if not rest:
-            if not (np.isfinite([low, high]).all() and low < high):
-                raise ValueError(f"bounds of {name!r} must be [LOW, HIGH] with LOW < HIGH, both finite")
-            return "bounds", (float(low), float(high))
+        case {"bounds": "learn" | [int() | float(), int() | float()] as bounds, **rest} if rest.keys() <= {"missing"}:
+            return "bounds", _bounds(name, bounds), _fill(name, rest.get("missing"))
+        case {"categories": "learn", **rest} if not rest:
+            return "categories", LEARN, None
         case {"categories": values, **rest} if not rest:
-            return "categories", _values(f"categories of {name!r}", values, 1)
+            return "categories", _values(f"categories of {name!r}", values, 1), None
         case {"drop": True, **rest} if not rest:
-            return "drop", None
-    raise ValueError(f'column {name!r} must be {{"bounds": [LOW, HIGH]}}, {{"categories": [...]}} or {{"drop": true}}')
+            return "drop", None, None
+    raise ValueError(
+        f'column {name!r} must be {{"bounds": [LOW, HIGH]}}, {{"categories": [...]}} or {{"drop": true}}; bounds and '
+        'categories may be "learn", and numbers may have {"missing": NUMBER} or {"missing": "learn"}'
+    )
+
+
+def _bounds(name: str, given: Any) -> Any:
+    if given == LEARN:
+        return LEARN
+    low, high = map(float, given)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f'bounds of {name!r} must be [LOW, HIGH] with LOW < HIGH, both finite, or "learn"')
+    return low, high
+
+
+def _fill(name: str, given: Any) -> Any:
+    if given is None or given == LEARN:
+        return given
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not np.isfinite(given):
+        raise ValueError(f'missing of {name!r} must be a finite number or "learn"')
+    return float(given)
 
 
 def _values(name: str, values: Any, least: int) -> tuple[str, ...]:
@@ -89,27 +120,34 @@ def _values(name: str, values: Any, least: int) -> tuple[str, ...]:
     return tuple(values)
 
 
-def draft(rows: Rows, label: str) -> dict[str, Any]:
-    """A schema that the records themselves suggest, marked as a draft, which is not private."""
+def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
+    """A schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it says of
+    each column what kind it is, and has no classes."""
     labels = sorted(set(rows.column(label)) - {""})
     return {
         "tightdp_schema": FORMAT,
-        "draft": DRAFT,
+        "draft": KINDS if learn else DRAFT,
         "label": label,
-        "classes": labels if len(labels) <= MOST else [],
-        "columns": {name: _suggested(cells) for name, cells in rows.columns.items() if name != label},
+        "classes": labels if len(labels) <= MOST and not learn else [],
+        "columns": {name: _suggested(cells, learn) for name, cells in rows.columns.items() if name != label},
     }
 
 
-def _suggested(cells: list[str]) -> dict[str, Any]:
+def _suggested(cells: list[str], learn: bool) -> dict[str, Any]:
     """Bounds for numbers, categories for a few texts that come back, and otherwise nothing is to be kept."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
     numbers = [number_of(cell) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known):
         low, high = min(finite), max(finite)
-        return {"bounds": [low, high if low < high else low + 1.0]}
+        flag = set(finite) <= {0.0, 1.0}  # which a definition will say as well, and learning would cost
+        found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
+        if learn and flag:
+            found["bounds"] = [0, 1]
+        if learn and len(known) < len(cells):
+            found["missing"] = LEARN
+        return found
     values = sorted(set(cells) - {""})
     if values and len(values) <= min(MOST, max(2, len(cells) // 10)):
-        return {"categories": values}
+        return {"categories": LEARN if learn else values}
     return {"drop": True}

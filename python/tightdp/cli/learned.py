@@ -1,0 +1,129 @@
+"""Columns of which something is learned with noise: one private pipeline for them and the model."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..pipeline import PrivatePipeline
+from ..preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
+from ..statement import Statement
+from ..tables.columns import LEARN, Category, Column, Learned, Number, together
+from ..tables.rows import Rows
+from ..train.stated import listed
+
+Group = tuple[bool, bool, bool | None]
+"""Whether columns are categories, whether these or bounds are learned, and whether numbers for missing ones are; None
+where there are none."""
+
+
+class Fitted(NamedTuple):
+    """What a pipeline of a table learned."""
+
+    columns: tuple[Column, ...]
+    """In the order of the model's features."""
+    classifier: Any
+    statement: Statement
+
+
+def fitted(
+    rows: Rows,
+    kept: NDArray[np.bool_],
+    labels: NDArray[np.str_],
+    columns: Sequence[Column | Learned],
+    classifier: Any,
+    arguments: argparse.Namespace,
+) -> Fitted:
+    """Learns from the records that are ``kept``, under one budget, and trains."""
+    if arguments.epsilon is None:
+        raise ValueError("--epsilon must be given where bounds, categories or missing numbers are learned")
+
+    def cells(column: Column | Learned) -> Any:
+        if _group(column)[0]:
+            return np.array(rows.column(column.name), dtype=object)[kept]
+        allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
+        return rows.numbers(column.name, allow_missing=allowed)[kept]
+
+    table = dict(zip([c.name for c in columns], together([lambda c=c: cells(c) for c in columns]), strict=True))  # type: ignore[misc]
+    groups: dict[Group, list[Any]] = {}
+    for column in columns:
+        groups.setdefault(_group(column), []).append(column)
+    parts = [
+        (f"part {i}", _transformer(group, members), [column.name for column in members])
+        for i, (group, members) in enumerate(groups.items())
+    ]
+    model = PrivatePipeline(
+        [("columns", ColumnTransformer(parts)), ("model", classifier.set_params(epsilon=None, delta=None))],
+        arguments.epsilon,
+        arguments.delta,
+        random_state=arguments.seed,
+        ledger=arguments.ledger,
+    ).fit(table, labels[kept])
+    (_, transformer), (_, trained) = model.steps_
+    found = [_columns(member, names) for _, member, names in transformer.transformers_]
+    made = [column for part in found for column in part]
+    whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
+    return Fitted(whole, trained, _stated(model.statement_, trained.statement_, columns, made))
+
+
+def _group(column: Column | Learned) -> Group:
+    if isinstance(column, Category) or (isinstance(column, Learned) and column.categories):
+        return True, isinstance(column, Learned), None
+    fill = None if column.missing is None else column.missing == LEARN
+    return False, isinstance(column, Learned) and column.bounds == LEARN, fill
+
+
+def _transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
+    categories, learns, fills = group
+    if categories:
+        return OneHotEncoder(categories=None if learns else [column.categories for column in columns])
+    pairs = [column.bounds if isinstance(column, Learned) else (column.low, column.high) for column in columns]
+    scaler = MinMaxScaler(bounds=None if learns else tuple(np.array(ends) for ends in zip(*pairs, strict=True)))
+    if fills is None:
+        return scaler
+    values = None if fills else np.array([column.missing for column in columns])
+    filler = SimpleImputer() if fills else SimpleImputer(strategy="constant", fill_value=values)
+    return Chain([("fill", filler), ("scale", scaler)])
+
+
+def _columns(member: Any, names: list[str]) -> list[Column]:
+    """The columns that a fitted part amounts to; a text column may be left without categories."""
+    if isinstance(member, OneHotEncoder):
+        return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
+    filler, scaler = (None, member) if isinstance(member, MinMaxScaler) else (step for _, step in member.transformers_)
+    fills = [None] * len(names) if filler is None else filler.statistics_.tolist()
+    low, high = (ends.tolist() for ends in scaler.bounds_)
+    return [Number(*each) for each in zip(names, low, high, fills, strict=True)]
+
+
+def _stated(
+    whole: Statement, trained: Statement, columns: Sequence[Column | Learned], made: Sequence[Column]
+) -> Statement:
+    """The pipeline's statement in the words of a table: its columns have names."""
+    found = {column.name: column for column in made}
+    released = []
+    for column in columns:
+        if not isinstance(column, Learned):
+            continue
+        known = found[column.name]
+        if isinstance(known, Category):
+            shown = listed(known.categories) or "none was frequent, so the column is left out"
+            released.append(f"categories of {column.name}, by noisy counts: {shown}")
+            continue
+        if column.bounds == LEARN:
+            released.append(f"bounds of {column.name}, by noisy quantiles: {known.low:g} to {known.high:g}")
+        if column.missing == LEARN:
+            released.append(f"a noisy median of {column.name}, for missing numbers: {known.missing:g}")
+    return dataclasses.replace(
+        whole,
+        subject=f"{trained.subject}, with columns as they were learned",
+        released=(*released, *trained.released),
+        public=trained.public,
+        taken=trained.taken,
+        outside=trained.outside,
+    )

@@ -1,0 +1,128 @@
+"""tightdp train where bounds, categories and missing numbers are learned: one account for all of it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.cli import main
+
+G = np.random.default_rng(4)
+AGES = G.integers(18, 90, 3000)
+LINES = ["age,income,clinic,name,ill"]
+for k, age in enumerate(AGES):
+    income = "?" if k % 9 == 0 else f"{G.lognormal(10, 1):.2f}"
+    clinic = "Clinic of Jane Doe" if k == 7 else ("north", "south")[k % 2]
+    LINES.append(f"{age},{income},{clinic},p{k},{'yes' if age > 50 else 'no'}")
+ASKED = ["--label", "ill", "--classes", "no,yes", "--drop", "name", "--epsilon", "2", "--delta", "1e-6"]
+LEARN = ["--learn-bounds", "age,income", "--learn-categories", "clinic", "--fill", "income=learn"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "people.csv"
+    file.write_text("\n".join(LINES) + "\n")
+    return file
+
+
+def test_all_of_it_is_learned_within_one_budget(data, capsys):
+    assert main(["train", str(data), *ASKED, *LEARN, "--test", str(data), "--fill", "age=40"]) == 0
+    printed = capsys.readouterr().out
+    model = dp.load(data.with_suffix(".model.json"))
+    assert 1.99 < model.statement.privacy.upper <= 2 and "not private): 0.9" in printed
+    assert sorted(column.name for column in model.columns) == ["age", "clinic", "income"]
+    columns = {column.name: column for column in model.columns}
+    assert columns["clinic"].categories == ("north", "south") and columns["age"].missing == 40
+    assert 5_000 < columns["income"].missing < 100_000 and columns["income"].low < columns["income"].high
+    said = "\n".join(model.statement.released)
+    assert "bounds of age, by noisy quantiles" in said and "clinic, by noisy counts: north, south" in said
+    assert "a noisy median of income" in said
+    assert model.statement.public["missing numbers of age"] == "declared: 40 stands for them"
+    assert not any(name.startswith(("bounds", "categories")) for name in model.statement.public)
+    assert "Jane" not in data.with_suffix(".model.json").read_text() + printed
+    given = {"age": [20, 80, None], "income": [1e4, None, None], "clinic": ["north", "south", "x"]}
+    assert model.predict(given).tolist()[:2] == ["no", "yes"]
+
+
+def test_a_draft_for_learning_holds_no_values(data, capsys):
+    assert main(["schema", str(data), "--label", "ill", "--learn"]) == 0
+    path = data.with_name("people.schema.json")
+    draft = json.loads(path.read_text())
+    assert draft.pop("draft") in capsys.readouterr().err
+    assert draft == {
+        "tightdp_schema": 1,
+        "label": "ill",
+        "classes": [],
+        "columns": {
+            "age": {"bounds": "learn"},
+            "income": {"bounds": "learn", "missing": "learn"},
+            "clinic": {"categories": "learn"},
+            "name": {"drop": True},
+        },
+    }
+    path.write_text(json.dumps(draft | {"classes": ["no", "yes"]}))
+    assert main(["train", str(data), "--schema", str(path), "--epsilon", "2", "--delta", "1e-6"]) == 0
+    assert dp.load(data.with_suffix(".model.json")).statement.privacy.upper <= 2
+
+
+def test_a_ledger_pays_once_for_all_of_it(data, tmp_path, capsys):
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.4, delta=1e-5, dataset="test", failure=1e-6)
+    assert main(["train", str(data), *ASKED, *LEARN, "--ledger", str(tmp_path / "l")]) == 0
+    (entry,) = ledger.history
+    model = dp.load(data.with_suffix(".model.json"))
+    assert ledger.account.composition == model.statement.charged and entry.note == "PrivatePipeline.fit"
+    assert main(["train", str(data), *ASKED, *LEARN, "--ledger", str(tmp_path / "l")]) == 3
+    assert len(ledger.history) == 1
+    capsys.readouterr()
+
+
+def test_a_column_without_a_frequent_value_is_left_out(data, capsys):
+    options = [*ASKED[:5], *ASKED[6:], "--learn-categories", "name,clinic", "--bounds", "age=18:90,income=0:100000"]
+    assert main(["train", str(data), *[o for o in options if o != "--drop"], "--fill", "income=0"]) == 0
+    model = dp.load(data.with_suffix(".model.json"))
+    assert "name" not in [column.name for column in model.columns]
+    assert "categories of name, by noisy counts: none was frequent, so the column is left out" in (
+        model.statement.released
+    )
+    capsys.readouterr()
+
+
+def test_what_is_declared_for_missing_numbers_is_used(data, capsys):
+    declared = [*ASKED, "--bounds", "age=18:90,income=0:100000", "--categories", "clinic=north,south"]
+    assert main(["train", str(data), *declared]) == 2
+    assert "has no income" in capsys.readouterr().err
+    assert main(["train", str(data), *declared, "--fill", "income=20000"]) == 0
+    model = dp.load(data.with_suffix(".model.json"))
+    a, b = (model.decision_function({"age": [50], "income": [x], "clinic": ["north"]}) for x in (None, 20_000))
+    assert a == b and model.statement.public["missing numbers of income"] == "declared: 20000 stands for them"
+    plain = json.loads(data.with_suffix(".model.json").read_text())
+    assert [c.get("missing") for c in plain["columns"]] == [None, 20_000, None] and "missing" not in plain["columns"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--learn-bounds", "age,income,clinic", "--categories", "clinic=a"], "both categorical and bounded"),
+        (["--learn-bounds", "age", "--bounds", "age=0:1"], "age: is declared as well"),
+        (["--learn-bounds", "nothing"], "no column 'nothing'"),
+        (["--learn-bounds", "age,income,clinic"], "not a number"),
+        (["--learn-categories", "clinic", "--fill", "clinic=3"], "'clinic' holds no numbers"),
+        (["--fill", "income=x"], "must be COLUMN=NUMBER"),
+        (["--fill", "income=nan"], "must be COLUMN=NUMBER"),
+        (["--fill", "income=1,income=2"], "once a column"),
+        (["--learn-bounds", "ill"], "is the label"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(data, options, message, capsys):
+    assert main(["train", str(data), *ASKED, *options]) == 2
+    assert message in capsys.readouterr().err and not data.with_suffix(".model.json").exists()
+
+
+@pytest.mark.parametrize("column", [{"bounds": "guess"}, {"bounds": [0, 1], "missing": "x"}, {"categories": "all"}])
+def test_schemas_that_learn_are_checked(data, column, capsys):
+    plain = {"tightdp_schema": 1, "label": "ill", "classes": ["no", "yes"], "columns": {"age": column}}
+    data.with_name("s.json").write_text(json.dumps(plain))
+    options = ["--schema", str(data.with_name("s.json")), "--epsilon", "1", "--delta", "1e-6"]
+    assert main(["train", str(data), *options]) == 2
+    assert "'age'" in capsys.readouterr().err
