@@ -10,10 +10,10 @@ from ..accounting.calibrate import calibrate
 from ..composition import Composition
 
 T = TypeVar("T")
-CLOSE = 1e-4
+CLOSE = 1e-6
 """Part of the target that may be left unspent: an evaluation may take a second, and each more brings a digit or two."""
-MOST = 8
-"""Proportional steps, of which two or three are usual."""
+MOST = 12
+"""Proportional steps, of which three to five are usual."""
 
 
 def left_for(
