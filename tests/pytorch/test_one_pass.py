@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tightdp.torch.onepass import clipping, factors
+from tightdp.torch.onepass import convolutions as convolving
 from tightdp.torch.onepass.clipping import OnePassSums
 
 
@@ -158,8 +159,9 @@ def assert_close(found, expected, tolerance=2e-5):
 @pytest.mark.parametrize("max_norm", [0.05, 1e4])
 @pytest.mark.parametrize("case", CASES)
 def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch):
-    """With rows where they are cheaper, and with none where factors will do."""
+    """With rows where they are cheaper, and with none where factors will do, or those of one record at a time."""
     monkeypatch.setattr(factors, "HELD", held)
+    monkeypatch.setattr(convolving, "PIECE", held)
     build, loss_fn, data = CASES[case]
     model, batch = build(), data()
     expected = clipped_by_hand(model, loss_fn, batch, max_norm)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from .. import checks, examples
 from ..plan import Plan
 from ..sums import Sums, integers_of
 from .apart import check_alone, check_apart, check_whole
+from .convolutions import Convolved
 from .factors import Factors, planned
 from .recorder import Recorder
 from .uses import Unsupported
@@ -91,17 +92,41 @@ class OnePassSums(Sums):
 
     @torch.no_grad()
     def _add(self, factors: dict[int, Factors], records: int) -> None:
-        names, bounds = list(self._parameters), self._plan.max_norm
-        squares = {i: each.squares() for i, each in factors.items()}
+        bounds = self._plan.max_norm
         if len(bounds) == 1:
-            zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
-            together = sum(squares.values(), zero)
-            weights = dict.fromkeys(squares, self._weights(together.sqrt(), bounds[0]))
+            self._add_together(factors, bounds[0], records)
         else:
-            weights = {i: self._weights(each.sqrt(), bounds[i]) for i, each in squares.items()}
-        for i, each in factors.items():
-            self._ways[names[i]] = each.way
-            each.add_weighted(weights[i], self._totals[i])
+            for i, each in factors.items():
+                self._add_together({i: each}, bounds[i], records)
+
+    def _add_together(self, factors: dict[int, Factors], bound: float, records: int) -> None:
+        """Adds gradients whose norm is that of all these parameters.
+
+        The rows of the largest convolution are made last, some at a time, when all that is missing of the norms is
+        theirs: each piece is added as soon as it is there, and gone.
+        """
+        largest = max((each.weight.numel() for each in factors.values() if _streams(each)), default=0)
+        last = next((i for i, each in factors.items() if _streams(each) and each.weight.numel() == largest), None)
+        others = {i: each for i, each in factors.items() if i != last}
+        zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
+        squares = sum((each.squares() for each in others.values()), zero)
+        if last is None:
+            weights = self._weights(squares.sqrt(), bound)
+        else:
+            weights = torch.cat(list(self._streamed(factors[last], squares, bound, self._totals[last])))
+        for i, each in others.items():
+            each.add_weighted(weights, self._totals[i])
+        names = list(self._parameters)
+        self._ways |= {names[i]: each.way for i, each in factors.items()}
+
+    def _streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
+        start = 0
+        for rows in convolved.pieces():
+            found = rows.squares()
+            weights = self._weights((squares[start : start + len(found)] + found).sqrt(), bound)
+            rows.add_weighted(weights, total)
+            start += len(found)
+            yield weights
 
     def _weights(self, norms: Any, bound: float) -> Any:
         """What the gradients of some records are multiplied by, given their norms; 0 where one is not finite."""
@@ -130,3 +155,7 @@ class OnePassSums(Sums):
         run = clipping.Run(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
         run.execute(self._plan.deviation, source, self._plan.grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
+
+
+def _streams(factors: Factors) -> TypeGuard[Convolved]:
+    return isinstance(factors, Convolved) and factors.streams

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,18 @@ from . import factors
 from .factors import Outer, Rows
 from .uses import Parts, Unsupported
 
+PIECE = 1 << 19
+"""Entries of rows that are made at once: 2 MB of float32, which stay in the cache until they are added."""
+
 
 @dataclass
 class Convolved:
     """Gradients by the weight of a convolution of ``input``, from those of its output ``g``.
 
-    The rows of all records are one convolution with a group for each record. Where they would not fit, norms come from
-    patches of the input, or from some rows at a time, and sums from the convolution that PyTorch takes itself.
+    The rows of some records are one convolution with a group for each record. ``pieces`` makes them one after the
+    other, for a sum that goes along. Otherwise all rows are kept between norms and sums; where they would not fit, or
+    patches are much smaller, norms come from patches of the input or from some rows at a time, and sums from the
+    convolution that PyTorch takes itself.
     """
 
     input: Any
@@ -31,22 +36,35 @@ class Convolved:
     way: str = "materialised"
     kept: Rows | None = None
 
+    def __post_init__(self) -> None:
+        entries, positions = self.weight.numel(), self.g[0, 0].numel()
+        products = positions * (self.weight.shape[0] + entries // self.weight.shape[0])
+        patches = self.groups == 1 and self.weight.ndim == 4
+        large = len(self.g) * entries > factors.HELD
+        if patches and products <= (entries if large else entries // 4):
+            self.way = "ghost norm"
+        elif large:
+            self.way = "materialised, some at a time"
+
+    @property
+    def streams(self) -> bool:
+        """Whether ``pieces`` is the way to go."""
+        return self.way != "ghost norm"
+
+    def pieces(self) -> Iterator[Rows]:
+        step = max(1, PIECE // self.weight.numel())
+        for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
+            yield Rows(self._rows(x, g))
+
     def squares(self) -> Any:
-        records, entries = len(self.g), self.weight.numel()
-        positions, widths = self.g[0, 0].numel(), self.weight.shape[0] + entries // self.weight.shape[0]
-        patches = self.groups == 1 and self.weight.ndim == 4 and positions * widths <= entries
-        if records * entries <= factors.HELD and not (patches and 4 * positions * widths <= entries):
+        if self.way == "materialised":
             self.kept = Rows(self.rows())
             return self.kept.squares()
-        if patches:
-            self.way = "ghost norm"
+        if self.way == "ghost norm":
             stride, padding, dilation = self.settings
             x = F.unfold(self.input, self.weight.shape[2:], dilation, padding, stride)
             return Outer(self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]).squares()
-        self.way = "materialised, some at a time"
-        step = max(1, factors.HELD // entries)
-        pieces = zip(self.input.split(step), self.g.split(step), strict=True)
-        return torch.cat([Rows(self._rows(x, g)).squares() for x, g in pieces])
+        return torch.cat([rows.squares() for rows in self.pieces()])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         if self.kept is not None:
@@ -59,10 +77,10 @@ class Convolved:
         return self._rows(self.input, self.g)
 
     def _rows(self, x: Any, g: Any) -> Any:
-        records, weight = len(g), self.weight.detach()
-        each = weight.expand(records, *weight.shape).flatten(0, 1)
+        records, (outputs, *rest) = len(g), self.weight.shape
+        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # its shape is what counts
         found = self._backward(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
-        return found.view(records, *weight.shape)
+        return found.view(records, outputs, *rest)
 
     def _backward(self, x: Any, g: Any, weight: Any, groups: int) -> Any:
         stride, padding, dilation = self.settings
