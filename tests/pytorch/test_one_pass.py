@@ -8,9 +8,11 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import TensorDataset
 
 from tightdp.torch.onepass import clipping, factors
 from tightdp.torch.onepass import convolutions as convolving
+from tightdp.torch.onepass.attention import multi_head_attention
 from tightdp.torch.onepass.clipping import OnePassSums
 
 
@@ -93,6 +95,21 @@ class LoRA(nn.Module):
         return self.inner(x) + F.linear(F.linear(x, self.a), self.b)
 
 
+class Attends(nn.Module):
+    """PyTorch's own attention, with masks: positions first inside, and its weights are used."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(width, 2, 6, dropout=0.0, batch_first=True)
+        self.attention, self.out = nn.MultiheadAttention(width, 2), nn.Linear(width, 3)
+
+    def forward(self, x):
+        x = self.encoder(x, src_mask=nn.Transformer.generate_square_subsequent_mask(x.shape[1]), is_causal=True)
+        y = x.transpose(0, 1)
+        y, weights = self.attention(y, y, y, key_padding_mask=torch.arange(x.shape[1]).expand(len(x), -1) > 3)
+        return self.out(y.mean(0)) + weights.square().sum((1, 2))[:, None]
+
+
 def convolutions():
     return nn.Sequential(
         nn.Conv2d(2, 4, 3, stride=(2, 1), padding=(1, 2), dilation=(1, 2)), nn.GroupNorm(2, 4), nn.ReLU(inplace=True),
@@ -132,6 +149,7 @@ CASES = {
     "long sentences": (lambda: Language(words=3, width=2, length=40), words,
                        lambda: [torch.randint(0, 3, (9, 40)), torch.randint(0, 3, (9, 40))]),
     "bare parameters": (Bare, cross_entropy, lambda: [torch.randn(9, 5, 4), torch.randint(0, 3, (9,))]),
+    "attention of PyTorch": (Attends, cross_entropy, lambda: [torch.randn(9, 5, 4), torch.randint(0, 3, (9,))]),
     "shared": (Shared, cross_entropy, rows),
     "lora": (lambda: nn.Sequential(LoRA(nn.Linear(5, 7)), nn.ReLU(), LoRA(nn.Linear(7, 3))), cross_entropy, rows),
     "convolutions": (lambda: built(convolutions(), torch.randn(1, 2, 7, 6)), cross_entropy, images),
@@ -448,3 +466,38 @@ def test_noise_of_a_run_in_one_pass():
         noise = model.weight.grad.double() * 20 / (1.7 * 0.37)
         n = noise.numel()
         assert abs(noise.mean()) < 5 / n**0.5 and abs(noise.var() - 1) < 5 * (2 / n) ** 0.5
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("shape", [(5, 5), (9 * 2, 5, 5)])
+def test_attention_taken_apart_is_that_of_pytorch(shape, dropped):
+    module, x = nn.MultiheadAttention(4, 2, dropout=0.5 if dropped else 0.0), torch.randn(5, 9, 4)
+    mask = torch.randn(shape)
+    expected = module.eval()(x, x, x, attn_mask=mask, average_attn_weights=False)
+    found = multi_head_attention(
+        F.linear, x, x, x, 4, 2, module.in_proj_weight, module.in_proj_bias, None, None, False, module.dropout,
+        module.out_proj.weight, module.out_proj.bias, training=False, attn_mask=mask, average_attn_weights=False,
+    )  # fmt: skip
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "settings, other, why",
+    [({}, True, "only self-attention"), ({"kdim": 3, "vdim": 3}, False, "only self-attention"),
+     ({"add_bias_kv": True}, False, "add_bias_kv"), ({"add_zero_attn": True}, False, "add_zero_attn")],
+)  # fmt: skip
+def test_attention_that_is_refused(settings, other, why):
+    class Crossed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2, batch_first=True, **settings)
+
+        def forward(self, x):
+            y = torch.randn(len(x), 5, 3 if "kdim" in settings else 4) if other or "kdim" in settings else x
+            return self.attention(x, y, y)[0].mean(1)
+
+    dataset = TensorDataset(torch.randn(60, 5, 4), torch.randint(0, 3, (60,)))
+    run = private(Crossed(), dataset, arithmetic="float", noise_multiplier=1.0, batch_size=30)
+    with pytest.raises(ValueError, match=f"attention.*{why}"):
+        run.step(cross_entropy, next(iter(run.loader)))

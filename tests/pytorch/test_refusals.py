@@ -146,7 +146,7 @@ def test_parameters_that_the_loss_does_not_use():
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_reduced_losses(reduction):
     run = private()
-    with pytest.raises(ValueError, match=r"one loss for each record, shape \(1,\), got \(\).*reduction='none'"):
+    with pytest.raises(ValueError, match=r"one loss for each record, shape \(records,\), got \(\).*reduction='none'"):
         first_step(run, lambda model, b: nn.functional.cross_entropy(model(b[0]), b[1], reduction=reduction))
     assert run.steps_ == 0
 

@@ -380,3 +380,46 @@ def test_other_precisions(dtype):
     before = copied(model)
     run.step(cross_entropy, next(iter(run.loader)))
     assert all(p.dtype == p.grad.dtype == dtype and not torch.equal(p, before[n]) for n, p in model.named_parameters())
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+def test_the_generator_of_pytorch_does_not_tell_how_many_records_there_were(arithmetic):
+    """Dropout draws for every record; its masks still differ from step to step."""
+    after, model = [], nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3))
+    for batch_size in (1e-9, 60):
+        run = private(model, table(60), batch_size=batch_size, noise_multiplier=1.0, epochs=batch_size / 60,
+                      arithmetic=arithmetic, physical_batch_size=7)  # fmt: skip
+        seen = []
+
+        def loss(model, batch, seen=seen):
+            if arithmetic == "float":  # the other way is inside of torch.func
+                seen.append(tuple(model[0](torch.ones(20)).tolist()))
+            return cross_entropy(model, batch)
+
+        batch = next(iter(run.loader))
+        torch.manual_seed(5)
+        run.step(loss, batch)
+        after.append(torch.get_rng_state())
+    assert torch.equal(*after)
+    assert arithmetic == "exact" or len(set(seen)) > 4
+
+
+def test_buffers_are_copied_once_and_put_back_at_any_step():
+    model = mlp()
+    model.register_buffer("mask", torch.ones(4))
+    run = private(model, table(60), noise_multiplier=1.0, arithmetic="float")
+    batches = iter(run.loader)
+    run.step(cross_entropy, next(batches))
+    copy = run._copies["", "mask"][2]
+    run.step(cross_entropy, next(batches))
+    assert run._copies["", "mask"][2] is copy
+    model.mask.fill_(3.0)  # by the caller, between steps
+
+    def keeps(model, batch):
+        model.mask.add_(batch[0].sum())
+        return cross_entropy(model, batch)
+
+    with pytest.raises(ValueError, match="buffer mask changes"):
+        while True:
+            run.step(keeps, next(batches))
+    assert torch.equal(model.mask, torch.full((4,), 3.0))

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from . import examples
+
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 """All batch norms, those of several processes and lazy ones included."""
 _LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
@@ -104,8 +106,8 @@ def check_losses(losses: Any, records: int) -> Any:
         raise TypeError(f"loss_fn must return a tensor of one loss for each record, got {type(losses).__name__}")
     if losses.shape != (records,):
         raise ValueError(
-            f"loss_fn must return one loss for each record, shape ({records},), got {tuple(losses.shape)}: a loss that "
-            f"is reduced over the batch mixes records. Use reduction='none', and the mean over what one record has"
+            f"loss_fn must return one loss for each record, shape (records,), got {examples.shown(losses)}: a loss "
+            f"that is reduced over the batch mixes records. Use reduction='none', and the mean over what one record has"
         )
     if not losses.is_floating_point():
         raise TypeError(f"loss_fn must return real losses, got {losses.dtype}")

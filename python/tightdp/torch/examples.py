@@ -42,6 +42,11 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
     return [], lambda found: batch
 
 
+def shown(tensor: Any) -> str:
+    """The shape as errors show it: the length of the first axis may be the number of records, which is private."""
+    return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
+
+
 def _made(kind: Any, plain: dict[Any, Any]) -> Any:
     try:
         return kind(plain)
@@ -57,8 +62,8 @@ def split(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
     for tensor in tensors:
         if tensor.ndim == 0 or len(tensor) != records:
             raise ValueError(
-                f"collate_fn must make tensors whose first axis is that of the records, {records} of them: it made one "
-                f"of shape {tuple(tensor.shape)}"
+                f"collate_fn must make tensors whose first axis is that of the records: it made one of shape "
+                f"{shown(tensor)} with another length"
             )
     return tensors, rebuild
 

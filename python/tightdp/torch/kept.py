@@ -8,20 +8,28 @@ from typing import Any
 
 import torch
 
+Copies = dict[tuple[str, str], tuple[Any, int, Any]]
+"""Of buffers, by module and name: the buffer, its version and its copy."""
+
 
 @contextmanager
-def kept(model: Any) -> Iterator[None]:
+def kept(model: Any, copies: Copies | None = None) -> Iterator[None]:
     """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter.
 
     A buffer with something of the records in it would be released without noise. A parameter that was changed in place
-    cannot be put back: the error says so.
+    cannot be put back: the error says so. ``copies`` are those of the last time: what is still the same is not copied
+    again, for every change counts its version up.
     """
-    before = {
-        (path, name): (buffer, buffer._version, buffer.clone())
-        for path, module in model.named_modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    }
+    before: Copies = {}
+    for path, module in model.named_modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                old = None if copies is None else copies.get((path, name))
+                same = old is not None and old[0] is buffer and old[1] == buffer._version
+                before[path, name] = old if same and old else (buffer, buffer._version, buffer.clone())
+    if copies is not None:
+        copies.clear()
+        copies.update(before)
     versions = [(name, p, p._version) for name, p in model.named_parameters()]
     try:
         yield
@@ -40,7 +48,7 @@ def kept(model: Any) -> Iterator[None]:
             )
 
 
-def _put_back(model: Any, before: dict[tuple[str, str], Any]) -> list[str]:
+def _put_back(model: Any, before: Copies) -> list[str]:
     """The names of buffers that had changed, or were not there."""
     changed = []
     for path, module in model.named_modules():

@@ -21,9 +21,10 @@ from . import checks, examples, saved, stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .checkpoint import Checkpoint
+from .draws import device_of, own_draws
 from .exact import ExactSums
 from .importance import ExactUnits, ImportanceLoader, OnePassUnits
-from .kept import kept
+from .kept import Copies, kept
 from .loader import Batch, RunLoader
 from .onepass.clipping import OnePassSums
 from .plan import Plan
@@ -66,6 +67,7 @@ class PrivateRun:
         self._names: tuple[str, ...] = ()
         self._sums: Sums | None = None
         self._probed = False
+        self._copies: Copies = {}
         self._busy = threading.Lock()
         self._identity, self._checkpoint = identity or saved.identity(), checkpoint
         size = sum(p.numel() for p in self._parameters().values())
@@ -149,7 +151,7 @@ class PrivateRun:
             with self._world.together("the sums of a step"):
                 self._account.spend()
                 sums = self._begin(parameters)
-                with kept(self.model):
+                with kept(self.model, self._copies), own_draws(device_of(self.model)):
                     for part, records in parts:
                         sums.add(self.model, loss_fn, part, records)
             self._hand_over(parameters, self._released(sums))
@@ -253,7 +255,7 @@ class PrivateRun:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _parts(self, batch: Batch) -> Iterator[tuple[Any, int]]:
-        device = next(iter(self.model.parameters())).device
+        device = device_of(self.model)
         return ((examples.moved(part, device), records) for part, records in batch.parts())
 
     def _probe(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from ..examples import shown
 from .convolutions import convolution
 from .factors import Outer, Rows
 from .uses import Parts, Rule, Unsupported
@@ -16,7 +17,7 @@ from .uses import Parts, Rule, Unsupported
 def by_record(x: Any, records: int, what: str) -> Any:
     """(records, positions, features) of an array whose first axis is that of the records, or of all their positions."""
     if x.ndim < 2 or records == 0 or x.shape[0] % records:
-        raise Unsupported(f"the first axis of {what}, of shape {tuple(x.shape)}, is not that of the {records} records")
+        raise Unsupported(f"the first axis of {what}, of shape {shown(x)}, is not that of the records")
     return x.reshape(records, -1, x.shape[-1])
 
 
@@ -62,7 +63,7 @@ def embedding(
     if max_norm is not None or scale_grad_by_freq:
         raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
     if input.ndim == 0 or len(input) % records:
-        raise Unsupported(f"indices of shape {tuple(input.shape)} have no axis of the {records} records")
+        raise Unsupported(f"indices of shape {shown(input)} have no axis of the records")
 
     def parts(g: Any) -> Parts:
         left, right = input.reshape(records, -1), g.reshape(records, -1, weight.shape[1])
@@ -91,7 +92,7 @@ def _scaled(records: int, axes: int, weight: Any, bias: Any, normal: Callable[[]
     def parts(g: Any) -> Parts:
         shape = g.shape[g.ndim - axes :]
         if g.ndim <= axes or len(g) % records:
-            raise Unsupported(f"an output of shape {tuple(g.shape)} has no axis of the {records} records")
+            raise Unsupported(f"an output of shape {shown(g)} has no axis of the records")
         found: Parts = []
         if weight is not None:
             found.append((weight, Rows((g * normal()).reshape(records, -1, *shape).sum(1))))
@@ -107,7 +108,7 @@ def group_norm(
 ) -> Callable[[Any], Parts]:
     def parts(g: Any) -> Parts:
         if len(g) != records:
-            raise Unsupported(f"an output of shape {tuple(g.shape)} has no axis of the {records} records")
+            raise Unsupported(f"an output of shape {shown(g)} has no axis of the records")
         flat = g.reshape(records, g.shape[1], -1)
         found: Parts = []
         if weight is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from ..examples import shown
 from . import factors
 from .factors import Outer, Rows
 from .uses import Parts, Unsupported
@@ -98,7 +99,7 @@ def convolution(
     if isinstance(padding, str):
         raise Unsupported("padding must be numbers")
     if input.ndim != axes + 2 or len(input) != records:
-        raise Unsupported(f"the first axis of an input, of shape {tuple(input.shape)}, is not that of the records")
+        raise Unsupported(f"the first axis of an input, of shape {shown(input)}, is not that of the records")
     settings = (_each(stride, axes), _each(padding, axes), _each(dilation, axes))
 
     def parts(g: Any) -> Parts:

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from ..examples import shown
+from .attention import multi_head_attention
 from .calls import RULES
 from .factors import Rows
 from .uses import Parts, Unsupported
@@ -71,6 +73,8 @@ class Recorder(TorchFunctionMode):
         try:
             if func in RULES:
                 return self._ruled(func, args, kwargs, used)
+            if func is F.multi_head_attention_forward:
+                return multi_head_attention(self._linear, *args, **kwargs)
             if func is torch.Tensor.expand:
                 return self._expanded(func, args, kwargs)
             if func in _SPREAD:
@@ -89,6 +93,9 @@ class Recorder(TorchFunctionMode):
             f"model must be one that is clipped in one pass: {names} goes through {function}, and {why}. "
             f'arithmetic="exact" takes any module'
         )
+
+    def _linear(self, input: Any, weight: Any, bias: Any) -> Any:
+        return self.__torch_function__(F.linear, (), (input, weight, bias))
 
     def _ruled(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         if func is F.embedding:
@@ -133,7 +140,7 @@ class Recorder(TorchFunctionMode):
         (p,), (x,) = used, others
         whole = p.ndim == x.ndim and p.ndim > 0 and len(p) == 1
         if x.ndim == 0 or len(x) != self._records or not (p.ndim < x.ndim or whole):
-            raise Unsupported(f"shape {tuple(p.shape)} is not spread over the records, beside {tuple(x.shape)}")
+            raise Unsupported(f"shape {tuple(p.shape)} is not spread over the records, beside {shown(x)}")
         shape = p.shape[1:] if whole else p.shape
         each = p.reshape(1, *(1,) * (x.ndim - 1 - len(shape)), *shape).expand(self._records, *(-1,) * (x.ndim - 1))
         self._record(func, each, lambda g: [(p, _reduced(g, p))], [p], [])

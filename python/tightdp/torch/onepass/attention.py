@@ -1,0 +1,52 @@
+"""``nn.MultiheadAttention`` taken apart into linear layers, whose gradients are known for each record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .uses import Unsupported
+
+Linear = Callable[[Any, Any, Any], Any]
+
+
+def multi_head_attention(
+    linear: Linear, query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
+    in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any,
+    out_proj_bias: Any, training: bool = True, key_padding_mask: Any = None, need_weights: bool = True,
+    attn_mask: Any = None, use_separate_proj_weight: bool = False, q_proj_weight: Any = None,
+    k_proj_weight: Any = None, v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """What ``torch.nn.functional.multi_head_attention_forward`` returns, of self-attention.
+
+    Arrays are (positions, records, width) there, whatever ``batch_first`` says; here the records come first.
+    """
+    if query is not key or key is not value or use_separate_proj_weight:
+        raise Unsupported("only self-attention is supported: attention(x, x, x), with one matrix for all three")
+    if bias_k is not None or bias_v is not None or add_zero_attn or static_k is not None or static_v is not None:
+        raise Unsupported("it is supported without add_bias_kv and add_zero_attn")
+    if query.ndim != 3:
+        raise Unsupported("its input has no axis of records")
+    positions, records, width = query.shape
+    x = query.transpose(0, 1)
+    projected = linear(x, in_proj_weight, in_proj_bias)
+    q, k, v = projected.view(records, positions, 3, num_heads, width // num_heads).permute(2, 0, 3, 1, 4)
+    scores = q @ k.transpose(-1, -2) / math.sqrt(width // num_heads)
+    if attn_mask is not None:
+        scores = _masked(scores, attn_mask.view(records, num_heads, *attn_mask.shape[1:]) if attn_mask.ndim == 3
+                         else attn_mask)  # fmt: skip
+    if key_padding_mask is not None:
+        scores = _masked(scores, key_padding_mask[:, None, None, :])
+    weights = scores.softmax(-1)
+    mixed = torch.nn.functional.dropout(weights, dropout_p, training) @ v
+    out = linear(mixed.transpose(1, 2).reshape(records, positions, width), out_proj_weight, out_proj_bias)
+    shown = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
+    return out.transpose(0, 1), shown
+
+
+def _masked(scores: Any, mask: Any) -> Any:
+    return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
