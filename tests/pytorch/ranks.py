@@ -96,6 +96,16 @@ def noise(**settings):
     return torch.stack(found) * run.plan.batch_size / run.plan.deviation
 
 
+def one_number():
+    """What ranks release that have no coordinate of their own, but one of them."""
+    torch.manual_seed(4)
+    model = torch.nn.Linear(5, 1, bias=False)
+    model.weight = torch.nn.Parameter(torch.zeros(1, 5)[:, :1])
+    run = private(model, table(RECORDS), noise_multiplier=1.0, random_state=SEED, **FIXED)
+    run.fit(lambda model, batch: (model(batch[0][:, :1]).squeeze(1) - 1) ** 2)
+    return model.weight.item()
+
+
 def shares(physical_batch_size):
     """Each rank's records of each batch, and the batches."""
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
@@ -112,7 +122,7 @@ def raised(function):
     return None
 
 
-def wrong(rank):
+def wrong(rank, folder):
     """What ranks that differ are told."""
     half = torch.optim.SGD
     model = mlp()
@@ -136,6 +146,11 @@ def wrong(rank):
         next(batches)
     found["batch"] = raised(lambda: run.step(cross_entropy, next(batches)))
     found["nothing charged"] = run.steps_
+    saving = private(mlp(), table(RECORDS), noise_multiplier=1.0, checkpoint=folder / f"saving-{rank}")
+    batch = next(iter(saving.loader))
+    found["calls"] = raised(lambda: saving.save() if rank else saving.step(cross_entropy, batch))
+    group = dist.new_group([1])  # a rank by itself; the other one is not in it
+    found["group"] = raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, distributed=group))
 
     def loss_fn(model, batch):
         if rank == 1:
@@ -205,9 +220,6 @@ def job(rank, size, folder):
         "fixed": trained(**FIXED),
         "adaclip": trained(**ADACLIP),
         "sharded": sharded(size, folder, **FIXED),
-        "sharded float": sharded(size, arithmetic="float", **FIXED),
-        "sharded adam": sharded(size, optimizer=lambda p, lr: DPAdam(p, lr=0.01), algorithm="dp-adam", **FIXED),
-        "whole float": trained(arithmetic="float", **FIXED),
         "free": trained(),
         "counted": trained(**COUNTED),
         "float": trained(arithmetic="float"),
@@ -217,10 +229,16 @@ def job(rank, size, folder):
         "shares": shares(None),
         "pieces": shares(1),
         "unseeded": seeds(),
+        "one number": one_number(),
         "halting": halting(folder, {1: 7, 2: 14, 4: 20}[size]),
     }
     if size == 2:
-        found |= {"wrong": wrong(rank), "ledger": ledger(folder, rank), "wrapped": wrapped(size)}
+        found |= {"wrong": wrong(rank, folder), "ledger": ledger(folder, rank), "wrapped": wrapped(size)}
+        found |= {
+            "sharded float": sharded(size, arithmetic="float", **FIXED),
+            "whole float": trained(arithmetic="float", **FIXED),
+            "sharded adam": sharded(size, optimizer=DPAdam, algorithm="dp-adam", **FIXED),
+        }
         found["lost"] = lost(rank)
     torch.save(found, folder / f"{size}-{rank}.pt")
     os._exit(0)  # a group with a lost rank does not shut down
@@ -235,6 +253,7 @@ if __name__ == "__main__":
         run_cases(folder / "killed", everything=True)
         sys.exit()
     run_cases(folder / "killed", everything=False)
+    trained(**COUNTED)  # its noise is remembered by the children
     for size in (1, 2, 4):
         children = [fork(job, rank, size, folder) for rank in range(size)]
         for child in children:

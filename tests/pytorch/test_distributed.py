@@ -19,6 +19,7 @@ from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
 from tightdp.release.poisson import poisson_sample
+from tightdp.torch import DPAdam
 from tightdp.torch.distributed.key import Keyed
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
@@ -91,16 +92,20 @@ def test_a_model_that_is_sharded_trains_as_a_whole_one(found, folder):
     """By FSDP2, also from a checkpoint on the way, with the same bits; each rank holds its part of the parameters."""
     alone = trained(**FIXED)["parameters"]
     assert all(one["began"] == 10 and same(one["parameters"], alone) for one in each(found, "sharded"))
-    for one in found.values():
-        assert same(one["sharded float"]["parameters"], one["whole float"]["parameters"])
+    torch.manual_seed(1)
+    model = mlp()
+    adam = private(model, table(RECORDS), DPAdam(model.parameters(), lr=0.5), noise_multiplier=1.0, epochs=2,
+                   random_state=SEED, algorithm="dp-adam", **FIXED)  # fmt: skip
+    adam.fit(cross_entropy)
+    one = found["2-0"]
+    assert same(one["sharded float"]["parameters"], one["whole float"]["parameters"])
+    assert same(one["sharded adam"]["parameters"], list(model.parameters()))
     for size in SIZES:
         ranks = [one for key, one in found.items() if key.startswith(f"{size}-")]
         assert sum(one["sharded"]["local"] for one in ranks) == sum(p.numel() for p in alone) or len(ranks) < size
-        assert all(same(ranks[0]["sharded adam"]["parameters"], one["sharded adam"]["parameters"]) for one in ranks)
     whole = private(mlp(), table(RECORDS), checkpoint=folder / "sharded-2", random_state=SEED, epochs=2,
                     noise_multiplier=1.0)  # fmt: skip
     assert whole.steps_ == 20 and same(list(whole.model.parameters()), alone)
-    assert same(found["1-0"]["sharded adam"]["parameters"], found["4-0"]["sharded adam"]["parameters"])
     refused = found["4-0"]["sharded"]["same"]
     assert refused[0] == "ValueError" and "sharded over the processes that train it" in refused[1]
 
@@ -156,6 +161,7 @@ def test_ranks_that_differ_are_told_what_differs(found):
         "model": "model must be the same on all ranks",
         "optimizer": "optimizer must be the same on all ranks",
         "batch": "batch must be the same on all ranks",
+        "group": "distributed must be a process group that this process is in",
         "all": "noise_multiplier must be",
     }
     for name, text in says.items():
@@ -163,6 +169,17 @@ def test_ranks_that_differ_are_told_what_differs(found):
         assert kind == "ValueError" and message.startswith(text), name
     assert wrong["nothing charged"] == 1
     assert wrong["dpis"][0] == "ValueError" and "dpis on several processes" in wrong["dpis"][1]
+    assert wrong["calls"][0] == "RuntimeError" and "must make the same calls: rank 1" in wrong["calls"][1]
+
+
+def test_a_rank_may_have_no_coordinate(found):
+    assert len(set(each(found, "one number"))) == 1
+
+
+@pytest.mark.parametrize("distributed, kind", [(True, ValueError), ("gloo", TypeError), (1, TypeError)])
+def test_without_a_group_there_is_one_process(distributed, kind):
+    with pytest.raises(kind, match=r"^distributed must be"):
+        private(mlp(), table(RECORDS), noise_multiplier=1.0, distributed=distributed)
 
 
 def test_an_error_of_one_rank_stops_all_and_releases_nothing(found):

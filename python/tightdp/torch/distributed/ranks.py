@@ -73,8 +73,9 @@ class Ranks(World):
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
             held = plain.view(torch.uint8) if plain.numel() else plain  # bytes, for every backend has them
             self._reach(partial(dist.broadcast, held, group=self._group, group_src=0))
-            with torch.no_grad():
-                tensor.copy_(plain.view(tensor.shape))
+            if plain.data_ptr() != tensor.data_ptr():  # it was copied on the way
+                with torch.no_grad():
+                    tensor.copy_(plain.view(tensor.shape))
 
     def add_up(self, integers: Any) -> None:
         """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
@@ -102,8 +103,8 @@ class Ranks(World):
 
 
 _LOST = (
-    "a rank was lost, or did not answer in the time that init_process_group was given. Nothing was released by what "
-    "this rank did since; start all ranks again, from a checkpoint. The cause"
+    "a rank was lost, or did not answer in the time that init_process_group was given. This rank releases nothing "
+    "more: start all of them again, from a checkpoint. The cause"
 )
 
 
@@ -120,11 +121,10 @@ def world_of(distributed: Any) -> World:
     ready = dist.is_available() and dist.is_initialized()
     if distributed is None:
         return Ranks() if ready else World()
+    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives it to the others
+        raise ValueError("distributed must be a process group that this process is in")
     if distributed is True or (dist.is_available() and isinstance(distributed, dist.ProcessGroup)):
         if not ready:
             raise ValueError("distributed must be None or False until torch.distributed.init_process_group was called")
-        group = None if distributed is True else distributed
-        if dist.get_rank(group) < 0:
-            raise ValueError("distributed must be a process group that this process is in")
-        return Ranks(group)
+        return Ranks(None if distributed is True else distributed)
     raise TypeError(f"distributed must be None, True, False or a torch.distributed.ProcessGroup, got {distributed!r}")
