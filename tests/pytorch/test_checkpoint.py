@@ -134,7 +134,10 @@ def test_states_that_no_run_wrote_are_refused(tmp_path, change):
 
 
 def test_one_run_at_a_time(tmp_path):
-    first = halted(tmp_path, 1)
+    first = halted(tmp_path, 0)
+    with pytest.raises(ValueError, match="with this plan"):
+        halted(tmp_path, 0, noise_multiplier=2.0)  # takes over nothing
+    first.step(cross_entropy, next(iter(first.loader)))
     later = halted(tmp_path, 2)
     assert later.steps_ == 2
     with pytest.raises(RuntimeError, match="taken over"):
@@ -146,7 +149,7 @@ def test_one_run_at_a_time(tmp_path):
         try:
             from tightdp.torch import checkpoint
 
-            checkpoint._ours.clear()
+            checkpoint._locks.clear()
             Checkpoint(tmp_path)
         except ValueError as error:
             os._exit(7 if "must not be in use" in str(error) else 1)

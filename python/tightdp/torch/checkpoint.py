@@ -15,8 +15,10 @@ from weakref import WeakValueDictionary
 import torch
 
 FORMAT = 1
-_ours: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
-"""The checkpoint of this process for each folder that it holds."""
+_locks: WeakValueDictionary[Path, _Lock] = WeakValueDictionary()
+"""Of the folders that this process holds."""
+_holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
+"""The checkpoint that may write to each of them."""
 
 
 class Checkpoint:
@@ -34,11 +36,10 @@ class Checkpoint:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self.folder = path.resolve()
-            before = _ours.get(self.folder)
-            self._lock: _Lock = _Lock(self.folder) if before is None else before._lock
+            self._lock = _locks.get(self.folder) or _Lock(self.folder)
         except OSError as error:
             raise ValueError(f"checkpoint must be a folder that can be written: {error}") from None
-        _ours[self.folder] = self
+        _locks[self.folder] = self._lock
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
         """The state of the run that the folder holds, as ``saved.state`` made it; None where there is none.
@@ -74,6 +75,10 @@ class Checkpoint:
         text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
         self._put("run.json", lambda path: path.write_text(text))
 
+    def hold(self) -> None:
+        """From now on this run alone may write here: one that was made before has lost the folder."""
+        _holders[self.folder] = self
+
     def charge(self, steps: int) -> None:
         """Returns once so many steps more are on the disk."""
         self._check_held()
@@ -107,7 +112,7 @@ class Checkpoint:
         return 0
 
     def _check_held(self) -> None:
-        if _ours.get(self.folder) is not self:
+        if _holders.get(self.folder) is not self:
             raise RuntimeError("this run's checkpoint was taken over by a run that was made later: go on with that one")
 
     def _put(self, name: str, write: Callable[[Path], Any]) -> None:

@@ -184,6 +184,7 @@ def make_private(
         if seed is not None:
             draws, source = Philox(seed, account.steps), Philox(seed, NOISE + (made.count is not None) + account.steps)
     if folder is not None:
+        folder.hold()
         account.keep = folder.charge
     going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity}
     run: PrivateRun
