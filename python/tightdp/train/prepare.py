@@ -59,7 +59,9 @@ def within(bounds: Bounds | None, features: Array) -> Array:
     if bounds is None:
         return features
     low, high, span = bounds
-    mapped: Array = (np.clip(features, low, high) - low) / span
+    mapped: Array = np.clip(features, low, high)
+    mapped -= low
+    mapped /= span
     return mapped
 
 
