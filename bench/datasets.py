@@ -46,15 +46,20 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
         rows = np.random.default_rng(0).permutation(len(y))[:50_000]
         return X[rows], y[rows]
     if name == "adult":
-        return _mixed(_adult_columns(), "income", lambda v: v.rstrip(".") == ">50K", ADULT_NUMBERS)
+        return _mixed(adult_columns(), "income", lambda v: v.rstrip(".") == ">50K", ADULT_NUMBERS)
     if name == "kddcup99":
         columns = _columns(data.get(name)["kddcup99-10percent.csv.gz"], header=False)
         texts = {"1", "2", "3"}  # protocol, service, flag
         return _mixed(columns, "41", lambda v: v != "normal.", set(columns) - texts)
-    file = data.get(name)
-    with gzip.open(next(iter(file.values())), "rt") as text:
+    X, y = raw(name)
+    return _scaled(X).astype(np.float32), y
+
+
+def raw(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """X (n, d) as it is written and y in {0, 1} of "bank" or "ipums-br"."""
+    with gzip.open(next(iter(data.get(name).values())), "rt") as text:
         rows = np.loadtxt(text)
-    return _scaled(rows[:, :-1]).astype(np.float32), (rows[:, -1] > 0).astype(np.int64)
+    return rows[:, :-1], (rows[:, -1] > 0).astype(np.int64)
 
 
 def _mixed(
@@ -81,7 +86,8 @@ def _columns(file: Path, header: bool = True) -> dict[str, list[str]]:
     return dict(zip(names, columns, strict=True))
 
 
-def _adult_columns() -> dict[str, list[str]]:
+def adult_columns() -> dict[str, list[str]]:
+    """The columns of Adult as text, by name."""
     if data.have("adult-csv"):
         return _columns(data.get("adult-csv")["adult.csv.gz"])
     try:

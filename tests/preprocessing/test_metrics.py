@@ -1,10 +1,13 @@
 """Private accuracy and confusion matrices: laws, error bars that hold, and what is refused."""
 
+import json
+
 import mpmath as mp
 import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp.cli import main
 from tightdp.metrics import _half_width, accuracy, confusion_matrix
 
 
@@ -81,3 +84,35 @@ def test_bad_arguments_are_refused_by_name(error, message, given):
     values = {"y_true": [1, 0], "y_pred": [1, 1], "classes": [0, 1], "epsilon": 1.0, "delta": 1e-6, **given}
     with pytest.raises(error, match=message):
         confusion_matrix(values.pop("y_true"), values.pop("y_pred"), **values)
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    """A model of one column that is right but for records of a missing number and of another label."""
+    cells = (
+        [(x, "yes" if x > 50 else "no") for x in range(0, 100, 5)] * 200 + [("", "yes")] * 400 + [(20, "Jane")] * 100
+    )
+    for name, some in (("train.csv", cells[:4000]), ("test.csv", cells)):
+        (tmp_path / name).write_text("x,ill\n" + "".join(f"{x},{y}\n" for x, y in some))
+    declared = ["--label", "ill", "--classes", "no,yes", "--bounds", "x=0:100", "--epsilon", "8", "--delta", "1e-6"]
+    assert main(["train", str(tmp_path / "train.csv"), *declared]) == 0
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.4, delta=1e-5, dataset="test")
+    asked = [
+        "test",
+        str(tmp_path / "train.model.json"),
+        str(tmp_path / "test.csv"),
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-6",
+    ]
+    capsys.readouterr()
+    assert main([*asked, "--ledger", str(tmp_path / "l"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["interval"][0] <= said["accuracy"] <= said["interval"][1] and said["epsilon"] <= 2
+    assert abs(said["accuracy"] - 4000 / 4500) < 0.1 and len(ledger.history) == 1
+    assert main([*asked, "--matrix"]) == 0
+    printed = capsys.readouterr().out
+    assert "true \\ predicted" in printed and "Jane" not in printed
+    assert main([*asked, "--ledger", str(tmp_path / "l")]) == 3
+    assert main([*asked, "--confidence", "2"]) == 2
+    capsys.readouterr()

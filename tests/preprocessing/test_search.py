@@ -24,7 +24,7 @@ def records():
 
 
 def test_it_meets_its_budget_and_finds_the_better_setting(records):
-    search = PrivateSearchCV(LogisticRegression(), GRID, 2.0, 1e-6, random_state=0)
+    search = PrivateSearchCV(LogisticRegression(), GRID, 2.0, 1e-6, mean=4.0, random_state=1)
     charge = search.charge_for(2)
     search.fit(*records)
     assert search.charged_ == charge and search.history_ == tuple(m for m, _ in charge.parts)
@@ -101,7 +101,7 @@ def test_no_record_is_trained_on_and_scored_on(records):
 def test_a_record_without_a_finite_feature_counts_as_wrong(records):
     X, y = records
     X = np.vstack([X, np.full((3000, 2), np.nan)])
-    search = PrivateSearchCV(LogisticRegression(), GRID, 2.0, 1e-6, random_state=0).fit(X, np.append(y, y))
+    search = PrivateSearchCV(LogisticRegression(), GRID, 2.0, 1e-6, mean=3.0, random_state=0).fit(X, np.append(y, y))
     assert 0.3 < search.best_score_ < 0.6
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "frequent": "the values of a column that occur often, released with a guarantee",
     "train": "train a private linear model on a CSV file",
     "predict": "what a model says of new records",
+    "test": "how well a model does on new records, released with a guarantee",
     "statement": "what the privacy of a model covers, as text or as a page to sign",
     "ledger": "one budget for everything that is released from a data set",
     "info": "version, CPU features, CUDA, engines",

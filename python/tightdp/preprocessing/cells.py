@@ -23,7 +23,7 @@ def columns_of(X: Any) -> list[Any]:
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
     names = names_of(X)
     if names is not None:
-        found = [X[name] for name in names]
+        found = [_plain(X[name]) for name in names]
         if len({len(column) for column in found}) > 1:
             raise ValueError("X must have columns of one length")
         return found
@@ -36,6 +36,16 @@ def columns_of(X: Any) -> list[Any]:
     if array.dtype.kind == "c":
         raise ValueError("X must hold texts or real numbers: Complex data not supported")
     return list(array.T)
+
+
+def _plain(column: Any) -> Any:
+    """A column without the missing values of data frames, which are no numbers and cannot be compared: None."""
+    if not hasattr(column, "to_numpy"):
+        return column
+    try:
+        return column.to_numpy(dtype=object, na_value=None)
+    except TypeError:  # of another library than pandas, whose missing values are None
+        return column.to_numpy()
 
 
 def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,7 @@ def points(domain: Any, columns: int) -> Array:
     None is a grid for every number, (low, high) one of equally spaced points, the same or one for each column.
     """
     if domain is None:
-        above = [math.ldexp(1 + step / STEPS, octave) for octave in OCTAVES for step in range(STEPS)]
-        line = np.array([*(-x for x in reversed(above)), 0.0, *above])
+        line = _every_number()
         return np.broadcast_to(line[:, None], (len(line), columns))
     try:
         low, high = (np.broadcast_to(_check.reals("domain", end), (columns,)) for end in domain)
@@ -53,6 +53,12 @@ def points(domain: Any, columns: int) -> Array:
     if not (np.diff(made, axis=0) > 0).all():
         raise ValueError(f"domain must be so wide that it has {POINTS:,} different points in every column")
     return made
+
+
+@cache
+def _every_number() -> Array:
+    above = [math.ldexp(1 + step / STEPS, octave) for octave in OCTAVES for step in range(STEPS)]
+    return np.array([*(-x for x in reversed(above)), 0.0, *above])
 
 
 def rounds(domain: Any) -> int:

@@ -19,6 +19,7 @@ from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, va
 from ..train.driver import opened, paid, seeded
 from ..train.releases.budget import FixedPlan, Target, noise_for
 from ..train.releases.gate import Gate
+from ..train.searches import warn_of_search
 from ..train.stated import AGAIN, name_of
 
 FAILURE = 0.1
@@ -76,6 +77,8 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
             paid(book, charge, f"{type(self).__name__}.fit")
         self._run(values, spent, source, delta)
         self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
+        if charge:
+            warn_of_search(charge, delta)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:

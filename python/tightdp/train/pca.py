@@ -26,6 +26,7 @@ from .models.records import Records
 from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
 from .releases.oracle import CHUNK, Integers, Query
+from .searches import warn_of_search
 from .stated import AGAIN, UNSCALED, name_of
 
 DIGITS = 16
@@ -106,6 +107,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
             outside=(UNSCALED, AGAIN),
             ledger=name_of(ledger),
         )
+        warn_of_search(self.charged_, target.delta)
         return self
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
