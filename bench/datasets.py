@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import tarfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -26,6 +27,34 @@ def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         x = idx(files[f"{prefix}-{part}-images{suffix}"])
         out += [x.reshape(len(x), -1).astype(np.float32) / 255, idx(files[f"{prefix}-{part}-labels{suffix}"])]
     return out[0], out[1], out[2], out[3]
+
+
+def cifar10(archive: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """train X (50000, 3072) in [0, 1], train y, test X, test y of the binary version of CIFAR-10, which its authors
+    offer as cifar-10-binary.tar.gz: a byte for the label and three planes of 32 x 32, record after record."""
+    if not archive.is_file():
+        raise data.Missing(f"cifar-10: put cifar-10-binary.tar.gz, of its authors' page, at {archive}")
+    out = []
+    with tarfile.open(archive) as tar:
+        for names in ([f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"]):
+            raw = b"".join(_member(tar, f"cifar-10-batches-bin/{name}") for name in names)
+            if not raw or len(raw) % 3073:
+                raise data.Missing(f"{archive} holds no records of 3073 bytes in {names[0]}")
+            rows = np.frombuffer(raw, np.uint8).reshape(-1, 3073)
+            if rows[:, 0].max() > 9:
+                raise data.Missing(f"{archive} holds labels beyond 9 in {names[0]}")
+            out += [rows[:, 1:].astype(np.float32) / 255, rows[:, 0]]
+    return out[0], out[1], out[2], out[3]
+
+
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    try:
+        found = tar.extractfile(name)
+    except KeyError:
+        found = None
+    if found is None:
+        raise data.Missing(f"{tar.name} holds no {name}")
+    return found.read()
 
 
 def idx(file: Path) -> np.ndarray:

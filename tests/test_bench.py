@@ -80,3 +80,31 @@ def test_quality_of_probabilities():
     assert found["scores"] == pytest.approx(100 * 4 / 6)
     assert found["losses"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25) + np.log(0.9) + np.log(0.1)) / 6)
     assert found["calibration"] == pytest.approx(100 * 2 / 6 * 0.4)  # .75 is right; .9 is right half of the time
+
+
+def test_cifar_10_is_read_from_a_file_of_its_format(tmp_path):
+    import io
+    import tarfile
+
+    import numpy as np
+
+    datasets = pytest.importorskip("datasets")
+    rng, archive, made = np.random.default_rng(0), tmp_path / "cifar-10-binary.tar.gz", []
+    with tarfile.open(archive, "w:gz") as tar:
+        for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+            rows = rng.integers(0, 256, (4, 3073), dtype=np.uint8)
+            rows[:, 0] %= 10
+            made.append(rows)
+            entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            entry.size = rows.size
+            tar.addfile(entry, io.BytesIO(rows.tobytes()))
+    X, y, test_X, test_y = datasets.cifar10(archive)
+    assert X.shape == (20, 3072) and X.dtype == np.float32 and test_X.shape == (4, 3072)
+    assert (np.concatenate(made[:5])[:, 1:] == X * 255).all() and (test_X * 255 == made[5][:, 1:]).all()
+    assert (y == np.concatenate(made[:5])[:, 0]).all() and (test_y == made[5][:, 0]).all()
+    with pytest.raises(Exception, match=r"put cifar-10-binary\.tar\.gz"):
+        datasets.cifar10(tmp_path / "nothing.tar.gz")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    with pytest.raises(Exception, match=r"holds no cifar-10-batches-bin/data_batch_1\.bin"):
+        datasets.cifar10(tmp_path / "empty.tar")
