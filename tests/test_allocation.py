@@ -19,6 +19,8 @@ from tightdp.accounting.engines.grid import laws as grid_laws
 from tightdp.losses import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
+UNDERFLOW = 1e-290
+"""kUnseenMoment of cpp/src/allocation/mean.cpp: what every upper law has at infinity for products that underflow."""
 SIGMAS = st.floats(0.25, 20.0)
 
 
@@ -341,3 +343,10 @@ def test_several_selected_beside_others(direction):
         known = dominated.delta(eps, neighbors=direction)
         found = run.delta(eps, neighbors=direction)
         assert known.lower * (1 - 1e-3) <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("steps", [1, 2, 10, 1000])
+def test_the_least_floor_is_seen_beside_what_underflows(steps):
+    """Both are what an upper law has at infinity, and nothing else is: the least floor is by far the larger."""
+    law = allocation_laws.allocation(dp.Gaussian(1.0), steps, allocation_laws.COARSEST, allocation_laws.LEAST_FLOOR)
+    assert 100 * UNDERFLOW <= law.upper.infinity <= 4 * allocation_laws.LEAST_FLOOR

@@ -308,3 +308,13 @@ def test_a_tensor_of_a_graph_is_read_as_its_values():
 def test_bad_arguments(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bound"), [("float32", 1e-25), ("float32", 1e25), ("float64", 1e-100), ("float64", 1e100)]
+)
+def test_at_the_ends_of_the_range_of_bounds_nothing_vanishes(dtype, bound):
+    """A row five times as long as the bound, with a weight of 1/64, becomes a 64th of the bound."""
+    row = (np.array([[3.0, 4.0]]) * bound).astype(dtype)
+    total, _ = dp.clipped_sum(row, bound, weights=np.array([0.015625]))
+    np.testing.assert_allclose(total.astype(float) / bound * 64, [0.6, 0.8], rtol=1e-6)

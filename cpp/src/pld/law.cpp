@@ -47,9 +47,10 @@ class Exponential final : public Density {
 
     std::vector<double> sketch() const override {
         std::vector<double> edges;
+        // Any numbers are correct: sketches are estimates. Large tilts look at the right end alone: every second edge
+        // halves the distance to it, until doubles no longer tell them apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
-        // Large tilts look at the right end alone.
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
         edges.push_back(high_);
         return ascending(std::move(edges));

@@ -12,6 +12,7 @@ namespace tightdp::prv {
 namespace {
 
 constexpr double u = kUnitRoundoff;
+// More than what is too small for a double, and than the rounding of a subnormal one, 5e-324.
 constexpr double kLeast = 1e-320;
 
 // The runs as parts without failures, and with what merges exactly merged: Gaussians add their mu^2.
@@ -132,8 +133,7 @@ Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, c
         answer.upper = std::min(1.0, least * (1 + 4 * u));
     } else {
         Moments moments = moments_of(merged.parts, false);
-        // What underflows is still positive.
-        const double bound = std::max(std::exp(moments.log_delta(eps)) * (1 + 4 * u), kLeast);
+        const double bound = std::exp(moments.log_delta(eps)) * (1 + 4 * u) + kLeast;
         answer.upper = eps >= merged.largest ? 0 : std::min(1.0, bound);
         if (const auto composed = composed_by(compose, merged.parts, moments, request, answer)) {
             const double mesh = composed->mesh() + 16 * u * (std::fabs(eps) + 1);

@@ -19,7 +19,9 @@ from .noise import RandomSource
 Norms = npt.NDArray[np.float64]
 Arithmetic = Literal["exact", "float"]
 
-# The core multiplies in the rows' own precision: a bound outside would under- or overflow there.
+# The core multiplies in the rows' own precision. Below 2^-90 (float64: 2^-900) a weight times a bound is nothing
+# (docs/theory/clipping.md, section 2): the least bounds leave weights room down to a hundredth. The largest leave a
+# float32 sum of 10^13 clipped rows finite, and the square of a float64 norm.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.interval("[1e-30, 1e30]")
