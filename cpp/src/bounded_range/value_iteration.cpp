@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernel.hpp"
+#include "selection_cell.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 
 namespace tightdp {

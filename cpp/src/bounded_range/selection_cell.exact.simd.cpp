@@ -1,7 +1,7 @@
 // The best loss t within a cell in closed form, over all nodes.
 #include <cmath>
 
-#include "kernel.hpp"
+#include "selection_cell.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 
