@@ -61,29 +61,25 @@ inline std::optional<Dtype> dtype_of(DataType t) {
 
 }  // namespace dlpack
 
-// Owns the tensor of a capsule from here on and gives it back to its producer at the end, once.
+// Owns the tensor of a capsule from here on; the last copy gives it back to its producer.
 class DlpackArray {
   public:
     explicit DlpackArray(const py::capsule& capsule) {
         const std::string name = capsule.name() ? capsule.name() : "";
         if (name == "dltensor") {
-            taken_ = take<dlpack::ManagedTensor>(capsule, "dltensor", "used_dltensor");
+            take<dlpack::ManagedTensor>(capsule, "dltensor", "used_dltensor");
         } else if (name == "dltensor_versioned") {
-            versioned_ = take<dlpack::ManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
-            if (versioned_->major != 1) {
-                const std::string found = std::to_string(versioned_->major);
-                give_back();
-                throw py::type_error("DLPack version 1 is understood, not " + found);
-            }
+            const auto& taken =
+                take<dlpack::ManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+            if (taken.major != 1)
+                throw py::type_error("DLPack version 1 is understood, not " + std::to_string(taken.major));
+            read_only_ = (taken.flags & dlpack::kReadOnly) != 0;
         } else {
             throw py::type_error("not a DLPack capsule, or one that was consumed before: " + name);
         }
     }
-    DlpackArray(const DlpackArray&) = delete;
-    DlpackArray& operator=(const DlpackArray&) = delete;
-    ~DlpackArray() { give_back(); }
 
-    const dlpack::Tensor& tensor() const { return taken_ ? taken_->tensor : versioned_->tensor; }
+    const dlpack::Tensor& tensor() const { return *tensor_; }
     void* data() const { return static_cast<char*>(tensor().data) + tensor().byte_offset; }
     std::vector<std::int64_t> shape() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
     // In elements.
@@ -96,28 +92,24 @@ class DlpackArray {
         return strides;
     }
     // Nothing: the first version of the standard has no word for it.
-    std::optional<bool> read_only() const {
-        if (!versioned_) return std::nullopt;
-        return (versioned_->flags & dlpack::kReadOnly) != 0;
-    }
+    std::optional<bool> read_only() const { return read_only_; }
 
   private:
     template <class Managed>
-    static Managed* take(const py::capsule& capsule, const char* name, const char* used) {
+    const Managed& take(const py::capsule& capsule, const char* name, const char* used) {
         auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
         // The producer's destructor leaves a capsule of that name alone.
         if (!managed || PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
-        return managed;
-    }
-    void give_back() {
-        if (taken_ && taken_->deleter) taken_->deleter(taken_);
-        if (versioned_ && versioned_->deleter) versioned_->deleter(versioned_);
-        taken_ = nullptr;
-        versioned_ = nullptr;
+        owner_ = std::shared_ptr<Managed>(managed, [](Managed* m) {
+            if (m->deleter) m->deleter(m);
+        });
+        tensor_ = &managed->tensor;
+        return *managed;
     }
 
-    dlpack::ManagedTensor* taken_ = nullptr;
-    dlpack::ManagedTensorVersioned* versioned_ = nullptr;
+    std::shared_ptr<void> owner_;
+    const dlpack::Tensor* tensor_ = nullptr;
+    std::optional<bool> read_only_;
 };
 
 // An array seen as rows: the first axis, and all the others flattened.

@@ -24,6 +24,12 @@ Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel
     return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step, total_rel)};
 }
 
+// make(arguments), as a law for Python.
+template <auto make, class... Arguments>
+Handle made(Arguments... arguments) {
+    return {make(arguments...)};
+}
+
 using PartTuple = std::tuple<Handle, double>;
 
 using Question = Bounds (*)(const std::vector<Part>&, double, double, std::size_t);
@@ -56,14 +62,10 @@ void def_question(py::module_& m, const char* name, Question question, const cha
 void bind_grid(py::module_& m) {
     using namespace py::literals;
     py::class_<Handle>(m, "GridLaw", "A privacy-loss law of the grid engine; immutable.")
-        .def_static(
-            "gaussian", [](double mu) { return Handle{gaussian(mu)}; }, "mu"_a)
-        .def_static(
-            "gaussian_replaced", [](double mu, double q) { return Handle{gaussian_replaced(mu, q)}; }, "mu"_a, "q"_a)
-        .def_static(
-            "laplace", [](double mu) { return Handle{laplace(mu)}; }, "mu"_a)
-        .def_static(
-            "bounded_range", [](double eta) { return Handle{bounded_range(eta)}; }, "eta"_a)
+        .def_static("gaussian", &made<gaussian, double>, "mu"_a)
+        .def_static("gaussian_replaced", &made<gaussian_replaced, double, double>, "mu"_a, "q"_a)
+        .def_static("laplace", &made<laplace, double>, "mu"_a)
+        .def_static("bounded_range", &made<bounded_range, double>, "eta"_a)
         .def_static(
             "gaussian_mixture",
             [](const std::vector<std::array<double, 3>>& components, double lost_p, double lost_q, double rel) {
@@ -72,12 +74,8 @@ void bind_grid(py::module_& m) {
                 return Handle{gaussian_mixture(std::move(given), lost_p, lost_q, rel)};
             },
             "components"_a, "lost_p"_a, "lost_q"_a, "rel"_a)
-        .def_static(
-            "zeroed_out", [](double mu, double q, bool add) { return Handle{zeroed_out(mu, q, add)}; }, "mu"_a, "q"_a,
-            "add"_a)
-        .def_static(
-            "zeroed_out_member", [](double mu, double q, bool add) { return Handle{zeroed_out_member(mu, q, add)}; },
-            "mu"_a, "q"_a, "add"_a)
+        .def_static("zeroed_out", &made<zeroed_out, double, double, bool>, "mu"_a, "q"_a, "add"_a)
+        .def_static("zeroed_out_member", &made<zeroed_out_member, double, double, bool>, "mu"_a, "q"_a, "add"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
                     "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a)
         .def(

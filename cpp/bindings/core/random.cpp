@@ -20,19 +20,23 @@ std::unique_ptr<SealedStream> chacha_stream(const std::string& key, std::uint64_
 }
 
 template <class T>
-py::array_t<T> filled(const SealedStream& stream, std::uint64_t first, std::size_t n,
-                      void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)) {
-    py::array_t<T> out(static_cast<py::ssize_t>(n));
+void fill_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out,
+               void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)) {
     T* const data = out.mutable_data();
+    const auto n = static_cast<std::size_t>(out.size());
     tightdp::bindings::unlocked([&] { fill(*stream, first, n, data); });
+}
+
+template <class T, void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)>
+py::array_t<T> filled(const SealedStream& stream, std::uint64_t first, std::size_t n) {
+    py::array_t<T> out(static_cast<py::ssize_t>(n));
+    fill_into<T>(stream, first, out, fill);
     return out;
 }
 
 template <class T>
 void normal_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out) {
-    T* const data = out.mutable_data();
-    const auto n = static_cast<std::size_t>(out.size());
-    tightdp::bindings::unlocked([&] { tightdp::fill_normal(*stream, first, n, data); });
+    fill_into<T>(stream, first, out, &tightdp::fill_normal);
 }
 
 }  // namespace
@@ -49,15 +53,9 @@ void bind_random(py::module_& m) {
     m.def(
         "chacha_stream", [](const py::bytes& key, std::uint64_t s) { return chacha_stream(key, s); }, py::arg("key"),
         py::arg("stream"));
-    const auto of_stream = [&](const char* name, auto function) {
-        m.def(name, function, py::arg("stream"), py::arg("first"), py::arg("n"));
-    };
-    of_stream("random_integers", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
-        return filled<std::uint64_t>(s, first, n, &tightdp::fill_integers);
-    });
-    of_stream("random_uniform", [](const SealedStream& s, std::uint64_t first, std::size_t n) {
-        return filled<double>(s, first, n, &tightdp::fill_uniform);
-    });
+    m.def("random_integers", &filled<std::uint64_t, &tightdp::fill_integers>, py::arg("stream"), py::arg("first"),
+          py::arg("n"));
+    m.def("random_uniform", &filled<double, &tightdp::fill_uniform>, py::arg("stream"), py::arg("first"), py::arg("n"));
     m.def("random_normal", &normal_into<float>, py::arg("stream"), py::arg("first"), py::arg("out").noconvert());
     m.def("random_normal", &normal_into<double>, py::arg("stream"), py::arg("first"), py::arg("out").noconvert());
     m.def("max_threads", &tightdp::max_threads);

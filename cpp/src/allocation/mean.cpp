@@ -2,6 +2,7 @@
 #include "mean.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <stdexcept>
 
@@ -360,9 +361,7 @@ Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bo
     Builder builder(h, floor, static_cast<double>(steps), upper, most);
     const Sum one = builder.base(law);
     Sum x = one;
-    int bit = 62;
-    while (bit > 0 && !(steps >> bit & 1)) --bit;
-    while (bit-- > 0) {
+    for (int bit = static_cast<int>(std::bit_width(steps)) - 1; bit-- > 0;) {
         x = builder.twice(x);
         if (steps >> bit & 1) x = builder.sum(x, one);
     }

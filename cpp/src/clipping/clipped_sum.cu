@@ -11,7 +11,6 @@
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/request.hpp"
 #include "clipping/device/segment_table.cuh"
-#include "exact_sum.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 
 namespace tightdp::cuda {
@@ -21,18 +20,12 @@ constexpr int kThreads = 256;
 constexpr int kBlockWarps = kThreads / 32;
 
 Machine machine_here(long& cache) {
-    int device = 0;
-    check(cudaGetDevice(&device), "the current device");
-    const auto ask = [&](cudaDeviceAttr what) {
-        int value = 0;
-        check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
-        return static_cast<long>(value);
-    };
-    cache = ask(cudaDevAttrL2CacheSize);
-    const long alone = ask(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    cache = attribute(cudaDevAttrL2CacheSize);
+    const long alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     // A block's own kilobyte, and a little for the runtime.
-    const long half = std::min(ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
-    return {ask(cudaDevAttrMultiProcessorCount), half, alone - 1024, ask(cudaDevAttrCooperativeLaunch) != 0};
+    const long half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
+    const bool grid = attribute(cudaDevAttrCooperativeLaunch) != 0;
+    return {attribute(cudaDevAttrMultiProcessorCount), half, alone - 1024, grid};
 }
 
 // sums[column] = the blocks' partial sums: 32 columns a block, every 32nd part a warp, the warps in order.

@@ -12,4 +12,7 @@ namespace tightdp::cuda {
 // and on the shape alone. Throws Error.
 void clipped_sum(const ClipRequest& request, cudaStream_t stream);
 
+// Its exact form, request.grid > 0: the same integers, and with noise the same bits, as tightdp::clipped_sum.
+void exact_sum(const ClipRequest& request, cudaStream_t stream);
+
 }  // namespace tightdp::cuda

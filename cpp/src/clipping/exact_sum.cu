@@ -1,6 +1,6 @@
 // The exact form: squares, factors, integer sums, in groups of rows that fit half the second-level cache
 // where they can, so that the second reading is from there; then the noise. Compile without contraction.
-#include "exact_sum.cuda.hpp"
+#include "clipped_sum.cuda.hpp"
 
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/request.hpp"
@@ -8,13 +8,6 @@
 
 namespace tightdp::cuda {
 namespace {
-
-long attribute(cudaDeviceAttr what) {
-    int device = 0, value = 0;
-    check(cudaGetDevice(&device), "the current device");
-    check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
-    return value;
-}
 
 unsigned launched(long blocks) { return static_cast<unsigned>(blocks); }
 

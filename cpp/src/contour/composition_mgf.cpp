@@ -84,17 +84,11 @@ void CompositionMgf::arrange(double c, double log_inverse) {
     for (const Sampled& s : rest) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
 
-bool CompositionMgf::place(std::vector<SampledMgf>& parts, double c_most, double s_most, double log_inverse,
-                           long most_nodes) {
-    for (SampledMgf& part : parts)
-        if (!part.place(c_most, s_most, log_inverse, most_nodes)) return false;
-    return true;
-}
-
 bool CompositionMgf::at(double c, Cumulants& out) {
     if (c > reach_) {
         reach_ = 2 * c;
-        if (!place(guides(), reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
+        for (SampledMgf& part : guides())
+            if (!part.place(reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
     }
     out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
     for (SampledMgf& part : guides()) {
@@ -229,8 +223,8 @@ Status CompositionMgf::place_for(const Plan& plan, double log_inverse) {
     const double most = std::max(plan.right.c, plan.c), length = plan.count * plan.step;
     double products = 0;
     const auto serves = [&](std::vector<SampledMgf>& parts) {
-        if (!place(parts, most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
-        for (const SampledMgf& part : parts) {
+        for (SampledMgf& part : parts) {
+            if (!part.place(most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
             products += static_cast<double>(part.nodes()) * plan.count;
             if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
         }

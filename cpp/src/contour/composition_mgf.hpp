@@ -47,8 +47,6 @@ class CompositionMgf {
 
   private:
     void arrange(double c, double log_inverse);
-    static bool place(std::vector<SampledMgf>& parts, double c_most, double s_most, double log_inverse,
-                      long most_nodes);
     std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
     // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines

@@ -88,21 +88,18 @@ Growing::Column Growing::column(const Line& line, const Sampled& given) const {
     return out;
 }
 
-// The oldest of the columns apart, into the sums.
-void Growing::fold(Line& line) {
-    const Column& oldest = line.latest.front();
-    oldest.add_to(line.ratios);
-    line.add(oldest, oldest.count);
-    line.latest.erase(line.latest.begin());
-}
-
 void Growing::extend(Line& line, const Sampled& part) const {
     for (Column& known : line.latest)
         if (known.sigma == part.sigma && known.q == part.q) {
             known.count += part.count;
             return;
         }
-    if (line.latest.size() == kMostLatest) fold(line);
+    if (line.latest.size() == kMostLatest) {  // the oldest goes into the sums
+        const Column& oldest = line.latest.front();
+        oldest.add_to(line.ratios);
+        line.add(oldest, oldest.count);
+        line.latest.erase(line.latest.begin());
+    }
     line.latest.push_back(column(line, part));
 }
 

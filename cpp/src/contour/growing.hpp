@@ -53,7 +53,6 @@ class Growing {
     std::optional<Line> line(double delta, double tolerance, bool groups) const;
     void extend(Line& line, const Sampled& part) const;
     Column column(const Line& line, const Sampled& part) const;
-    static void fold(Line& line);
     Result solve(Line& line, double delta);
     Result answer(std::optional<Line>& line, double delta, double tolerance);
 

@@ -18,10 +18,6 @@ constexpr double kSlack = 0x1p-36;
 // Largest double under 2^1023: beyond it a residual is as good as infinite.
 constexpr double kFinite = 0x1p1022;
 
-TIGHTDP_VINLINE double magnitude_power(double x) {
-    return __builtin_bit_cast(double, __builtin_bit_cast(std::int64_t, x) & 0x7ff0000000000000LL);
-}
-
 // v = r / (step grid), in units in which the gradient is v (x) q; 0 beyond the last record. `top` is the largest entry
 // of a record, infinite where one is not finite or the record contributes nothing.
 template <class T>
@@ -66,7 +62,7 @@ TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const doub
 // A power of two that brings the largest entry into [1, 2), 0 where the record is not to contribute.
 TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
     for (long k = 0; k < kBlock; ++k) {
-        const double power = magnitude_power(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
+        const double power = power_below(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
         scale[k] = top[k] <= kFinite ? 1.0 / power : 0.0;
     }
 }

@@ -105,10 +105,6 @@ void affine(const Affine<T>& a) {
     for (; k < a.rows; ++k) outputs_of<T, 1>(a, k);
 }
 
-TIGHTDP_VINLINE double power_below(double x) {
-    return __builtin_bit_cast(double, __builtin_bit_cast(std::int64_t, x) & 0x7ff0000000000000LL);
-}
-
 // Sixteen columns, the last ones of a row padded with zeros.
 constexpr long kColumns = 16;
 constexpr int kWides = kColumns / kWidth;

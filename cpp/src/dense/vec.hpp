@@ -38,6 +38,11 @@ TIGHTDP_VINLINE double nearest(double x) {
     return (x + kNearest) - kNearest;
 }
 
+// The power of two at or below a finite x > 0; 0 for what is subnormal.
+TIGHTDP_VINLINE double power_below(double x) {
+    return __builtin_bit_cast(double, __builtin_bit_cast(std::int64_t, x) & 0x7ff0000000000000LL);
+}
+
 // `step` is a power of two, so that the product is exact, or so small that it rounds to 0; a row whose step is 0 may
 // hold what is not finite, and becomes zeros.
 template <class T>

@@ -22,12 +22,16 @@ struct Weights {
     double log_scale = 0;
 };
 
-struct Discretised {
-    Weights upper, lower;  // the upper law dominates the given one, the lower is dominated by it ...
-    double slack = 0;      // ... once all losses are moved up, or down, by this
+// Of an upper and a lower law on a lattice: the upper one dominates the given law, the lower one is dominated by it ...
+struct BothSides {
+    double slack = 0;  // ... once all losses are moved up, or down, by this
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
-    double last = 0;  // index of the last point on which the upper law may have mass, however little
     double work = 0;  // evaluations of densities
+};
+
+struct Discretised : BothSides {
+    Weights upper, lower;
+    double last = 0;  // index of the last point on which the upper law may have mass, however little
 };
 
 // Precondition: log_scale is about the cumulant of the law at the tilt, less tilt * anchor, so that the

@@ -97,10 +97,7 @@ std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     Discretised d;
     discretise(*p.part->law, lattice(*p.part), p.scale, p.first, p.cells, d);
     auto made = std::make_shared<Leaf>();
-    made->slack = d.slack;
-    made->infinity_upper = d.infinity_upper;
-    made->infinity_lower = d.infinity_lower;
-    made->work = d.work;
+    static_cast<BothSides&>(*made) = d;
     const auto side = [&](Weights& w) {
         Inexact law{std::move(w)};
         law.last = d.last;

@@ -23,9 +23,7 @@ struct Kept {
 };
 
 // One law on one lattice, from above and from below.
-struct Leaf : Kept<Spectrum> {
-    double slack = 0, infinity_upper = 0, infinity_lower = 0, work = 0;
-};
+struct Leaf : Kept<Spectrum>, BothSides {};
 
 // The product of some parts of a level.
 struct Fold : Kept<Product> {

@@ -5,12 +5,11 @@
 #include "cells.simd.hpp"
 #include "law.hpp"
 #include "runtime/work.hpp"
+#include "tightdp/special/normal.hpp"
 
 namespace tightdp::grid {
 namespace {
 
-constexpr double kInvSqrt2 = 0.70710678118654752440;
-constexpr double kHalfLog2Pi = 0.91893853320467274178;
 // Nothing below e^-745 is a double: where sketches end.
 constexpr double kFar = 39;
 // Between the edges of sketches.
@@ -26,7 +25,7 @@ LogMass log_below(double z) {
     // phi(z)/|z| (1 - 1/z^2 + 3/z^4 - ...), the error below the first term left out (Abramowitz and Stegun 26.2.12).
     const double r = 1 / (z * z);
     const double series = 1 + r * (-1 + r * (3 + r * (-15 + r * 105)));
-    return {-0.5 * z * z - kHalfLog2Pi - std::log(-z) + std::log(series),
+    return {-0.5 * z * z - kLogSqrt2Pi - std::log(-z) + std::log(series),
             945 * r * r * r * r * r + u * (8 + 2 * z * z)};
 }
 

@@ -7,11 +7,10 @@
 
 #include "law.hpp"
 #include "tightdp/special/logaddexp.hpp"
+#include "tightdp/special/normal.hpp"
 
 namespace tightdp::grid {
 namespace {
-
-constexpr double kInvSqrt2 = 0.70710678118654752440;
 
 // Right of zero the law `right`; left of it the mirror image dP(-y) = e^{-y} dP(y) of `left`; nothing where there is
 // none. Zero is on every lattice.

@@ -40,6 +40,14 @@ class Sampled : public Density {
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
+    // At the losses that edges of the base law become; sign as of BaseEdges.
+    std::vector<double> sketch_by(double sign) const {
+        std::vector<double> edges = base_->sketch();
+        for (double& y : edges) y = sign * roughly_sampled(sign * y, q_);
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        return edges;
+    }
+
     std::shared_ptr<const Density> base_;
     double q_;
 };
@@ -102,12 +110,7 @@ class Remove final : public Sampled {
         return x + 8 * u * (std::abs(x) + q_ * std::abs(y) + std::abs(std::log(q_)) * (y > 700));
     }
 
-    std::vector<double> sketch() const override {
-        std::vector<double> edges = base_->sketch();
-        for (double& y : edges) y = roughly_sampled(y, q_);
-        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-        return edges;
-    }
+    std::vector<double> sketch() const override { return sketch_by(1); }
 };
 
 // P against (1-q) P + q Q. A loss y becomes x = -log(1 - q + q e^{-y}): dP stays, t shrinks by
@@ -170,12 +173,7 @@ class Add final : public Sampled {
         return std::min(most, mapped + u * (32 * std::abs(mapped) + 8 * q_ * std::abs(y)));
     }
 
-    std::vector<double> sketch() const override {
-        std::vector<double> edges = base_->sketch();
-        for (double& y : edges) y = -roughly_sampled(-y, q_);
-        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-        return edges;
-    }
+    std::vector<double> sketch() const override { return sketch_by(-1); }
 
   private:
     // q ratio / (1 - q + q ratio), for a ratio that may be beyond doubles.

@@ -1,5 +1,6 @@
 // The laws of prv/law.hpp. Statements and proofs: docs/theory/prv.md, sections 2 and 4.
 #include <algorithm>
+#include <numbers>
 #include <vector>
 
 #include "cell.hpp"
@@ -12,7 +13,6 @@ namespace tightdp::prv {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-constexpr double kPi = 3.14159265358979323846;
 constexpr double kMillsAtZero = 1.2533141373155003;  // sqrt(pi/2), where Mills' ratio is largest
 
 template <class... F>
@@ -92,10 +92,11 @@ Mean mean_of(const PureLaw& law) {
 
 // The trapezoid rule over z = x/sigma; prv.md, Lemma 3.
 Mean mean_of(const SampledLaw& law) {
-    const double shift = 1 / law.sigma, height = -std::log1p(-law.q) + 0.5 * kPi + 0.5 * shift * shift + shift;
+    using std::numbers::pi;
+    const double shift = 1 / law.sigma, height = -std::log1p(-law.q) + 0.5 * pi + 0.5 * shift * shift + shift;
     constexpr double reach = 11;  // density 2e-27 at the ends
-    const double strip = std::min(0.5 * kPi * law.sigma, 9.0);
-    const double step = 2 * kPi * strip / (45 + 0.5 * strip * strip + std::log(height));
+    const double strip = std::min(0.5 * pi * law.sigma, 9.0);
+    const double step = 2 * pi * strip / (45 + 0.5 * strip * strip + std::log(height));
     const double right = reach + (law.add ? 0 : shift);
     const auto first = static_cast<long>(std::floor(-reach / step)), last = static_cast<long>(std::ceil(right / step));
     double sum = 0, magnitude = 0;
@@ -106,7 +107,7 @@ Mean mean_of(const SampledLaw& law) {
         sum += weight * loss;
         magnitude += std::fabs(weight * loss);
     }
-    const double rule = 2 * height * std::exp(0.5 * strip * strip - 2 * kPi * strip / step) * 1.01;
+    const double rule = 2 * height * std::exp(0.5 * strip * strip - 2 * pi * strip / step) * 1.01;
     const double range = 8 * normal_density(reach) * (height + shift * (reach + shift) + shift);
     const double terms = static_cast<double>(last - first + 1);
     return {sum * step, rule + range + (terms + 128) * u * magnitude * step};

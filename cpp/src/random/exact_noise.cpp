@@ -19,10 +19,6 @@ void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw
     });
 }
 
-std::uint64_t floor_ratio(std::uint64_t numerator, std::uint64_t denominator) {
-    return numerator / denominator;
-}
-
 // Whether all of discrete.hpp's integers stay below 2^127, and its denominators below 2^100 so that the
 // rounds of an exponential coin may multiply them.
 bool fits_128_bits(double numerator, double denominator, double t) noexcept {
@@ -35,7 +31,7 @@ bool fits_128_bits(double numerator, double denominator, double t) noexcept {
 
 void add_discrete_gaussian(const RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
                            std::size_t n, std::int64_t* out) {
-    const std::uint64_t floor_sigma = floor_ratio(numerator, denominator);
+    const std::uint64_t floor_sigma = numerator / denominator;
     if (fits_128_bits(static_cast<double>(numerator), static_cast<double>(denominator),
                       static_cast<double>(floor_sigma) + 1)) {
         const exact::GaussianParameters<Uint128> p(Uint128{numerator} * numerator, Uint128{denominator} * denominator,

@@ -18,4 +18,12 @@ inline void check(cudaError_t status, const char* what) {
     throw Error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
+// An attribute of the current device.
+inline long attribute(cudaDeviceAttr what) {
+    int device = 0, value = 0;
+    check(cudaGetDevice(&device), "the current device");
+    check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
+    return value;
+}
+
 }  // namespace tightdp::cuda

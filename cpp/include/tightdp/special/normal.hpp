@@ -8,6 +8,7 @@
 
 namespace tightdp {
 
+inline constexpr double kInvSqrt2 = 0.70710678118654752440;
 inline constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 inline constexpr double kLogSqrt2Pi = 0.91893853320467274178;
 

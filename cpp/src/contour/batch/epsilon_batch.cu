@@ -51,13 +51,11 @@ void epsilon_batch(long n, const double* sigma, const double* q, const double* s
                    double tolerance, double* lower, double* upper, unsigned char* status,
                    cudaStream_t stream) {
     if (n == 0) return;
-    int device = 0, processors = 0, resident = 0;
-    check(cudaGetDevice(&device), "the current device");
-    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device's size");
+    int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0),
           "occupancy");
     const long blocks =
-        std::min<long>(static_cast<long>(processors) * std::clamp(resident, 1, kBlocksPerProcessor),
+        std::min<long>(attribute(cudaDevAttrMultiProcessorCount) * std::clamp(resident, 1, kBlocksPerProcessor),
                        (n + kWarps - 1) / kWarps);
     const Scratch memories(static_cast<std::size_t>(blocks) * kWarps * sizeof(BatchMemory), stream);
     const Scratch taken(sizeof(unsigned long long), stream);

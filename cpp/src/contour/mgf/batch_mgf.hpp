@@ -7,6 +7,7 @@
 
 #include "contour/batch/memory.hpp"
 #include "moments.hpp"
+#include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"
 
 namespace tightdp::contour {
@@ -140,7 +141,7 @@ class BatchMgf {
     template <bool certified>
     TIGHTDP_HD_STAGE Moments moments(double c, double shift, double* weights) const noexcept {
         const double b = pair_.beta(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
-        const double scale = h_ * 0.39894228040143267794;  // 1 / sqrt(2 pi)
+        const double scale = h_ * kInvSqrt2Pi;
         Moments out;
         for (long i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_, half = 0.5 * u * u;
@@ -163,17 +164,10 @@ class BatchMgf {
             }
             if (weights) weights[i] = a;
         }
-        out.sum = team_.sum(out.sum);
-        out.minus_one = team_.sum(out.minus_one);
-        out.first = team_.sum(out.first);
-        out.second = team_.sum(out.second);
-        if constexpr (certified) {
-            out.abs_first = team_.sum(out.abs_first);
-            out.alpha = team_.sum(out.alpha);
-            out.alpha_first = team_.sum(out.alpha_first);
-            out.eta = team_.sum(out.eta);
-            out.minus_one_err = team_.sum(out.minus_one_err);
-        }
+        for (double* total : {&out.sum, &out.minus_one, &out.first, &out.second}) *total = team_.sum(*total);
+        if constexpr (certified)
+            for (double* total : {&out.abs_first, &out.alpha, &out.alpha_first, &out.eta, &out.minus_one_err})
+                *total = team_.sum(*total);
         if (weights) team_.sync();
         return out;
     }

@@ -116,9 +116,7 @@ TIGHTDP_HD inline double range_left(const Pair& p, double c) noexcept {
     double low = -c / p.sigma, high = 0.0;  // the condition holds at low; at high it may not
     for (int i = 0; i < 60 && high - low > 0.25; ++i) {
         const double v = 0.5 * (low + high);
-        const double e = p.q * std::exp(v / p.sigma - 0.5 / (p.sigma * p.sigma));
-        const double r = e / (1 - p.q + e);
-        if (c * r / p.sigma * (1 + 1e-9) <= -v)
+        if (c * posterior_weight(p, v) / p.sigma * (1 + 1e-9) <= -v)
             low = v;
         else
             high = v;

@@ -4,13 +4,9 @@
 #include <cmath>
 
 #include "sampled_mgf.hpp"
+#include "tightdp/special/normal.hpp"
 
 namespace tightdp::contour {
-namespace {
-
-constexpr double kInvSqrt2Pi = 0.39894228040143267794;
-
-}  // namespace
 
 void SampledMgf::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const {
     std::vector<double> behind(grid.n);

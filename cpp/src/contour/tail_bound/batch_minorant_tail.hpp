@@ -55,7 +55,7 @@ class BatchMinorantTail {
         const double b = p_.pair_.beta(c), shift = p_.shift(c);
         for (long i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
-            density[i] = h * 0.39894228040143267794 * std::exp(b * loss[i] - 0.5 * u * u - shift);
+            density[i] = h * kInvSqrt2Pi * std::exp(b * loss[i] - 0.5 * u * u - shift);
         }
         team_.sync();
         cells_ = n - 1;
