@@ -61,13 +61,6 @@ void Growing::add(const Sampled& part) {
     line_ = std::move(line);
 }
 
-void Growing::add_plain(double mu2) {
-    // Compensated, as the sum is to be exact within 4u (contour.md 5.3).
-    const double sum = mu2_ + mu2;
-    mu2_lost_ += mu2_ >= mu2 ? (mu2_ - sum) + mu2 : (mu2 - sum) + mu2_;
-    mu2_ = sum;
-}
-
 Growing::Column Growing::column(const Line& line, const Sampled& given) const {
     const Plan& plan = line.plan;
     const double end = plan.step * static_cast<double>(plan.count);
@@ -104,7 +97,7 @@ void Growing::extend(Line& line, const Sampled& part) const {
 }
 
 std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool groups) const {
-    CompositionMgf mgf({parts_, mu2_ + mu2_lost_, direction_}, groups);
+    CompositionMgf mgf({parts_, mu2_, direction_}, groups);
     Line line;
     Plan& plan = line.plan;
     // Without a saddle point the first solution says where to invert (inversion/invert.hpp): nothing to keep.
@@ -131,7 +124,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool 
 
 Result Growing::solve(Line& line, double delta) {
     Plan plan = line.plan;
-    const double mu2 = mu2_ + mu2_lost_, end = plan.step * static_cast<double>(plan.count);
+    const double mu2 = mu2_, end = plan.step * static_cast<double>(plan.count);
     std::vector<LogRatio> ratios = line.ratios;
     OnLine all = line;
     for (const Column& one : line.latest) {
@@ -176,7 +169,7 @@ Result Growing::answer(std::optional<Line>& line, double delta, double tolerance
 
 Result Growing::epsilon(double delta, double tolerance) {
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(additions_ + 8);
-    if (distance_ * more + std::erf(0.35355339059327376220 * std::sqrt(mu2_ + mu2_lost_)) <= delta * (1 - 1e-12))
+    if (distance_ * more + std::erf(0.35355339059327376220 * std::sqrt(mu2_)) <= delta * (1 - 1e-12))
         return {};
     std::optional<Line> line = std::exchange(line_, {});  // gone where there is no answer
     Result r = within_budget([&] { return answer(line, delta, tolerance); });

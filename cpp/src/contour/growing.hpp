@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "composition_mgf.hpp"
+#include "runtime/compensated_sum.hpp"
 
 namespace tightdp::contour {
 
@@ -16,7 +17,8 @@ class Growing {
     explicit Growing(Direction direction) : direction_(direction) {}  // "remove" or "add"
 
     void add(const Sampled& part);
-    void add_plain(double mu2);
+    // The sum is to be exact within 4u (contour.md 5.3).
+    void add_plain(double mu2) { mu2_ += mu2; }
 
     // As epsilon() of engine.hpp. What is kept serves the next question; it changes the last digits at most.
     // Declined (not certified) where epsilon may be 0. Interrupted leaves it as new, parts and all.
@@ -59,7 +61,8 @@ class Growing {
     Direction direction_;
     std::vector<Sampled> parts_;
     std::map<std::pair<double, double>, std::size_t> index_;
-    double mu2_ = 0, mu2_lost_ = 0, total_count_ = 0, distance_ = 0, most_ = 0;
+    CompensatedSum mu2_;
+    double total_count_ = 0, distance_ = 0, most_ = 0;
     long additions_ = 0;
     std::optional<Line> line_;
     HostSum sum_;

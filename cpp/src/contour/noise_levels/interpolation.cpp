@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/compensated_sum.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::contour {
@@ -96,7 +97,8 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
 void Interpolation::weigh(std::span<const Sampled> levels) {
     const std::size_t n = sigmas_.size();
     const double scale = 2 / half_;
-    std::vector<double> inverse(n, 1.0), before(n), sum(n, 0.0), lost(n, 0.0), size(n, 0.0);
+    std::vector<double> inverse(n, 1.0), before(n), size(n, 0.0);
+    std::vector<CompensatedSum> sum(n);
     for (std::size_t i = 0; i < n; ++i) {
         for (std::size_t k = 0; k < n; ++k)
             if (k != i) inverse[i] *= (sigmas_[i] - sigmas_[k]) * scale;
@@ -111,16 +113,15 @@ void Interpolation::weigh(std::span<const Sampled> levels) {
         }
         product = 1;
         for (std::size_t i = n; i-- > 0;) {
-            const double term = before[i] * product * inverse[i], next = sum[i] + term;
-            lost[i] += std::fabs(sum[i]) >= std::fabs(term) ? (sum[i] - next) + term : (term - next) + sum[i];
-            sum[i] = next;
+            const double term = before[i] * product * inverse[i];
+            sum[i] += term;
             size[i] += std::fabs(term);
             product *= (level.sigma - sigmas_[i]) * scale;
         }
     }
     const double each = kUnitRoundoff * (6 * static_cast<double>(n) + 20);
     for (std::size_t i = 0; i < n; ++i) {
-        weights_.push_back(sum[i] + lost[i]);
+        weights_.push_back(sum[i]);
         weight_errors_.push_back(each * size[i]);
     }
 }
