@@ -34,6 +34,7 @@ from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
 from .train.driver import opened, paid, seeded
 from .train.estimators import PrivateClassifier
+from .train.prepare import labels_of
 from .train.releases.budget import Target, parts_of
 from .train.releases.gate import Gate
 from .train.releases.oracle import Query
@@ -108,12 +109,13 @@ class PrivateSearchCV(BaseEstimator):
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,)."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
-        labels, columns = np.asarray(y), columns_of(X)
+        columns, declared = columns_of(X), _last(self.estimator).classes
         check_shape(self, X, columns, reset=True)
-        if labels.ndim != 1 or len(labels) != len(columns[0]):
-            raise ValueError(f"y must have one label for each record: got {labels.shape} for {len(columns[0])} records")
-        declared = _last(self.estimator).classes
-        classes = np.unique(labels if declared is None else np.asarray(declared))
+        labels, classes = labels_of("y", y)
+        if len(labels) != len(columns[0]):
+            raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
+        if declared is not None:
+            classes = labels_of("classes", declared)[1]
         run, found = self._planned(len(columns), max(2, len(classes)))
         charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
         source, book = seeded(self.random_state), opened(self.ledger)
@@ -187,8 +189,9 @@ class PrivateSearchCV(BaseEstimator):
         run: _Run,
         source: RandomSource,
     ) -> None:
-        """All runs, of which the best is kept."""
-        coins, best, trials = Coins(source), (-math.inf, 0), 0
+        """All runs, of which the best is kept: nothing of any, if they are interrupted."""
+        coins, trials = Coins(source), 0
+        best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
             settings, estimator = found[coins.index(len(found))]
             model = cloned(estimator)
@@ -201,14 +204,15 @@ class PrivateSearchCV(BaseEstimator):
             right = rights(model, outer.X, outer.y)
             count = Gate(_Paid(), source).gaussian(right, run.score).value[0]
             score = count, int(source.integers(1)[0])  # equal counts are in a random order
-            if score > best:
-                best, self.best_estimator_, self.best_params_ = score, model, dict(settings)
+            if score > best[0]:
+                best = score, model, dict(settings)
             trials += 1
             if not another(self.mean, coins):
                 break
+        (count, _), self.best_estimator_, self.best_params_ = best
         trained = _last(self.best_estimator_).public_size_
         held = trained * self.holdout / (1 - self.holdout)
-        self.best_score_ = float(min(max(best[0] / held, 0.0), 1.0))
+        self.best_score_ = float(min(max(count / held, 0.0), 1.0))
         self.classes_ = _last(self.best_estimator_).classes_
 
     def _stated(self, delta: float, ledger: str | None) -> Statement:
@@ -262,6 +266,7 @@ class PrivateSearchCV(BaseEstimator):
         tags, of = super().__sklearn_tags__(), self.estimator.__sklearn_tags__()
         for name in ("estimator_type", "classifier_tags", "target_tags", "input_tags"):
             setattr(tags, name, getattr(of, name))
+        tags.input_tags.sparse = False
         return tags
 
 

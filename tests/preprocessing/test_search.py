@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
-from tightdp.model_selection import PrivateSearchCV, another, covering
+from tightdp.model_selection import PrivateSearchCV, another, covering, rights
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
 from tightdp.train import DPSGD, LogisticRegression, NoisyGD, PrivateClassifier
@@ -21,6 +22,12 @@ GRID = {"fit_intercept": [True, False]}
 def records():
     x = np.random.default_rng(0).uniform(-1, 1, size=(3000, 2))
     return x, np.where(x[:, 0] > 0.4, "yes", "no")
+
+
+def test_scikit_learn_accepts_it():
+    model, failing = LogisticRegression(NoisyGD(steps=60, max_norm=5.0)), {"check_estimators_nan_inf": "it would tell"}
+    search = PrivateSearchCV(model, {"fit_intercept": [True]}, 1e5, 1e-5, mean=1.0, holdout=0.02)
+    check_estimator(search, expected_failed_checks=failing, on_skip=None)
 
 
 def test_it_meets_its_budget_and_finds_the_better_setting(records):
@@ -96,6 +103,23 @@ def test_no_record_is_trained_on_and_scored_on(records):
         assert not np.isin(part, other).any() and len(part) + len(other) == 3000
         assert 0.25 < len(other) / 3000 < 0.35
         np.testing.assert_array_equal(part, trained[0])
+
+
+def test_an_interrupted_search_keeps_nothing(records, monkeypatch):
+    """The best of the runs so far is not what was charged."""
+    runs = iter([None, KeyboardInterrupt])
+
+    def interrupted(model, X, y):
+        if next(runs):
+            raise KeyboardInterrupt
+        return rights(model, X, y)
+
+    monkeypatch.setattr("tightdp.model_selection.rights", interrupted)
+    monkeypatch.setattr("tightdp.model_selection.another", lambda mean, coins: True)
+    search = PrivateSearchCV(LogisticRegression(NoisyGD(steps=2)), GRID, 1.0, 1e-6)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*records)
+    assert not hasattr(search, "best_estimator_") and not hasattr(search, "best_params_")
 
 
 def test_a_record_without_a_finite_feature_counts_as_wrong(records):
