@@ -198,7 +198,7 @@ class PrivateSearchCV(BaseEstimator):
             if classes is not None:
                 _last(model).classes = classes
             if self.random_state is not None:
-                model.set_params(random_state=(self.random_state + 1000 * (trials + 1)) % 2**64)
+                model.set_params(random_state=(int(self.random_state) + 1000 * (trials + 1)) % 2**64)
             model.fit(inner.X, inner.y)
             check_covered(model.charged_, run.charge)
             right = rights(model, outer.X, outer.y)
@@ -207,7 +207,7 @@ class PrivateSearchCV(BaseEstimator):
             if score > best[0]:
                 best = score, model, dict(settings)
             trials += 1
-            if not another(self.mean, coins):
+            if not another(float(self.mean), coins):
                 break
         (count, _), self.best_estimator_, self.best_params_ = best
         trained = _last(self.best_estimator_).public_size_

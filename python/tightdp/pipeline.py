@@ -169,7 +169,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         steps = [(name, cloned(step)) for name, step in self._checked()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
-                step.set_params(random_state=(self.random_state + 1 + i) % 2**64)
+                step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
         *first, (_, last) = [step for step in steps if step[1] is not None]
         private = [step for _, step in first if hasattr(step, "charge_for")]
         if target.epsilon is not None:

@@ -160,6 +160,7 @@ def test_a_ledger_is_charged_first(tmp_path, people, kind):
         (OneHotEncoder(categories=[["a"]]), "categories must be one list for each of 2"),
         (OneHotEncoder(categories=["ab", "cd"]), "categories must be"),
         (OneHotEncoder(categories=[[], ["a"]]), "categories must be"),
+        (OneHotEncoder(epsilon=1.0, delta=1e-300), "delta must be larger"),
         (OneHotEncoder(epsilon=1e-12, delta=1e-12), "epsilon must be larger"),
         (ColumnTransformer([("a", MinMaxScaler(**LOUD), [0])], **LOUD), "noise_multiplier of 'a' must be None"),
         (ColumnTransformer([("a", MinMaxScaler(), [7])], **LOUD), "columns must be"),

@@ -45,7 +45,8 @@ def test_it_meets_its_budget_and_finds_the_better_setting(records):
 
 
 def test_each_run_is_within_what_is_repeated(records):
-    search = PrivateSearchCV(LogisticRegression(public_size=3000), GRID, 1.0, 1e-6, mean=3.0).fit(*records)
+    numbers = {"mean": np.float32(3), "random_state": np.int64(2**62)}
+    search = PrivateSearchCV(LogisticRegression(public_size=3000), GRID, 1.0, 1e-6, **numbers).fit(*records)
     ((repeated, times),) = search.charged_.parts
     assert times == 1 and repeated.mean == 3.0 and repeated.shape == 1.0
     inside = search.best_estimator_.charged_.epsilon(1e-9).upper

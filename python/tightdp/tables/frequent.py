@@ -24,6 +24,8 @@ from ..statement import Statement
 SHARE = 0.5
 """Of delta for a value that one record alone has: the threshold depends on its logarithm."""
 MOST_NOISE = 2.0**32
+LEAST = 5e-301
+"""Of a failure: the tail that the threshold rests on is accurate so far."""
 
 
 class FrequentValues(NamedTuple):
@@ -134,7 +136,10 @@ def column_threshold(columns: int, noise_multiplier: float, failure: float) -> t
     sigma = noise_multiplier * math.sqrt(columns) * (1 + 2.0**-50)
     if sigma > MOST_NOISE:
         raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
-    return sigma, threshold(sigma, failure / columns * (1 - 2.0**-50))
+    each = failure / columns * (1 - 2.0**-50)
+    if each < LEAST:
+        raise ValueError(f"delta must be larger: {each:.2g} of it are left for each column, and {LEAST:g} is the least")
+    return sigma, threshold(sigma, each)
 
 
 def threshold(sigma: float, failure: float) -> int:
