@@ -56,14 +56,17 @@ class Helpers {
         while (!done_.wait_for(lock, 20ms, [this] { return running_ == 0; })) work::look(work::counter());
     }
 
-    ~Helpers() { stop_ = true; }
+    ~Helpers() {
+        stop_ = true;
+        for (std::thread& thread : threads_) thread.join();
+    }
 
   private:
     std::atomic<bool> stop_{false};
     std::mutex mutex_;
     std::condition_variable done_;
     int running_;
-    std::vector<std::jthread> threads_;  // joined first
+    std::vector<std::thread> threads_;  // not std::jthread, which some versions of libc++ lack
 };
 
 }  // namespace
