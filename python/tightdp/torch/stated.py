@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ledger import Ledger
 from ..statement import Statement
+from ..train.algorithms.dpis import DPIS
 from ..train.stated import AGAIN, name_of
 from .plan import Plan
 
@@ -25,6 +26,10 @@ _OTHERS = (
 _RANKS = (
     "What the processes send each other, sums without noise and the key of the noise: nobody else may read it. That "
     "they hold the same records in the same order."
+)
+_LOOKED_AT = (
+    "How long a step takes and how much memory: DPIS looks at records by the norms of their gradients, and whoever can "
+    "measure that learns how many there were."
 )
 
 
@@ -50,6 +55,13 @@ def run(
         size=plan.records,
         arithmetic="idealised",
         seeded=seeded,
-        outside=(_SUMS[plan.arithmetic], _GRADIENTS, _OTHERS, *([] if processes == 1 else [_RANKS]), AGAIN),
+        outside=(
+            _SUMS[plan.arithmetic],
+            _GRADIENTS,
+            _OTHERS,
+            *([] if processes == 1 else [_RANKS]),
+            *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),
+            AGAIN,
+        ),
         ledger=name_of(ledger),
     )
