@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.preprocessing import Normalizer
 from sklearn.preprocessing import StandardScaler as Public
@@ -10,7 +11,17 @@ from sklearn.utils.estimator_checks import check_estimator
 import tightdp as dp
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
-from tightdp.train import DPPCA, DPSGD, AdaCliP, LogisticRegression, NoisyGD, ObjectivePerturbation, Ridge, SGDRegressor
+from tightdp.train import (
+    DPPCA,
+    DPSGD,
+    AdaCliP,
+    ArrayBlocks,
+    LogisticRegression,
+    NoisyGD,
+    ObjectivePerturbation,
+    Ridge,
+    SGDRegressor,
+)
 
 LOUD = NoisyGD(noise_multiplier=1e-3, steps=60, learning_rate=2.0, max_norm=5.0, momentum=0.9)
 
@@ -166,6 +177,17 @@ def test_bad_settings_are_refused_by_name(people, error, message, steps, setting
     model = PrivatePipeline([*steps, ("m", LogisticRegression())], **{"epsilon": 1.0, "delta": 1e-6, **settings})
     with pytest.raises(error, match=message):
         model.fit(people, people[:, 0] > 50)
+
+
+def test_tables_are_in_memory(people):
+    blocks = ArrayBlocks(people, people[:, 0] > 50)
+    model = PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression())], 1.0, 1e-6)
+    for given, message in (
+        (blocks, "X must be a table in memory"),
+        (csr_matrix(people), "X must be a dense 2-D array"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            model.fit(given, people[:, 0] > 50)
 
 
 def test_the_last_step_is_a_private_estimator(people):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..train.blocks.blocks import Blocks
+
 
 def names_of(X: Any) -> list[Any] | None:
     """The names of the columns, of a data frame or a mapping; None for an array."""
@@ -21,6 +23,8 @@ def columns_of(X: Any) -> list[Any]:
     """The columns of a table, each a sequence of cells. ValueError for what is none, which quotes no cell."""
     if hasattr(X, "tocsr"):
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
+    if isinstance(X, Blocks):
+        raise TypeError("X must be a table in memory: blocks are read by the estimators of tightdp.train alone")
     names = names_of(X)
     if names is not None:
         found = [_plain(X[name]) for name in names]
