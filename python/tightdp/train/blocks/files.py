@@ -16,9 +16,11 @@ from .blocks import Blocks, rows_of_block
 FORMATS = "parquet", "arrow", "csv"
 NULLS = ["", "?", "NA", "N/A", "NaN", "NULL", "None", "na", "nan", "null", "none"]
 """What stands for a missing number in a CSV file."""
+BUFFER = 2**20
+"""Bytes of a Parquet file's column that are read at once."""
 SQUARE = 4096
 """Rows that are made of columns at once: few enough for the caches (a third of the time of whole columns)."""
-CSV_BYTES = 2**24
+CSV_BYTES = 2**22
 """Of text that is parsed at once."""
 
 
@@ -86,9 +88,7 @@ class FileBlocks(Blocks):
         self._rows = rows_of_block(self.width, self.dtype, given)
 
     def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        read = self._opened().to_batches(
-            columns=[*self.columns, self._label], batch_size=self._rows, batch_readahead=1, fragment_readahead=1
-        )
+        read = self._batches()
         while (batch := self._next(read)) is not None:
             columns = [_numbers(batch.column(i), self.dtype) for i in range(self.width)]
             features = np.empty((len(batch), self.width), self.dtype)
@@ -97,6 +97,33 @@ class FileBlocks(Blocks):
                 for i, column in enumerate(columns):
                     part[:, i] = column[start : start + SQUARE]
             yield features, _targets(batch.column(self.width))
+
+    def _batches(self) -> Iterator[Any]:
+        """Record batches in order, of one file after the other and of one row group after the other: Arrow's own
+        scanner reads so far ahead that the memory it takes grows with the files."""
+        for path in self._opened().files:
+            for batch in self._parts(path):
+                named = batch.select([*self.columns, self._label])
+                for start in range(0, len(named), self._rows):
+                    yield named.slice(start, self._rows)
+
+    def _parts(self, path: str) -> Iterator[Any]:
+        names = [*self.columns, self._label]
+        if self._format == "parquet":
+            parquet: Any = import_module("pyarrow.parquet")
+            with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
+                for group in range(file.num_row_groups):
+                    yield from file.iter_batches(self._rows, row_groups=[group], columns=names)
+        elif self._format == "csv":
+            csv: Any = import_module("pyarrow.csv")
+            with csv.open_csv(path, **self._csv(names)) as file:
+                yield from file
+        else:
+            arrow = _arrow()
+            with arrow.OSFile(path) as raw:
+                file = arrow.ipc.open_file(raw)
+                for i in range(file.num_record_batches):
+                    yield file.get_batch(i)
 
     def _next(self, read: Iterator[Any]) -> Any:
         try:
@@ -108,20 +135,23 @@ class FileBlocks(Blocks):
             ) from None
 
     def _opened(self) -> Any:
+        """The data set: its files and its schema."""
         dataset: Any = import_module("pyarrow.dataset")
-        kind: Any = self._format
-        if kind == "csv":
-            csv: Any = import_module("pyarrow.csv")
-            delimiter, encoding = self._written
-            double = _arrow().float64()
-            kind = dataset.CsvFileFormat(
-                csv.ParseOptions(delimiter=delimiter),
-                convert_options=csv.ConvertOptions(
-                    column_types=dict.fromkeys(self._columns_of_csv, double), null_values=NULLS
-                ),
-                read_options=csv.ReadOptions(encoding=encoding, block_size=CSV_BYTES),
-            )
-        return dataset.dataset(self._paths, format=kind)
+        return dataset.dataset(
+            self._paths, format=dataset.CsvFileFormat(**self._csv()) if self._format == "csv" else self._format
+        )
+
+    def _csv(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """How CSV files are read, of some columns or of all."""
+        csv: Any = import_module("pyarrow.csv")
+        delimiter, encoding = self._written
+        types = dict.fromkeys(self._columns_of_csv, _arrow().float64())
+        convert = csv.ConvertOptions(column_types=types, null_values=NULLS, include_columns=names)
+        return {
+            "parse_options": csv.ParseOptions(delimiter=delimiter),
+            "read_options": csv.ReadOptions(encoding=encoding, block_size=CSV_BYTES),
+            "convert_options": convert,
+        }
 
 
 def _arrow() -> Any:
