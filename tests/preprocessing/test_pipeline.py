@@ -1,5 +1,7 @@
 """Pipelines: one account for all steps, fixed before the first release."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -11,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tightdp as dp
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
+from tightdp.preprocessing.steps import cloned
 from tightdp.train import (
     DPPCA,
     DPSGD,
@@ -193,6 +196,13 @@ def test_tables_are_in_memory(people):
 def test_the_last_step_is_a_private_estimator(people):
     with pytest.raises(TypeError, match="steps must end with"):
         PrivatePipeline([("s", MinMaxScaler()), ("t", StandardScaler())], 1.0, 1e-6).fit(people, people[:, 0])
+
+
+def test_copies_share_no_part_without_scikit_learn(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    model = PrivatePipeline([("c", mixed()), ("m", LogisticRegression(classes=["a", "b"]))], 1.0, 1e-6)
+    cloned(model).set_params(c__n__scale__quantiles=(0.1, 0.9), m__regularization=0.5)
+    assert model.get_params()["c__n__scale__quantiles"] == (0.01, 0.99) and model.steps[1][1].regularization == 0
 
 
 def test_parameters_are_nested():

@@ -44,8 +44,15 @@ def cloned(estimator: Any) -> Any:
     try:
         from sklearn.base import clone
     except ImportError:
-        return type(estimator)(**estimator.get_params(deep=False))
+        return _made_anew(estimator)
     return clone(estimator)
+
+
+def _made_anew(value: Any) -> Any:
+    """A parameter whose estimators, in lists as well, are copies."""
+    if hasattr(value, "get_params"):
+        return type(value)(**{name: _made_anew(each) for name, each in value.get_params(deep=False).items()})
+    return type(value)(map(_made_anew, value)) if type(value) in (list, tuple) else value
 
 
 class Steps:
