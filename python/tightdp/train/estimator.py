@@ -34,7 +34,7 @@ NONE = 0, 0
 
 def _later(random_state: Any, runs: int) -> Any:
     """A seed for a run after so many, whose noise is then not that of the first."""
-    return (random_state + runs) % 2**64 if runs and random_state is not None else random_state
+    return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
 Given = tuple[Array | Stream, NDArray[Any] | None, NDArray[np.float64] | None]
