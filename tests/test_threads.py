@@ -5,10 +5,11 @@ import copy
 import itertools
 import pickle
 import signal
+import sysconfig
 import threading
 
 import pytest
-from together import THREADS, together
+from together import THREADS, alone, together
 
 import tightdp as dp
 from tightdp.accounting.shared_state import SharedState
@@ -16,6 +17,11 @@ from tightdp.release.noise import Philox
 
 STEP = dp.Gaussian(100.0)
 OTHER = dp.Laplace(100.0)
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter has a global lock")
+def test_an_interpreter_without_a_global_lock_stays_without():
+    assert alone("import sys, tightdp; print(sys._is_gil_enabled())").split() == ["False"]
 
 
 def test_an_account_loses_nothing():
