@@ -1,0 +1,271 @@
+"""One fit on a table: from a Parquet file block by block, and in memory, beside scikit-learn and diffprivlib.
+
+    python bench/tables.py [--rows 1000000] [--columns 50] [--epsilon 1] [--rounds 1] [--contenders NAME ...]
+    python bench/tables.py --passes 10000000 [--columns 20]
+
+The table is generated: uniform features in [0, 10], a label of logistic odds. Each fit runs in a process of its own,
+and contenders take turns. Printed are medians: seconds and seconds of CPU from the file to the model with its reading,
+the peak of memory beyond what the imports take, and accuracy and log-loss on 200,000 records kept apart.
+Asserted: the budget is met, the model from blocks has the bits of the one from memory, and accuracies are between
+chance's (diffprivlib's excepted) and that of the true odds, up to the error of that many records.
+
+scikit-learn's SGDClassifier is not private: it makes five passes over the table in memory, or one by ``partial_fit``
+over the blocks of the file. diffprivlib's LogisticRegression is purely private (delta 0), and takes a bound on the norm
+of a record. All get features that public bounds map to [0, 1]. NoisyGD makes 30 steps, and so 32 passes over the file:
+a check, the centre of the features and the steps; step lengths are given, as the defaults for so many records make
+probabilities extreme. diffprivlib 0.6.6 needs a scikit-learn of its time; it takes part
+where a folder with both is given:
+
+    pip install --no-deps --target peer diffprivlib==0.6.6 scikit-learn==1.6.1
+    python bench/tables.py --peer peer
+
+``--passes`` times full-batch steps over a memory map of so many generated rows (float32, written beside the results and
+removed), and prints the seconds of a pass and the anonymous memory of the process: what does not grow with the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from shared import RESULTS, options
+
+HELD, DELTA, BLOCK = 200_000, 1e-7, 100_000
+SLOPES = 6.0
+"""Standard deviation of the log-odds, about, so that labels are neither clear nor coins."""
+
+
+def rows(first: int, count: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Generated features, labels and true odds of some records; a block is always the same."""
+    g = np.random.default_rng([first, columns])
+    weights = np.random.default_rng(columns).normal(size=columns)
+    weights -= weights.mean()
+    weights *= SLOPES / np.linalg.norm(weights)
+    x = g.random((count, columns), dtype=np.float32)
+    odds = x @ weights.astype(np.float32)
+    return 10 * x, (g.random(count) < 1 / (1 + np.exp(-odds))).astype(np.int64), odds
+
+
+def written(path: Path, n: int, columns: int) -> None:
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    names = [f"x{i}" for i in range(columns)]
+    schema = arrow.schema([(name, arrow.float32()) for name in names] + [("y", arrow.int64())])
+    with parquet.ParquetWriter(path, schema) as file:
+        for first in range(0, n, BLOCK):
+            x, y, _ = rows(first, min(BLOCK, n - first), columns)
+            file.write_table(arrow.table({**dict(zip(names, x.T, strict=True)), "y": y}, schema=schema))
+
+
+def whole(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path)
+    x = np.column_stack([table[name].to_numpy() for name in table.column_names[:-1]])
+    return x, table["y"].to_numpy()
+
+
+def ours(path: Path, epsilon: float, algorithm: Any, blocks: bool) -> Any:
+    from tightdp.train import FileBlocks, LogisticRegression
+
+    clf = LogisticRegression(
+        algorithm, epsilon=epsilon, delta=DELTA, bounds=(0, 10), classes=[0, 1], random_state=0
+    )  # seeded, so that bits can be compared
+    clf.fit(FileBlocks(path, "y")) if blocks else clf.fit(*whole(path))
+    assert clf.privacy_.upper <= epsilon
+    return clf
+
+
+def sgd(path: Path, epsilon: float) -> Any:
+    from sklearn.linear_model import SGDClassifier
+
+    x, y = whole(path)
+    return _Mapped(SGDClassifier(loss="log_loss", max_iter=5, tol=None, random_state=0).fit(x / 10, y))
+
+
+def sgd_blocks(path: Path, epsilon: float) -> Any:
+    import pyarrow.parquet as parquet
+    from sklearn.linear_model import SGDClassifier
+
+    clf = SGDClassifier(loss="log_loss", random_state=0)
+    for batch in parquet.ParquetFile(path).iter_batches(BLOCK):
+        x = np.column_stack([batch.column(i).to_numpy() for i in range(batch.num_columns - 1)])
+        clf.partial_fit(x / 10, batch.column(batch.num_columns - 1).to_numpy(), classes=[0, 1])
+    return _Mapped(clf)
+
+
+def diffprivlib(path: Path, epsilon: float) -> Any:
+    from diffprivlib.models import LogisticRegression
+
+    x, y = whole(path)
+    clf = LogisticRegression(epsilon=epsilon, data_norm=math.sqrt(x.shape[1]), max_iter=200, random_state=0)
+    return _Mapped(clf.fit(x / 10, y))
+
+
+class _Mapped:
+    """A model of features in [0, 1]."""
+
+    def __init__(self, clf: Any) -> None:
+        self._clf, self.coef_ = clf, clf.coef_
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return self._clf.predict_proba(x / 10)
+
+
+def noisy_gd(path: Path, epsilon: float, blocks: bool = True) -> Any:
+    from tightdp.train import NoisyGD
+
+    return ours(path, epsilon, NoisyGD(steps=30, learning_rate=1.0, momentum=0.9, max_norm=4.0), blocks)
+
+
+def dp_sgd(path: Path, epsilon: float) -> Any:
+    from tightdp.train import DPSGD, SGD
+
+    return ours(path, epsilon, DPSGD(epochs=2, max_norm=4.0, optimizer=SGD(0.2, 0.9)), True)
+
+
+CONTENDERS: dict[str, tuple[str, Callable[[Path, float], Any]]] = {
+    "NoisyGD, blocks": ("tightdp.train pyarrow.dataset", noisy_gd),
+    "NoisyGD, memory": ("tightdp.train pyarrow.parquet", lambda path, epsilon: noisy_gd(path, epsilon, False)),
+    "DPSGD, blocks": ("tightdp.train pyarrow.dataset", dp_sgd),
+    "diffprivlib": ("diffprivlib.models pyarrow.parquet", diffprivlib),
+    "SGDClassifier": ("sklearn.linear_model pyarrow.parquet", sgd),
+    "SGDClassifier, blocks": ("sklearn.linear_model pyarrow.parquet", sgd_blocks),
+}
+
+
+def one(name: str, path: Path, epsilon: float, columns: int) -> dict[str, Any]:
+    """One fit in this process: what it took and how good it is."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    imports, fit = CONTENDERS[name]
+    for module in imports.split():
+        __import__(module)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start, cpu = time.perf_counter(), time.process_time()
+    clf = fit(path, epsilon)
+    took = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    took["MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    x, y, odds = rows(2**40, HELD, columns)
+    share = np.clip(clf.predict_proba(x)[:, 1], 1e-15, 1 - 1e-15)
+    best = float(((odds > 0) == y).mean())
+    accuracy = float(((share > 0.5) == y).mean())
+    least = 0.0 if name == "diffprivlib" else max(y.mean(), 1 - y.mean()) - 0.01
+    assert least <= accuracy <= best + 0.01, (name, accuracy, best)
+    loss = float(-np.where(y == 1, np.log(share), np.log1p(-share)).mean())
+    return {**took, "accuracy": accuracy, "log-loss": loss, "best": best, "coef": clf.coef_.ravel().tolist()}
+
+
+def passes(n: int, columns: int) -> None:
+    """The seconds of a pass over a memory map, and the memory of the process."""
+    from tightdp.train import LogisticRegression, NoisyGD
+
+    with tempfile.TemporaryDirectory(dir=_results()) as folder:
+        x = np.lib.format.open_memmap(Path(folder) / "x.npy", "w+", np.float32, (n, columns))
+        y = np.lib.format.open_memmap(Path(folder) / "y.npy", "w+", np.int8, (n,))
+        for first in range(0, n, BLOCK):
+            x[first : first + BLOCK], y[first : first + BLOCK], _ = rows(first, min(BLOCK, n - first), columns)
+        del x, y
+        x, y = (np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in "xy")
+        peak, ended = [_anonymous()], threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.02):
+                peak.append(_anonymous())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        times = {}
+        for steps in (1, 5):
+            clf = LogisticRegression(
+                NoisyGD(steps=steps, center=0), epsilon=1.0, delta=1e-9, bounds=(0, 10), classes=[0, 1], public_size=n
+            )
+            start, cpu = time.perf_counter(), time.process_time()
+            clf.fit(x, y)
+            times[steps] = np.array([time.perf_counter() - start, time.process_time() - cpu])
+            assert len(clf.history_) == steps and clf.privacy_.upper <= 1
+        ended.set()
+        watcher.join()
+    wall, cpu = (times[5] - times[1]) / 4
+    print(
+        f"{n:,} x {columns}: {wall:.2f} s a pass ({1e9 * wall / n:.1f} ns a row), {cpu:.2f} s of CPU; anonymous memory "
+        f"{peak[0]:.0f} MB before, {max(peak):.0f} MB at most"
+    )
+
+
+def _anonymous() -> float:
+    """Megabytes of this process that no file backs."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def _results() -> Path:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    return RESULTS
+
+
+def main() -> None:
+    given = options(
+        __doc__,
+        rows=1_000_000,
+        columns=50,
+        epsilon=1.0,
+        rounds=1,
+        contenders=list(CONTENDERS),
+        passes=0,
+        peer="",
+        only="",
+        file="",
+    )
+    if given.only:
+        print(json.dumps(one(given.only, Path(given.file), given.epsilon, given.columns)))
+        return
+    if given.passes:
+        passes(given.passes, given.columns)
+        return
+    with tempfile.TemporaryDirectory(dir=_results()) as folder:
+        path = Path(folder) / "table.parquet"
+        written(path, given.rows, given.columns)
+        names = [name for name in given.contenders if given.peer or name != "diffprivlib"]
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        for turn in range(given.rounds):
+            for i in range(len(names)):
+                name = names[(i + turn) % len(names)]
+                command = [sys.executable, __file__, "--only", name, "--file", str(path)]
+                command += ["--epsilon", str(given.epsilon), "--columns", str(given.columns)]
+                environment = os.environ | ({"PYTHONPATH": given.peer} if name == "diffprivlib" else {})
+                done = subprocess.run(command, capture_output=True, text=True, env=environment)
+                assert done.returncode == 0, done.stderr
+                found[name].append(json.loads(done.stdout))
+                print(f"{name}: {found[name][-1]['seconds']:.1f} s", file=sys.stderr, flush=True)
+        size = path.stat().st_size
+    bits = {str(run["coef"]) for name in ("NoisyGD, blocks", "NoisyGD, memory") for run in found.get(name, [])}
+    assert len(bits) <= 1, "blocks and memory must give the same bits"
+    best = next(iter(found.values()))[0]["best"]
+    print(
+        f"{given.rows:,} x {given.columns}, {size / 1e6:.0f} MB of Parquet, epsilon {given.epsilon:g}; best {best:.4f}"
+    )
+    print(f"{'':24} {'seconds':>9} {'CPU':>9} {'MB':>8} {'accuracy':>9} {'log-loss':>9}")
+    for name, runs in found.items():
+        s, c, m, a, loss = (
+            statistics.median(run[k] for run in runs) for k in ("seconds", "cpu", "MB", "accuracy", "log-loss")
+        )
+        print(f"{name:24} {s:9.1f} {c:9.1f} {m:8.0f} {a:9.4f} {loss:9.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
