@@ -17,7 +17,7 @@ RUNS = [
     (dp.RandomAllocation(dp.Gaussian(1.0), 50), "add_or_remove", {"discretisation"}),
     (STEP * 10 + dp.ZCDP(0.01), "add_or_remove", {"conversion"}),
     (dp.BoundedRange(0.3) * 4 + dp.Gaussian(2.0), "add_or_remove", {"class"}),
-    (dp.FixedSizeSampled(dp.Gaussian(1.0), 10, 100) * 5, "replace", GRID | {"pair"}),
+    (dp.FixedSizeSampled(dp.Gaussian(1.0), 10, 100) * 5, "replace", {"adversary"}),
     (dp.PoissonSampled(dp.Laplace(1.0), 0.1) * 50, "replace", GRID | {"pair"}),
     (dp.PoissonSampled(dp.PureDP(1.0), 0.1) * 50, "replace", GRID),
 ]

@@ -87,6 +87,12 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]: ...
 # selection
 def worst_selections(eta: float, count: int, cells: int) -> NDArray[np.float64]: ...
 
+# samples of fixed size
+def fixed_size_above(
+    mu: float, q: float, count: int, blocks: int, n: int, h: float, tilt: float, beyond: float
+) -> NDArray[np.float64]: ...
+def worst_below(masses: ArrayLike, count: int, h: float, tilt: float) -> NDArray[np.float64]: ...
+
 # contour
 _Terms = tuple[float, float, float, float]
 
@@ -164,7 +170,7 @@ def grid_delta(
     parts: _GridParts, epsilon: float, width: float, most_points: int
 ) -> tuple[float, float, dict[str, float], int, int]: ...
 def grid_deltas(
-    parts: _GridParts, epsilons: ArrayLike, width: float, most_points: int
+    parts: _GridParts, epsilons: ArrayLike, width: float, floor: float, most_points: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
 class Budget:
@@ -178,6 +184,7 @@ class Stop:
     def watch(self) -> None: ...
 
 def work_spent() -> int: ...
+def work_charge(units: int) -> bool: ...
 
 AllocationAtoms = tuple[NDArray[np.float64], NDArray[np.float64], float, float, float, float]
 """Losses, P-masses, P-mass at infinity, Q-mass at minus infinity, slack of losses, relative error of masses."""

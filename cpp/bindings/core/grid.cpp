@@ -100,14 +100,15 @@ void bind_grid(py::module_& m) {
     def_question(m, "grid_delta", delta, "epsilon");
     m.def(
         "grid_deltas",
-        [](const std::vector<PartTuple>& given, const Array& epsilons, double width, std::size_t most_points) {
+        [](const std::vector<PartTuple>& given, const Array& epsilons, double width, double floor,
+           std::size_t most_points) {
             const std::vector<Part> parts = parts_of(given);
             const auto n = static_cast<std::size_t>(epsilons.size());
             py::array_t<double> lower(epsilons.size()), upper(epsilons.size());
             double *const low = lower.mutable_data(), *const high = upper.mutable_data();
             tightdp::bindings::unlocked(
-                [&] { return deltas(parts, epsilons.data(), n, width, most_points, low, high), 0; });
+                [&] { return deltas(parts, epsilons.data(), n, width, floor, most_points, low, high), 0; });
             return py::make_tuple(lower, upper);
         },
-        "parts"_a, "epsilons"_a, "width"_a, "most_points"_a);
+        "parts"_a, "epsilons"_a, "width"_a, "floor"_a, "most_points"_a);
 }

@@ -3,8 +3,8 @@
 #include "runtime/dispatch.hpp"
 
 using Bind = void(py::module_&);
-Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_gradients, bind_prv,
-    bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work;
+Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_gradients,
+    bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work;
 
 // What it keeps is of a thread, atomic, or behind a lock: it needs no lock of the interpreter (tests/test_threads.py,
 // tests/test_races.py).
@@ -14,8 +14,8 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
     for (Bind* const bind :
-         {bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_gradients, bind_prv,
-          bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work})
+         {bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_gradients,
+          bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work})
         bind(m);
     m.def(
         "isa", [] { return tightdp::isa_name(tightdp::active_isa()); },

@@ -71,4 +71,17 @@ void bind_work(py::module_& m) {
         .def("set", &Stop::set)
         .def("watch", &Stop::watch);
     m.def("work_spent", &work::spent, "Units of work that this thread has spent.");
+    m.def(
+        "work_charge",
+        [](std::int64_t units) {
+            try {
+                work::spend(units);
+            } catch (const tightdp::OutOfWork&) {
+                return false;
+            } catch (const tightdp::Interrupted&) {
+                tightdp::bindings::raise_interrupt();
+            }
+            return true;
+        },
+        "units"_a, "Charges for what was kept of work done before. False where the budget does not allow it.");
 }

@@ -348,10 +348,10 @@ Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::
     return best;
 }
 
-void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width,
+void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width, double floor,
             std::size_t most_points, double* lower, double* upper) {
     for (std::size_t i = 0; i < n; ++i) lower[i] = least_delta(epsilons[i]), upper[i] = 1;
-    const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= kRead * width * upper[i]; };
+    const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= std::max(kRead * width * upper[i], floor); };
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
         // What lies further right is read off the same curve, as far as that is precise.

@@ -29,9 +29,9 @@ std::size_t crossings();
 // Bounds on delta(epsilon). An upper end is 0 only where the support has ended, else 1e-307 at least.
 Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
-// The same at `n` epsilons that ascend, of as few compositions as serve, within twice the width. `lower` and `upper`
-// have n entries.
-void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width,
+// The same at `n` epsilons that ascend, of as few compositions as serve: within twice the width, or `floor` wide.
+// `lower` and `upper` have n entries.
+void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width, double floor,
             std::size_t most_points, double* lower, double* upper);
 
 }  // namespace tightdp::grid

@@ -19,7 +19,7 @@ from ...options import Direction
 from ..numerics.outward import INF, expm1
 from ..pairs.dominating import dominating
 from ..pairs.members import members, reveals_nothing
-from . import allocation, closed_form, contour, derived, fallback, gdp, grid, participations, prv, renyi
+from . import allocation, closed_form, contour, derived, fallback, fixed_size, gdp, grid, participations, prv, renyi
 from .base import Engine, Request
 
 ENGINES: dict[str, Engine] = {
@@ -28,7 +28,7 @@ ENGINES: dict[str, Engine] = {
 """Those that can be asked for, by their names."""
 NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = tuple(
-    module.ENGINE for module in (closed_form, contour, participations, allocation, grid, renyi, fallback)
+    module.ENGINE for module in (closed_form, contour, participations, allocation, grid, fixed_size, renyi, fallback)
 )
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 

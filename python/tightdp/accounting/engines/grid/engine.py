@@ -59,7 +59,7 @@ class Grid:
         if not pairs:
             return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
         upper = [(pair.upper, count) for pair, count in pairs]
-        return _core.grid_deltas(upper, epsilons, request.width, _points(request))[1]
+        return _core.grid_deltas(upper, epsilons, request.width, 0.0, _points(request))[1]
 
 
 ENGINE = Grid()

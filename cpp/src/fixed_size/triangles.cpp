@@ -1,0 +1,263 @@
+#include "triangles.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "runtime/work.hpp"
+
+namespace tightdp::fixed_size {
+namespace {
+
+constexpr double u = 0x1p-53;
+// By so much more are lengths taken than they are: far beyond their roundings.
+constexpr double kLonger = 1 + 1e-11;
+// Angles between which cells lie: half the arc that a and b cut off, and that from the diameter along a - b to c. Five
+// by five of them cost .03 of epsilon where twice as many each way cost .01.
+constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
+constexpr std::array<double, 6> kTurns{0, 0.3, 0.6, 0.9, 1.2, std::numbers::pi / 2};
+// The line is from a to c where the squared distance of c is more than so much of that of b: C counts for more than B.
+constexpr double kAlongC = 0.25;
+// Nodes of a lognormal variable: at most so far apart in its logarithm, where the normal one is within so many
+// deviations; a few lie further out, and beyond the last is nothing that counts.
+constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
+// Lattice points between nodes of a curve, at most: from 32 times as many on.
+constexpr std::size_t kSparse = 4;
+// How far left of a threshold, in units of ln f, a curve is evaluated: beyond roundings, and of no account.
+constexpr double kLeft = 1e-9;
+// The first kernel is taken by so much larger, so that what it equals up to roundings need not be in the menu.
+constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
+constexpr std::int64_t kUnits = 150;  // of a threshold
+
+double upper_tail(double z) {
+    return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
+}
+
+// Of a standard normal variable between two points; no tail cancels against 1.
+double between(double a, double b) {
+    return a + b < 0 ? upper_tail(-b) - upper_tail(-a) : upper_tail(a) - upper_tail(b);
+}
+
+// Where a, b and c stand: squared lengths and inner product of the two sides at one corner (a, or b).
+struct Corner {
+    double side;     // |b - a|
+    double squared;  // of c's distance
+    double inner;    // of the two sides
+};
+
+// A mean-preserving spread of e^{kappa z - kappa^2/2}, z standard normal: values and probabilities.
+struct Spread {
+    std::vector<double> value, weight;
+
+    explicit Spread(double kappa) {
+        if (!(kappa > 0)) {
+            value = weight = {1};
+            return;
+        }
+        std::vector<double> z{-kFarthest, -9, -7, -6, -5};
+        const int pieces = static_cast<int>(std::ceil(2 * kOut / std::min(1.0, kBetween / kappa)));
+        for (int i = 0; i <= pieces; ++i) z.push_back(kOut * (2.0 * i / pieces - 1));
+        z.insert(z.end(), {5, 6, kFarthest});
+        const double tail = upper_tail(kFarthest) * (1 + 1e-12);
+        value = {0};
+        weight = {tail};
+        for (const double at : z) {
+            value.push_back(std::exp(kappa * at - 0.5 * kappa * kappa));
+            weight.push_back(0);
+        }
+        for (std::size_t j = 1; j + 1 < value.size(); ++j) {
+            const double mass = between(z[j - 1], z[j]);
+            const double mean = between(z[j - 1] - kappa, z[j] - kappa);
+            const double share = std::clamp((mean - mass * value[j]) / (value[j + 1] - value[j]), 0.0, mass);
+            weight[j] += mass - share;
+            weight[j + 1] += share;
+        }
+        weight.back() += tail;
+        for (double& w : weight) w *= 1 + 1e-12;
+    }
+};
+
+// A bound on E(A - s B - t C)_+ from above, and by how much it may exceed it. Under A the output z is standard normal;
+// B and C lie b > 0 and c >= 0 further left.
+struct Bounded {
+    double value, error;
+};
+
+Bounded hinge(double s, double t, double b, double c) {
+    const double log_s = std::log(s), log_t = std::log(t);  // -infinity where there is none of it
+    const auto at_b = [&](double z) { return log_s - b * z - 0.5 * b * b; };
+    const auto at_c = [&](double z) { return log_t - c * z - 0.5 * c * c; };
+    const auto bound = [&](double z, double excess) {
+        const double p = upper_tail(z), q = s * upper_tail(z + b), r = t * upper_tail(z + c);
+        const double far = std::abs(z) + b + c;
+        const double error = (16 + 4 * far * far) * u * (p + q + r) + excess * p;
+        return Bounded{std::max(p - q - r, 0.0) + error, 2 * error};
+    };
+    const bool falls_b = s > 0 && b > 0, falls_c = t > 0 && c > 0;
+    if ((s >= 1 && !falls_b) || (t >= 1 && !falls_c)) return {0, 0};
+    if (!falls_b && !falls_c) return {std::max(1 - s - t, 0.0) + 4 * u, 8 * u};
+    // f(z) = s B/A + t C/A falls; its logarithm is convex, so that Newton's steps stay left of where it is 0.
+    double z = -HUGE_VAL;
+    if (falls_b) z = std::max(z, log_s / b - 0.5 * b);
+    if (falls_c) z = std::max(z, log_t / c - 0.5 * c);
+    double f = HUGE_VAL, x = 0, y = 0;
+    for (int i = 0; i < 60; ++i) {
+        x = at_b(z), y = at_c(z);
+        const double top = std::max(x, y), first = std::exp(x - top), second = std::exp(y - top);
+        f = top + std::log(first + second);
+        if (f > 0.5 * kLeft && f < 2 * kLeft) break;
+        z += (f - kLeft) * (first + second) / (b * first + c * second);
+    }
+    const double terms =
+        (b + c) * (std::abs(z) + b + c) + (s > 0 ? std::abs(log_s) : 0) + (t > 0 ? std::abs(log_t) : 0);
+    const double rounding = 16 * u * (1 + terms);
+    if (f > rounding && f < 2 * kLeft) return bound(z, std::expm1(f + rounding));
+    return {1, 1};  // not found
+}
+
+// One side of a kernel: the curve at losses i h, i in `nodes`, from above, and by how much at most.
+struct Side {
+    std::vector<double> value, error;
+};
+
+// Across the line from one corner to the other two one of these two is spread: the density ratio of what lies `across`
+// it is a lognormal variable there, of mean 1.
+struct Line {
+    double b, c;  // how far b and c lie along it
+    Spread s, t;  // of either density
+};
+
+Line line_of(const Corner& corner, double mu) {
+    const double b = mu * corner.side * kLonger, c2 = mu * mu * corner.squared * kLonger * kLonger;
+    const double inner = mu * mu * std::max(corner.inner, 0.0) * kLonger * kLonger;
+    const bool along_c = c2 > kAlongC * b * b;
+    const double length = along_c ? std::sqrt(c2) * kLonger : b, other = inner / length * kLonger;
+    const double across = (along_c ? b * b : c2) - other * other;
+    if (!(across > 1e-12 * length * length)) {
+        const double whole = std::sqrt(other * other + std::max(across, 0.0)) * kLonger;
+        return along_c ? Line{whole, length, Spread(0), Spread(0)} : Line{length, whole, Spread(0), Spread(0)};
+    }
+    const Spread spread(std::sqrt(across) * kLonger);
+    return along_c ? Line{other, length, spread, Spread(0)} : Line{length, other, Spread(0), spread};
+}
+
+Side side_of(const Corner& corner, double mu, double q, double h, const std::vector<std::size_t>& nodes) {
+    const Line line = line_of(corner, mu);
+    Side found;
+    for (const std::size_t i : nodes) {
+        work::spend(kUnits * static_cast<std::int64_t>(line.s.value.size() * line.t.value.size()));
+        const double e = static_cast<double>(i) * h;
+        const double s = std::exp(e) * (1 - 4 * u * (1 + e)), t = std::expm1(e) * (1 - q) / q * (1 - 8 * u * (1 + e));
+        double value = 0, error = 0;
+        for (std::size_t j = 0; j < line.s.value.size(); ++j)
+            for (std::size_t k = 0; k < line.t.value.size(); ++k) {
+                const Bounded one = hinge(s * line.s.value[j], t * line.t.value[k], line.b, line.c);
+                const double weight = line.s.weight[j] * line.t.weight[k];
+                value += weight * one.value;
+                error += weight * one.error;
+            }
+        const double bound = q * value * (1 + 1e-13);
+        found.value.push_back(bound);
+        found.error.push_back(q * error + 2e-13 * bound);
+    }
+    return found;
+}
+
+// Losses at which curves are evaluated; between them their chords are above them.
+std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
+    std::vector<std::size_t> nodes;
+    for (std::size_t i = 0, step = 1; i < n; i += step) {
+        nodes.push_back(i);
+        if (!all && i >= 32 * step && step < kSparse) step *= 2;
+    }
+    nodes.push_back(n);
+    return nodes;
+}
+
+// P-masses by the chords of a curve that is given up to its errors, and of the reversed pair's: rounded up.
+Kernel joined(const Side& right, const Side& left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
+    Kernel kernel{std::vector<double>(2 * n + 1), right.value.back()};
+    const auto gap = [&](std::size_t j) { return static_cast<double>(nodes[j + 1] - nodes[j]) * h; };
+    const auto least = [](const Side& s, std::size_t j) { return std::max(s.value[j] - s.error[j], 0.0); };
+    const std::size_t last = nodes.size() - 1;
+    const auto mass_at = [&](const Side& s, std::size_t j) {
+        const double before = -std::expm1(-gap(j - 1)), after = j < last ? std::expm1(gap(j)) : HUGE_VAL;
+        const double ahead = s.value[std::min(j + 1, last)];
+        const double mass = (s.value[j - 1] - least(s, j)) / before + (ahead - least(s, j)) / after;
+        return std::max(mass, 0.0) + 16 * u * ((s.value[j - 1] + s.value[j]) / before + (ahead + s.value[j]) / after);
+    };
+    for (std::size_t j = 1; j <= last; ++j) {
+        const double e = static_cast<double>(nodes[j]) * h;
+        kernel.mass[n + nodes[j]] = mass_at(right, j);
+        kernel.mass[n - nodes[j]] = mass_at(left, j) * std::exp(-e) * (1 + 4 * u * (1 + e));
+    }
+    const double w = gap(0), start = std::max(least(right, 0), least(left, 0));
+    const double middle =
+        1 + (right.value[1] - start) / std::expm1(w) + (std::exp(-w) * left.value[1] - start) / -std::expm1(-w);
+    kernel.mass[n] = std::max(middle, 0.0) + 16 * u * (1 + 4 * start / w);
+    return kernel;
+}
+
+// The largest triangle of a cell, seen from a and from b. The first cell of turns holds all c further out.
+std::array<Corner, 2> largest(double arc, double arc_end, double turn, double turn_end) {
+    const double w = std::cos(arc), least = std::cos(arc_end), d = std::cos(turn), nearest = std::cos(turn_end);
+    const auto inner = [&](double half) { return 2 * half * (half - nearest); };
+    const double ahead = turn > 0 ? d : 2 - w;
+    const double far = turn_end < arc_end ? 4 * (1 - least * nearest) : 2 - 2 * std::cos(arc_end + turn_end);
+    return {{{2 * w, 2 + 2 * std::cos(std::max(turn - arc_end, 0.0)), 2 * w * (w + ahead)},
+             {2 * w, far, std::max(inner(w), inner(least))}}};
+}
+
+// Whether curves lie below a mixture of those of the first kernel and its reverse.
+bool below(const std::array<std::vector<double>, 2>& curves, const std::array<std::vector<double>, 2>& first) {
+    double least = 0, most = 1;  // shares of the first
+    for (std::size_t i = 0; i < curves[0].size(); ++i) {
+        const double gap = first[0][i] - first[1][i], need = curves[0][i] * kWithin - first[1][i];
+        const double reversed = curves[1][i] * kWithin - first[1][i];
+        // share * gap >= need, (1 - share) * gap >= reversed
+        if (gap > 0) {
+            least = std::max(least, need / gap);
+            most = std::min(most, 1 - reversed / gap);
+        } else if (need > gap || reversed > gap) {
+            return false;
+        }
+    }
+    return least <= most;
+}
+
+}  // namespace
+
+std::vector<Kernel> triangles(double mu, double q, std::size_t n, double h) {
+    std::vector<Kernel> menu;
+    std::array<std::vector<double>, 2> first;
+    for (std::size_t i = 0; i + 1 < kArcs.size(); ++i)
+        for (std::size_t j = 0; j + 1 < kTurns.size(); ++j) {
+            const auto nodes = nodes_of(n, i == 0 && j == 0);
+            const auto corners = largest(kArcs[i], kArcs[i + 1], kTurns[j], kTurns[j + 1]);
+            const Side one = side_of(corners[0], mu, q, h, nodes), other = side_of(corners[1], mu, q, h, nodes);
+            Kernel kernel = joined(one, other, nodes, n, h), reverse = joined(other, one, nodes, n, h);
+            if (menu.empty()) {
+                for (Kernel* k : {&kernel, &reverse}) {
+                    for (double& mass : k->mass) mass *= kFirst;
+                    k->infinity *= kFirst;
+                }
+                first = {curve_of(kernel, h), curve_of(reverse, h)};
+            } else if (below({curve_of(kernel, h), curve_of(reverse, h)}, first)) {
+                continue;
+            }
+            menu.push_back(std::move(kernel));
+            menu.push_back(std::move(reverse));
+        }
+    return menu;
+}
+
+std::vector<double> above(double mu, double q, const Scale& scale, std::size_t count, std::size_t blocks,
+                          double beyond) {
+    const std::vector<double> block = worst(triangles(mu, q, scale.n, scale.h), scale, count, true, beyond);
+    if (blocks == 1) return block;
+    const Side side{block, std::vector<double>(block.size())};
+    return worst({joined(side, side, nodes_of(scale.n, true), scale.n, scale.h)}, scale, blocks, true, beyond);
+}
+
+}  // namespace tightdp::fixed_size

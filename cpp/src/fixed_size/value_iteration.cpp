@@ -1,0 +1,158 @@
+#include "value_iteration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "fft/real_fft.hpp"
+#include "runtime/aligned.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::fixed_size {
+namespace {
+
+constexpr double u = 0x1p-53;
+// Of an excess by subtraction of terms up to 1: sixteen roundings.
+constexpr double kSubtracted = 16 * u;
+// Relative error of a tilted mass or value, but for that of the exponent: sixteen roundings.
+constexpr double kRelative = 16 * u;
+// What underflow may hide.
+constexpr double kUnseen = 1e-290;
+// Units of work of a step, for each point of a kernel.
+constexpr std::int64_t kUnits = 3;
+
+// What the steps add to (1 - e^eps)_+, times e^{tilt eps}, at (i - n) h.
+class Values {
+  public:
+    Values(const std::vector<Kernel>& menu, const Scale& scale, bool upper)
+        : scale_(scale),
+          upper_(upper),
+          plan_(RealFft::plan(length(scale.n))),
+          tilt_(2 * scale.n + 1),
+          values_(2 * scale.n + 1),
+          spectrum_(plan_->size()),
+          padded_(plan_->size()) {
+        for (std::size_t i = 0; i < tilt_.size(); ++i) tilt_[i] = std::exp(scale.tilt * at(i));
+        relative_ = kRelative + 4 * u * std::abs(scale.tilt) * at(2 * scale.n);
+        for (const Kernel& kernel : menu) add(kernel);
+    }
+
+    void step(double beyond) {
+        work::spend(kUnits * static_cast<std::int64_t>(plan_->size() * (factors_.size() + 1)));
+        const double error = 3.5 * plan_->rounding_bound() * norm() * (1 + 1e-9);
+        std::fill_n(std::copy_n(values_.data(), values_.size(), padded_.data()), padded_.size() - values_.size(), 0.0);
+        plan_->forward(padded_.data(), spectrum_.data());
+        std::vector<double>& best = values_;
+        const std::size_t n = scale_.n, first = upper_ ? n : 0;  // an upper curve is symmetric
+        for (std::size_t k = 0; k < factors_.size(); ++k) {
+            const Factor& f = factors_[k];
+            plan_->multiply(spectrum_.data(), f.spectrum.data(), padded_.data());
+            plan_->inverse(padded_.data(), padded_.data());
+            const double lost = (upper_ ? 1 : -1) * (error * f.sum + kUnseen);
+            const double rel = upper_ ? 1 + relative_ : 1 - relative_;
+            for (std::size_t i = first; i < best.size(); ++i) {
+                const double sum = std::max(padded_[i + n] + lost, 0.0) * rel + f.excess[i];
+                known_ = known_ && std::abs(sum) < HUGE_VAL;
+                best[i] = k == 0 ? sum : std::max(best[i], sum);
+            }
+        }
+        if (!upper_) {
+            for (double& value : best) value = std::max(value, 0.0);
+            return;
+        }
+        for (std::size_t i = n; i < best.size(); ++i) best[i] += beyond * tilt_[i] * (1 + relative_);
+        // delta(-eps) less 1 - e^-eps is e^-eps delta(eps).
+        for (std::size_t i = 1; i <= n; ++i)
+            best[n - i] =
+                best[n + i] * std::exp(-(1 + 2 * scale_.tilt) * at(n + i)) * (1 + relative_ + 8 * u * at(n + i));
+    }
+
+    std::vector<double> curve() const {
+        std::vector<double> found(scale_.n + 1);
+        for (std::size_t i = 0; i <= scale_.n; ++i) {
+            const double value = values_[scale_.n + i] / tilt_[scale_.n + i];
+            const double bound = upper_ ? value * (1 + relative_) : value * (1 - relative_);
+            found[i] = known_ && bound <= 1 ? bound : upper_ ? 1 : 0;
+        }
+        return found;
+    }
+
+  private:
+    struct Factor {
+        AlignedArray spectrum;
+        std::vector<double> excess;  // of the kernel itself, tilted
+        double sum;                  // of its tilted masses
+    };
+
+    // Of a circle on which what is asked for, from the n-th point to the 3n-th, is free of what wraps round.
+    static std::size_t length(std::size_t n) {
+        std::size_t points = RealFft::kMinLength;
+        while (points < 3 * n + 2) points *= 2;
+        return points;
+    }
+
+    double at(std::size_t i) const { return (static_cast<double>(i) - static_cast<double>(scale_.n)) * scale_.h; }
+
+    double norm() const {
+        double sum = 0;
+        for (const double value : values_) sum += value * value;
+        return std::sqrt(sum) * (1 + 1e-9);
+    }
+
+    void add(const Kernel& kernel) {
+        Factor f{AlignedArray::zeroed(plan_->size()), std::vector<double>(kernel.mass.size()), 0};
+        const double rel = upper_ ? 1 + relative_ : 1 - relative_;
+        for (std::size_t i = 0; i < kernel.mass.size(); ++i) {
+            f.spectrum[i] = kernel.mass[i] * tilt_[i] * rel;
+            f.sum += f.spectrum[i];
+        }
+        f.sum *= 1 + 1e-9;
+        plan_->forward(f.spectrum.data(), f.spectrum.data());
+        // E[(1 - e^{eps - Y})_+] less (1 - e^eps)_+ by d_i = (1 - e^-h) p_i + e^-h d_{i+1}, p_i the mass beyond i.
+        const double fall = -std::expm1(-scale_.h), keep = std::exp(-scale_.h);
+        const double rounding = 8 * u * static_cast<double>(kernel.mass.size());
+        double p = 0, d = 0;
+        for (std::size_t i = kernel.mass.size(); i-- > 0;) {
+            d = fall * p + keep * d;
+            p += kernel.mass[i];
+            const double bare = at(i) < 0 ? -std::expm1(at(i)) : 0;
+            const double subtracted = bare > 0 ? kSubtracted : 0;
+            const double excess = upper_ ? d * (1 + rounding) + kernel.infinity - bare + subtracted
+                                         : d * (1 - rounding) - bare - subtracted;
+            f.excess[i] = tilt_[i] * (excess + (upper_ ? relative_ : -relative_) * std::abs(excess));
+        }
+        factors_.push_back(std::move(f));
+    }
+
+    Scale scale_;
+    bool upper_, known_ = true;  // whether all were numbers
+    double relative_ = 0;
+    std::shared_ptr<const RealFft> plan_;
+    std::vector<double> tilt_, values_;
+    AlignedArray spectrum_, padded_;
+    std::vector<Factor> factors_;
+};
+
+}  // namespace
+
+std::vector<double> curve_of(const Kernel& kernel, double h) {
+    const std::size_t n = kernel.mass.size() / 2;
+    const double fall = -std::expm1(-h), keep = std::exp(-h);
+    std::vector<double> found(n + 1);
+    double p = 0, d = 0;
+    for (std::size_t i = n + 1; i-- > 0;) {
+        d = fall * p + keep * d;
+        found[i] = (d + kernel.infinity) * (1 + 8 * u * static_cast<double>(n));
+        p += kernel.mass[n + i];
+    }
+    return found;
+}
+
+std::vector<double> worst(const std::vector<Kernel>& menu, const Scale& scale, std::size_t count, bool upper,
+                          double beyond) {
+    Values values(menu, scale, upper);
+    for (std::size_t i = 0; i < count; ++i) values.step(beyond);
+    return values.curve();
+}
+
+}  // namespace tightdp::fixed_size

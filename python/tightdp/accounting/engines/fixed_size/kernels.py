@@ -1,0 +1,83 @@
+"""A pair from below, on a lattice of losses (docs/theory/adaptive.md section 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...numerics.outward import ULP
+
+Array = NDArray[np.float64]
+STEP = 0.125
+"""How far from the middle of a cell, in cells, the curve is known as well: its slope there lies between two chords."""
+_ROUNDINGS = 64 * ULP
+
+
+class Side(NamedTuple):
+    """delta of a pair at the middles of the cells (j h, (j + 1) h) and ``STEP`` h before and behind them: rows."""
+
+    lower: Array
+    upper: Array
+
+
+def epsilons(n: int, h: float) -> Array:
+    """Where a ``Side`` is known, as rows."""
+    places: Array = (np.arange(n)[:, None] + np.array([0.5 - STEP, 0.5, 0.5 + STEP])) * h
+    return places
+
+
+def masses_below(right: Side, left: Side, h: float) -> Array:
+    """P-masses at -n h, .. n h of a law that the pair dominates; ``left`` is of the reversed pair."""
+    n = len(right.lower)
+    behind, ahead = _ends(left, n, h, mirrored=True), _ends(right, n, h, mirrored=False)
+    # In every cell the value lies under a line below the curve, at its left end and at its right end.
+    starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
+    values = np.append(starts, 0.0)
+    values[1:-1] = np.minimum(starts[1:], ends[:-1])
+    # The curve is at least 0: so is the law's from the last of the first positive values on, that one included.
+    drowned = np.flatnonzero(values[n:] <= 0)
+    values[max(n + int(drowned[0]) - 1, n) :] = 0.0
+    return _masses(values, n, h)
+
+
+def _ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
+    """Of lines below the curve in x = e^eps, less 1 - x where x < 1, the values at both ends of each cell."""
+    at, edges = epsilons(n, h), np.arange(n + 1) * h
+    low, high = side.lower, side.upper
+    if mirrored:  # delta(-eps) less 1 - e^-eps is e^-eps times that of the reversed pair at eps
+        at, edges = -at[::-1, ::-1], -edges[::-1]
+        low, high = low[::-1, ::-1] * np.exp(at), high[::-1, ::-1] * np.exp(at)
+    x, ends = np.exp(at), np.exp(edges)
+    least = (low[:, 1] - high[:, 0]) / (x[:, 1] - x[:, 0])
+    most = (high[:, 2] - low[:, 1]) / (x[:, 2] - x[:, 1])
+    rounding = _ROUNDINGS / STEP * (1 + 1 / h) * high.max(axis=1)
+    start = low[:, 1] - most * (x[:, 1] - ends[:-1]) - rounding
+    end = low[:, 1] + least * (ends[1:] - x[:, 1]) - rounding
+    return start, end
+
+
+def _masses(values: Array, n: int, h: float) -> Array:
+    """Of the convex hull of these values at e^{-n h}, .. e^{n h}, 0 and 0 at x = 0, (1 - x)_+ added: rounded down."""
+    x = np.exp(np.arange(-n, n + 1) * h)
+
+    def slope(i: int, j: int) -> float:
+        before, start = (values[i], x[i]) if i >= 0 else (0.0, 0.0)
+        width = x[j] - start
+        bare = -1.0 if j <= n else 0.0 if i >= n else -(1 - start) / width
+        return float((values[j] - before) / width + bare)
+
+    nodes, slopes = [-1], [-np.inf]  # of the hull so far, and of its pieces up to each
+    for j in range(2 * n + 1):
+        while (ahead := slope(nodes[-1], j)) < slopes[-1]:
+            nodes.pop()
+            slopes.pop()
+        nodes.append(j)
+        slopes.append(ahead)
+    kept, after = np.array(nodes[1:]), np.append(slopes[2:], 0.0)
+    kinks = after - np.array(slopes[1:])
+    rounding = _ROUNDINGS * (1 + 1 / h) * (np.abs(after) + np.abs(slopes[1:]))
+    masses = np.zeros(2 * n + 1)
+    masses[kept] = np.maximum(kinks - rounding, 0.0) * x[kept] * (1 - _ROUNDINGS)
+    return masses
