@@ -34,6 +34,7 @@ from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
 from .train.driver import opened, paid, seeded
 from .train.estimators import PrivateClassifier
+from .train.owned import own, within
 from .train.prepare import labels_of
 from .train.releases.budget import Target, parts_of
 from .train.releases.gate import Gate
@@ -76,7 +77,9 @@ class PrivateSearchCV(BaseEstimator):
 
     Attributes
     ----------
-    best_estimator_, best_params_ : what the best run trained, on the records that are not held out, and its settings
+    best_estimator_, best_params_ : what the best run trained, on the records that are not held out, and its settings.
+        Its account and its statement are the search's, as those of its steps are: choosing it is part of what it cost.
+        It is trained no further (RuntimeError); a clone of it has the search's epsilon and delta, for other records
     best_score_ : its accuracy on those held out, estimated by noisy counts: rather high, as it was chosen for it
     privacy_, charged_, history_, statement_ : of all of it, as for classifiers
     classes_, n_features_in_ : as in scikit-learn
@@ -129,7 +132,16 @@ class PrivateSearchCV(BaseEstimator):
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
         self.statement_ = self._stated(target.delta, name_of(book))
+        self._account_for(self.best_estimator_, target)
         return self
+
+    def _account_for(self, best: Any, target: Target) -> None:
+        """The best model and each part of it tell the charge of the search: that of one fit leaves out the choice."""
+        for part in within(best):
+            part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
+            part.statement_ = self.statement_
+            own(part, self)
+        best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""

@@ -30,6 +30,7 @@ from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
 from .train.driver import opened, paid, seeded
 from .train.estimator import PrivateEstimator
 from .train.estimators import PrivateClassifier
+from .train.owned import check_free, own
 from .train.pca import DPPCA
 from .train.regression import Ridge
 from .train.releases.budget import Caps, Target, parts_of
@@ -43,6 +44,8 @@ SLACK = 1e-7
 may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
 PLAIN = ("epsilon", "delta", "noise_multiplier", "ledger")
 """Settings that the steps have not, where the pipeline has an epsilon."""
+
+PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
 
 class _Planned(NamedTuple):
@@ -77,7 +80,7 @@ class PrivatePipeline(Steps, BaseEstimator):
 
     Attributes
     ----------
-    steps_ : as fitted, each with a ``privacy_`` of its own
+    steps_ : as fitted, each with a ``privacy_`` of its own. They are trained no further by themselves: RuntimeError
     privacy_, charged_, history_, statement_ : of all steps together, as for classifiers
     classes_, n_features_in_ : as in scikit-learn
 
@@ -105,6 +108,7 @@ class PrivatePipeline(Steps, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,)."""
+        check_free(self)
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
         columns, records = columns_of(X), len(np.asarray(y))
@@ -129,6 +133,8 @@ class PrivatePipeline(Steps, BaseEstimator):
         if width != len(columns):  # otherwise it is the number that was planned for
             _check_within(estimator.charge_for(width, _classes(last, y)), plan.last)
         estimator.fit(values, y)
+        for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
+            own(step, self)
         self.steps_: list[tuple[str, Any]] = plan.steps
         self.charged_: Composition = plan.charge
         self.privacy_: Bound = plan.charge.epsilon(target.delta)

@@ -1,5 +1,7 @@
 """Pipelines: one account for all steps, fixed before the first release."""
 
+import copy
+import pickle
 import sys
 
 import numpy as np
@@ -41,6 +43,10 @@ def mixed():
     return ColumnTransformer(
         [("n", incomes, ["income"]), ("s", MinMaxScaler(), ["age"]), ("t", OneHotEncoder(), ["text"])]
     )
+
+
+def mixed_numbers():
+    return ColumnTransformer([("n", Chain([("fill", SimpleImputer()), ("scale", MinMaxScaler())]), [0, 1])])
 
 
 def test_scikit_learn_accepts_it():
@@ -133,6 +139,29 @@ def test_a_ledger_pays_for_all_of_it_at_once(tmp_path, table):
     assert ledger.account.composition == model.charged_ and len(ledger.history) == 1
     with pytest.raises(dp.BudgetExceeded):
         clone(model).fit(X, y)
+
+
+def test_fitted_steps_are_trained_no_further(tmp_path, people):
+    y = people[:, 0] > 50
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=8.0, delta=1e-5, dataset="test", failure=5e-6)
+    steps = [("c", mixed_numbers()), ("p", DPPCA(1))]
+    for last in (LogisticRegression(warm_start=True), Ridge(target_bounds=(0, 1))):
+        model = PrivatePipeline([*steps, ("m", last)], 1.0, 1e-6, ledger=ledger).fit(people, y.astype(int))
+        before, paid = model.predict(people), len(ledger.history)
+        chain = model.steps_[0][1].transformers_[0][1]
+        for owner, part in (
+            *(("PrivatePipeline", step) for _, step in model.steps_),
+            ("ColumnTransformer", chain),
+            ("Chain", chain.transformers_[1][1]),
+        ):
+            for each in (part, copy.copy(part), pickle.loads(pickle.dumps(part))):
+                with pytest.raises(RuntimeError, match=f"this {type(part).__name__} is part of a fitted {owner}"):
+                    each.fit(people, y)
+        assert (model.predict(people) == before).all() and len(ledger.history) == paid
+        assert model.fit(people, y.astype(int)).privacy_.upper <= 1  # the pipeline itself is fitted again, and pays
+        assert len(ledger.history) == paid + 1
+    own = clone(steps[1][1]).set_params(epsilon=1.0, delta=1e-6)
+    assert own.fit(people).fit(people).privacy_.upper <= 1
 
 
 @pytest.mark.parametrize("bad", ["y", "labels", "length", "text", "setting"])

@@ -1,5 +1,7 @@
 """The private search: what it charges, what it releases, and the number of its runs."""
 
+import copy
+import pickle
 from typing import ClassVar
 
 import numpy as np
@@ -44,13 +46,16 @@ def test_it_meets_its_budget_and_finds_the_better_setting(records):
     assert "n_trials" not in " ".join(vars(search))
 
 
-def test_each_run_is_within_what_is_repeated(records):
+def test_each_run_is_within_what_is_repeated(records, monkeypatch):
+    charges = []
+    monkeypatch.setattr("tightdp.model_selection.check_covered", lambda charge, cover: charges.append(charge))
     numbers = {"mean": np.float32(3), "random_state": np.int64(2**62)}
     search = PrivateSearchCV(LogisticRegression(public_size=3000), GRID, 1.0, 1e-6, **numbers).fit(*records)
     ((repeated, times),) = search.charged_.parts
     assert times == 1 and repeated.mean == 3.0 and repeated.shape == 1.0
-    inside = search.best_estimator_.charged_.epsilon(1e-9).upper
-    assert inside <= dp.Composition(repeated.parts).epsilon(1e-9).upper <= inside * (1 + 1e-6)
+    for charge in charges:
+        inside = charge.epsilon(1e-9).upper
+        assert inside <= dp.Composition(repeated.parts).epsilon(1e-9).upper <= inside * (1 + 1e-6)
     assert search.best_estimator_.public_size_ == 2400
 
 
@@ -143,6 +148,30 @@ def test_pipelines_and_their_settings(records, tmp_path):
     assert search.statement_.public["m: labels"] == "declared: no, yes" and not search.statement_.taken
     with pytest.raises(dp.BudgetExceeded):
         clone(search).fit(table, y)
+
+
+def test_the_model_that_it_returns_tells_the_charge_of_the_search_and_is_trained_no_further(records, tmp_path):
+    X, y = records
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=8.0, delta=1e-5, dataset="test", failure=5e-6)
+    model = LogisticRegression(warm_start=True)
+    columns = ColumnTransformer([("n", MinMaxScaler(), [0, 1])])
+    for given in (model, PrivatePipeline([("c", columns), ("m", model)])):
+        search = PrivateSearchCV(given, {}, 2.0, 1e-6, mean=2.0, random_state=0, ledger=ledger).fit(X, y)
+        best, paid = search.best_estimator_, len(ledger.history)
+        parts = [best] if given is model else [best, *(step for _, step in best.steps_)]
+        if given is not model:
+            parts.append(best.steps_[0][1].transformers_[0][1])
+        for part in [*parts, *map(copy.deepcopy, parts), *pickle.loads(pickle.dumps(parts))]:
+            assert part.charged_ == search.charged_ and part.history_ == search.history_
+            assert part.privacy_ == search.privacy_ and part.statement_ == search.statement_
+            assert part.statement_.subject.startswith("PrivateSearchCV")
+            with pytest.raises(RuntimeError, match="part of a fitted PrivateSearchCV"):
+                part.fit(X, y)
+        with pytest.raises(RuntimeError, match="part of a fitted PrivateSearchCV"):
+            parts[min(len(parts) - 1, 2)].partial_fit(X, y)
+        assert len(ledger.history) == paid
+        again = clone(best).fit(X, y)
+        assert again.privacy_.upper <= 2 and again.delta == 1e-6 and again.charged_ != search.charged_
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
+from ..train.owned import own
 from ..train.releases.gate import Gate
 from .cells import check_shape, columns_of
 from .steps import Steps, cloned, members
@@ -62,6 +63,7 @@ class Chain(Steps, PrivateTransformer):
             member = cloned(given)
             member._learn(member._checked(values), gate, each)
             member.charged_ = member._charge(each)
+            own(member, self)
             values = member.transform(values)
             self.transformers_.append((name, member))
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
+from ..train.owned import own
 from ..train.releases.gate import Gate
 from .cells import check_shape, columns_of, names_of
 from .steps import Steps, cloned, members
@@ -74,6 +75,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
             if member is not None:
                 member._learn(part, gate, each)
                 member.charged_ = member._charge(each)
+                own(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _each(self, spent: Spent) -> Spent:

@@ -17,6 +17,7 @@ from ..release.noise import RandomSource
 from ..statement import Statement
 from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..train.driver import opened, paid, seeded
+from ..train.owned import check_free
 from ..train.releases.budget import FixedPlan, Target, noise_for
 from ..train.releases.gate import Gate
 from ..train.searches import warn_of_search
@@ -70,6 +71,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d); y is not used. Errors name the argument, before any record is used."""
+        check_free(self)
         spent, delta = self._planned()
         source, book = seeded(self.random_state), opened(self.ledger)
         values, charge = self._checked(X), self._charge(spent)

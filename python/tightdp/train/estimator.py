@@ -24,6 +24,7 @@ from .driver import Callback, fit, opened
 from .models.model import Model, Vector
 from .models.records import Array
 from .nested import Nested
+from .owned import check_free
 from .prepare import bounds_of, within
 from .releases.budget import Target
 from .searches import warn_of_search
@@ -79,6 +80,7 @@ class PrivateEstimator(Nested):
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """A run. ``again`` goes on from the last one, and adds to its account."""
+        check_free(self)
         algorithm = self._default() if self.algorithm is None else self.algorithm
         needs_array = getattr(algorithm, "in_memory", False) or (sample_weight is not None and not sparse(X))
         blocks = as_blocks(X, y, needs_array)

@@ -23,6 +23,7 @@ from .driver import opened, paid, seeded
 from .models.dense import affine
 from .models.grid import clipped_rows, exact_bound, grid_below
 from .models.records import Records
+from .owned import check_free
 from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
 from .releases.oracle import CHUNK, Integers, Query
@@ -70,6 +71,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may come in blocks; y is not used."""
+        check_free(self)
         target = Target.of(self.epsilon, self.delta)
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)

@@ -24,6 +24,7 @@ from .blocks.stream import Stream
 from .driver import opened, paid, seeded
 from .models.grid import exact_bound
 from .models.records import Records
+from .owned import check_free
 from .pca import second_moment, unpacked
 from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
@@ -87,6 +88,7 @@ class Ridge(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""
+        check_free(self)
         target = Target.of(self.epsilon, self.delta)
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)

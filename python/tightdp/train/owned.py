@@ -1,0 +1,26 @@
+"""Parts of a fitted whole, such as the steps of a pipeline. They are trained no further: the account is the whole's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def own(part: Any, whole: Any) -> None:
+    """``part``, and copies of it that keep what it learned, now belong to the fitted ``whole``."""
+    part._owner = type(whole).__name__
+
+
+def check_free(estimator: Any) -> None:
+    """RuntimeError for a part. Its training would change the whole, and neither the charge nor the ledger of it."""
+    owner = getattr(estimator, "_owner", None)
+    if owner is not None:
+        raise RuntimeError(
+            f"this {type(estimator).__name__} is part of a fitted {owner}, whose account covers it as it is: fit the "
+            f"{owner} again, or fit a new estimator with its settings, such as sklearn.base.clone makes"
+        )
+
+
+def within(whole: Any) -> list[Any]:
+    """What a fitted estimator is made of: itself, its fitted steps and theirs."""
+    parts = [*getattr(whole, "steps_", ()), *getattr(whole, "transformers_", ())]
+    return [whole, *(one for _, part, *_ in parts for one in within(part) if hasattr(one, "charged_"))]
