@@ -41,6 +41,7 @@ from .train.releases.gate import Gate
 from .train.releases.oracle import Query
 from .train.releases.selection import Coins
 from .train.stated import AGAIN, listed, name_of
+from .train.whole import whole
 
 __all__ = ["PrivateSearchCV"]
 
@@ -108,6 +109,7 @@ class PrivateSearchCV(BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
+    @whole
     def fit(self, X: Any, y: Any) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,)."""
         if y is None:

@@ -36,6 +36,7 @@ from .train.regression import Ridge
 from .train.releases.budget import Caps, Target, parts_of
 from .train.searches import warn_of_search
 from .train.stated import AGAIN, UNSCALED, name_of
+from .train.whole import whole
 
 __all__ = ["PrivatePipeline"]
 
@@ -106,6 +107,7 @@ class PrivatePipeline(Steps, BaseEstimator):
     ledger: Any = None
     _steps = "steps"
 
+    @whole
     def fit(self, X: Any, y: Any) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,)."""
         check_free(self)

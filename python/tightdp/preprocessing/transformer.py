@@ -22,6 +22,7 @@ from ..train.releases.budget import FixedPlan, Target, noise_for
 from ..train.releases.gate import Gate
 from ..train.searches import warn_of_search
 from ..train.stated import AGAIN, name_of
+from ..train.whole import whole
 
 FAILURE = 0.1
 """Of delta for what no noise covers: a category that one record alone has. Its threshold depends on the logarithm."""
@@ -69,6 +70,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
+    @whole
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d); y is not used. Errors name the argument, before any record is used."""
         check_free(self)

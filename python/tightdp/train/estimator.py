@@ -28,6 +28,7 @@ from .owned import check_free
 from .prepare import bounds_of, within
 from .releases.budget import Target
 from .searches import warn_of_search
+from .whole import whole
 
 NONE = 0, 0
 """Runs before the first, and those among them on records of their own."""
@@ -76,6 +77,7 @@ class PrivateEstimator(Nested):
         """What a fit takes to be public of the targets."""
         raise NotImplementedError
 
+    @whole
     def _train(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:

@@ -29,6 +29,7 @@ from .releases.gate import Gate
 from .releases.oracle import CHUNK, Integers, Query
 from .searches import warn_of_search
 from .stated import AGAIN, UNSCALED, name_of
+from .whole import whole
 
 DIGITS = 16
 """Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
@@ -69,6 +70,7 @@ class DPPCA(TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
+    @whole
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may come in blocks; y is not used."""
         check_free(self)

@@ -30,6 +30,7 @@ from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
 from .searches import warn_of_search
 from .stated import AGAIN, UNSCALED, bounds_of, name_of
+from .whole import whole
 
 FARTHEST, NARROWEST = 1e60, 1e-60
 """Of bounds: a weight times one width, over another, times a bound, is then far from the largest double."""
@@ -85,6 +86,7 @@ class Ridge(RegressorMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
+    @whole
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""

@@ -35,7 +35,7 @@ def warn_of_search(charged: Composition, delta: float) -> None:
     warnings.warn(
         f"{name} makes several private fits on the same records: {cost}, and its scores and its choice are not private "
         "at all. tightdp.model_selection.PrivateSearchCV has one account for fits, scores and choice.",
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

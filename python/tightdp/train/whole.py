@@ -1,0 +1,27 @@
+"""Fits that set everything or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def whole(fit: Method) -> Method:
+    """Runs ``fit`` on a copy of the estimator, and sets its attributes all at once when it has succeeded.
+
+    A fit that fails, or that a budget does not cover, leaves the estimator as it was: otherwise it would hold facts of
+    data for which nothing was charged, and predict by the parameters of one fit with the labels of another.
+    """
+
+    @wraps(fit)
+    def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self))
+        fit(copy, *args, **kwargs)
+        self.__dict__ = vars(copy) | self.get_params(deep=False)
+        return self
+
+    return cast(Method, fitted)
