@@ -1,4 +1,5 @@
-"""A fit sets everything or nothing: what fails, or what a budget does not cover, leaves an estimator as it was."""
+"""A fit sets everything or nothing: what fails, or what a budget does not cover, leaves an estimator as it was.
+And what is set afterwards changes no prediction."""
 
 import pickle
 
@@ -95,3 +96,31 @@ def test_a_callback_that_stops_a_run_leaves_the_last_one_and_settings_stay_as_it
     assert model.classes_.tolist() == ["no", "yes"] and model.n_features_in_ == 3 and not model.fit_intercept
     model.set_params(callback=lambda done, total: model.set_params(regularization=0.5)).fit(OTHER, OTHERS)
     assert model.regularization == 0.5 and model.n_features_in_ == 2
+
+
+@pytest.mark.parametrize(
+    "data", [lambda y: (X, y), lambda y: (X.astype(np.float32), y), lambda y: (ArrayBlocks(X, y),)]
+)
+@pytest.mark.parametrize("bounds", [(0, 1), ([0, 0, -1], 1), None])
+@pytest.mark.parametrize("kind", ["LogisticRegression", "LinearSVC", "MLPClassifier", "SGDRegressor", "Ridge"])
+def test_predictions_are_of_the_bounds_of_the_fit(kind, bounds, data):
+    model = MODELS[kind]().set_params(bounds=bounds, random_state=0).fit(*data(targets(kind, X, LABELS)))
+    scores = model.predict if kind in ("SGDRegressor", "Ridge") else model.decision_function
+    before, line = scores(X), getattr(model, "coef_", None)
+    model.set_params(bounds=(0, 100))
+    if kind in ("SGDRegressor", "Ridge"):
+        model.set_params(target_bounds=(0, 1000))
+    np.testing.assert_array_equal(scores(X), before)
+    np.testing.assert_array_equal(getattr(model, "coef_", None), line)
+
+
+def test_bounds_that_the_caller_writes_over_are_those_of_the_fit_as_well():
+    low, high = np.zeros(3), np.ones(3)
+    model = LogisticRegression(**PRICE, bounds=(low, high)).fit(X, LABELS)
+    before = model.decision_function(X)
+    high[:] = 100
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    np.testing.assert_array_equal(model.bounds_, [np.zeros(3), np.ones(3)])
+    assert LogisticRegression(**PRICE).fit(X, LABELS).bounds_ is None
+    fitted = SGDRegressor(**PRICE, target_bounds=(0, 1)).fit(X, X[:, 0])
+    assert fitted.target_bounds_ == (0.0, 1.0) and fitted.bounds_ is None

@@ -25,7 +25,7 @@ from .models.model import Model, Vector
 from .models.records import Array
 from .nested import Nested
 from .owned import check_free
-from .prepare import bounds_of, within
+from .prepare import Bounds, Pair, bounds_of, pair_of, within
 from .releases.budget import Target
 from .searches import warn_of_search
 from .whole import whole
@@ -138,7 +138,14 @@ class PrivateEstimator(Nested):
         return self
 
     def _bounded(self, features: Array) -> Array:
-        return within(bounds_of(self.bounds, features.shape[1], features.dtype), features)
+        """Features within the bounds of the last fit."""
+        return within(bounds_of(self.bounds_, features.shape[1], features.dtype), features)
+
+    def _declared_bounds(self, width: int, dtype: Any) -> Bounds | None:
+        """The bounds of this fit, which predictions will use, whatever is set afterwards."""
+        bounds = bounds_of(self.bounds, width, np.dtype(dtype))
+        self.bounds_: Pair | None = pair_of(self.bounds, width)
+        return bounds
 
     def _fitted(self) -> Vector:
         if not hasattr(self, "_w"):

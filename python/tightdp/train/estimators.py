@@ -22,7 +22,7 @@ from .estimator import Given, PrivateEstimator
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
 from .models.records import Array
-from .prepare import Prepare, bounds_of, labels_in, labels_of
+from .prepare import Prepare, labels_in, labels_of, within
 from .price import price
 
 
@@ -62,6 +62,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     history_ : the mechanisms that were released, in order; the count comes first
     statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and rests on, as text, JSON or a page
     public_size_ : the number of records that the run used, given or released
+    bounds_ : ``bounds`` as the last fit used them, and as predictions do: two arrays (d,), or None
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
     What may be published: the fitted parameters and the public facts above, and nothing else. Errors are meant for
@@ -121,7 +122,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _checked(self, X: Any, y: Any, *, again: bool = False, classes: Any = None) -> tuple[Array, NDArray[np.intp]]:
         """Features within bounds, and labels as indices into ``classes_``."""
-        features = self._bounded(validate_data(self, X, reset=not again))
+        values = validate_data(self, X, reset=not again)
+        features = within(self._declared_bounds(values.shape[1], values.dtype), values)
         labels, present = labels_of("y", y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
@@ -133,7 +135,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return features, targets, self._weights(sample_weight, targets)
 
     def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, **given: Any) -> Stream:
-        bounds = bounds_of(self.bounds, blocks.width, np.dtype(blocks.dtype))
+        bounds = self._declared_bounds(blocks.width, blocks.dtype)
         lengths, labels = scanned(blocks, labels_in)
         self._declare(np.unique(np.concatenate(labels)), again, classes)
         return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights()), lengths)

@@ -37,6 +37,10 @@ Bounds = tuple[Array, Array, Array]
 """The least of each feature, the largest, and their difference."""
 
 
+Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The least and the largest of each column."""
+
+
 def bounds_of(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
     """The checked bounds of so many features."""
     if given is None:
@@ -53,6 +57,14 @@ def bounds_of(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
             f"below {np.finfo(span.dtype).max:.2g} for features of {span.dtype}"
         )
     return low, high, span
+
+
+def pair_of(given: Any, width: int) -> Pair | None:
+    """Bounds that ``bounds_of`` accepted as doubles of their own, one for each feature."""
+    if given is None:
+        return None
+    low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
+    return low, high
 
 
 def within(bounds: Bounds | None, features: Array) -> Array:

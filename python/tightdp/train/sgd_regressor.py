@@ -39,7 +39,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     the others : as for ``LogisticRegression``
 
     Attributes: ``coef_`` (d,) and ``intercept_``, in the units of X and y as they are given: within ``bounds`` the
-    prediction is X @ coef_ + intercept_. The others are as for ``LogisticRegression``.
+    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are those of the last fit, which
+    predictions use, whatever is set afterwards. The others are as for ``LogisticRegression``.
 
     ``Ridge`` releases one second moment of d^2/2 numbers and takes one pass; it is the better choice for few features.
 
@@ -86,15 +87,14 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if sparse(X):
             return np.concatenate([self.predict(part) for part in parts(X)])
-        scores = self._scores(X)[:, 0]
-        target = self._target()
+        scores, target = self._scores(X)[:, 0], self._fitted_target()
         return np.asarray(scores * target.half[0] + target.middle[0])
 
     def _line(self) -> tuple[NDArray[np.float64], float]:
         """The coefficients in the units of X and y."""
-        w, target, width = self._fitted(), self._target(), self.n_features_in_
+        w, target, width = self._fitted(), self._fitted_target(), self.n_features_in_
         constant = w[width] if self._model.intercept else 0.0
-        bounds = bounds_of(self.bounds, width, np.dtype(np.float64))
+        bounds = bounds_of(self.bounds_, width, np.dtype(np.float64))
         slopes = w[:width]
         if bounds is not None:
             low, _, span = (np.broadcast_to(each, (width,)) for each in bounds)
@@ -105,19 +105,25 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def _target(self) -> _Scale:
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        return _Scale.of("target_bounds", self.target_bounds, 1)
+        scale = _Scale.of("target_bounds", self.target_bounds, 1)
+        self.target_bounds_: tuple[float, float] = float(scale.low[0]), float(scale.high[0])
+        return scale
+
+    def _fitted_target(self) -> _Scale:
+        return _Scale.of("target_bounds", self.target_bounds_, 1)
 
     def _untrained(self) -> LinearModel:
         return LinearModel(self.n_features_in_, Squared(), intercept=bool(self.fit_intercept))
 
     def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
         target = self._target()
-        features = self._bounded(validate_data(self, X, reset=not again))
+        table = validate_data(self, X, reset=not again)
+        features = within(self._declared_bounds(table.shape[1], table.dtype), table)
         values = target.mapped(numbers(y, len(features))[:, None])[:, 0]
         return features, values, None if sample_weight is None else checked_weights(sample_weight, len(values))
 
     def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
-        prepare = _Prepare(bounds_of(self.bounds, blocks.width, np.dtype(blocks.dtype)), self._target())
+        prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype), self._target())
         lengths, _ = scanned(blocks, _checked)
         return Stream(blocks, prepare, lengths)
 
