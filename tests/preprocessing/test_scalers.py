@@ -116,6 +116,34 @@ def test_categories_are_frequent_and_canaries_are_not(people):
     assert "Jane" not in str(made.statement_) and "61739" not in made.statement_.to_json()
 
 
+def test_whole_floats_are_the_categories_that_integers_are():
+    codes = np.repeat([1, 2, 30], 300)[:, None]
+    learned = OneHotEncoder(epsilon=5.0, delta=1e-6)
+    for made in (OneHotEncoder(categories=[[1, 2, 30]]), OneHotEncoder(categories=[[1.0, 2.0, 30.0]]), learned):
+        expected = (codes == [1, 2, 30]).astype(float)
+        for fitted_on in (codes, codes.astype(np.float64), codes.astype(np.float32), codes.astype(object)):
+            encoder = clone(made).fit(fitted_on)
+            assert sorted(encoder.categories_[0]) == ["1", "2", "30"]
+            assert (encoder.transform(codes) == expected).all() and (encoder.transform(codes * 1.0) == expected).all()
+        with_none = np.append(codes, [[None]], axis=0)
+        assert (encoder.transform(with_none.astype(float)) == np.append(expected, [[0] * 3], axis=0)).all()
+        assert not encoder.transform([[1.5], [np.inf], [-1.0], [1e300]]).any()
+    assert dp.frequent_values(codes[:, 0] * 1.0, epsilon=5.0, delta=1e-6).values == ("1", "2", "30")
+
+
+def test_missing_cells_of_data_frames_are_missing_in_arrays():
+    pandas = pytest.importorskip("pandas")
+    encoder = OneHotEncoder(categories=[["x"]])
+    for cells in ({"a": ["x", pandas.NA]}, np.array([["x"], [pandas.NA]], dtype=object)):
+        assert encoder.fit_transform(cells).tolist() == [[1.0], [0.0]]
+    with pytest.raises(TypeError, match="X must hold texts or numbers: a cell is a ndarray"):
+        encoder.fit({"a": ["x", np.zeros(2)]})
+    twice = pandas.DataFrame(np.ones((3, 2)), columns=["a", "a"])
+    for each in (OneHotEncoder(categories=[[1], [1]]), ColumnTransformer([("p", "passthrough", [0])])):
+        with pytest.raises(ValueError, match="X must have columns of different names"):
+            each.fit(twice)
+
+
 def test_columns_share_equally(people):
     table = {"age": people[:, 0], "income": people[:, 1], "sex": ["f", "m"] * 2500}
     parts = [("n", MinMaxScaler(), ["age", "income"]), ("t", OneHotEncoder(), ["sex"])]
@@ -166,6 +194,11 @@ def test_a_ledger_is_charged_first(tmp_path, people, kind):
         (ColumnTransformer([("a", MinMaxScaler(), [7])], **LOUD), "columns must be"),
         (ColumnTransformer([("a", MinMaxScaler(), ["age"])], **LOUD), "columns must be"),
         (ColumnTransformer([("a", MinMaxScaler(), [])], **LOUD), "columns must be"),
+        (ColumnTransformer([("a", MinMaxScaler(), [True, False])], **LOUD), "columns must be names or numbers"),
+        (ColumnTransformer([("a", MinMaxScaler(), True)], **LOUD), "columns must be names or numbers"),
+        (ColumnTransformer([("a", MinMaxScaler(), np.array([True, False]))], **LOUD), "columns must be names or"),
+        (ColumnTransformer([("a", MinMaxScaler(), slice(0, 1))], **LOUD), "columns must be names or numbers"),
+        (ColumnTransformer([("a", MinMaxScaler(), None)], **LOUD), "columns must be names or numbers"),
         (ColumnTransformer([("a", MinMaxScaler(), [0]), ("a", MinMaxScaler(), [1])], **LOUD), "different names"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tables.text import text_of
 from ..train.blocks.blocks import Blocks
 
 
@@ -27,6 +28,8 @@ def columns_of(X: Any) -> list[Any]:
         raise TypeError("X must be a table in memory: blocks are read by the estimators of tightdp.train alone")
     names = names_of(X)
     if names is not None:
+        if len(set(names)) < len(names):
+            raise ValueError("X must have columns of different names")
         found = [_plain(X[name]) for name in names]
         if len({len(column) for column in found}) > 1:
             raise ValueError("X must have columns of one length")
@@ -78,10 +81,28 @@ def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> N
 
 
 def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
-    """The columns as texts without blanks around them; None and NaN are ""."""
+    """The columns as texts without blanks around them; None, NaN and NA are ""."""
     columns = columns_of(X)
     check_shape(estimator, X, columns, reset=reset)
-    return [["" if cell is None or cell != cell else str(cell).strip() for cell in column] for column in columns]
+    return [_texts(column) for column in columns]
+
+
+def _texts(column: Any) -> list[str]:
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        different, places = np.unique(column, return_inverse=True)
+        texts = [_text(cell) for cell in different]
+        return [texts[place] for place in places.tolist()]
+    return [cell.strip() if type(cell) is str else _text(cell) for cell in column]
+
+
+def _text(cell: Any) -> str:
+    try:
+        missing = cell is None or bool(cell != cell)
+    except (TypeError, ValueError):
+        if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
+            raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
+        missing = True
+    return "" if missing else text_of(cell).strip()
 
 
 def rows_of(X: Any, chosen: NDArray[np.bool_]) -> Any:

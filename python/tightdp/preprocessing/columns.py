@@ -24,7 +24,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
     Further parameters
     ------------------
     transformers : a list of (name, transformer, columns); columns are numbers, or names where X is a data frame or a
-        mapping of columns. "passthrough" leaves columns of numbers as they are
+        mapping of columns, not flags or slices. "passthrough" leaves columns of numbers as they are
 
     The transformers have neither epsilon nor noise nor ledger of their own: those that release something share this
     one's equally.
@@ -112,7 +112,12 @@ class ColumnTransformer(Steps, PrivateTransformer):
 
 
 def _keys(columns: Any) -> list[Any]:
-    return [columns] if isinstance(columns, (str, int, np.integer)) else list(columns)
+    """The columns, one by one: as flags they would be taken for the numbers 0 and 1."""
+    keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
+    for key in keys:
+        if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
+            raise ValueError(f"columns must be names or numbers of columns of X, got {key!r}")
+    return keys
 
 
 def _part(whole: Any, columns: Any) -> Any:
@@ -128,10 +133,10 @@ def _part(whole: Any, columns: Any) -> Any:
             if names is None or key not in names:
                 raise ValueError(f"columns must be among those of X: there is no {key!r}")
             places.append(names.index(key))
-        elif isinstance(key, (int, np.integer)) and -len(found) <= key < len(found):
+        elif -len(found) <= key < len(found):
             places.append(int(key))
         else:
-            raise ValueError(f"columns must be names or numbers of columns of X, got {key!r}")
+            raise ValueError(f"columns must be numbers below that of the columns of X, {len(found)}, got {key!r}")
     rows = np.empty((len(found[0]), len(places)), dtype=object)
     for j, place in enumerate(places):
         rows[:, j] = found[place]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian
 from ..tables.columns import Category
+from ..tables.text import text_of
 from ..train.releases.gate import Gate
 from ..train.stated import listed
 from .cells import cells_of
@@ -24,7 +25,8 @@ MISSING = ("", "?")
 class OneHotEncoder(PrivateTransformer):
     """One feature for each category of each column, 1 where a record has it. What is no category is a row of zeros.
 
-    Cells are compared as texts without blanks around them; None and NaN are "".
+    Cells are compared as texts without blanks around them; None, NaN and pandas' NA are "". Whole floats are spelled as
+    integers, in declared categories as well: 1 and 1.0 are one category.
 
     Further parameters
     ------------------
@@ -94,7 +96,7 @@ class OneHotEncoder(PrivateTransformer):
 
 def _declared(categories: Any) -> list[tuple[str, ...]]:
     try:
-        found = [tuple(str(value).strip() for value in values) for values in categories]
+        found = [tuple(text_of(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)
     except TypeError:
         raise TypeError("categories must be None or a list of lists of values, one for each column") from None

@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .text import text_of
+
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """What such files begin with."""
 
@@ -38,4 +40,4 @@ def columns(file: Path) -> dict[str, list[str]]:
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell).strip()
+    return "" if cell is None else text_of(cell).strip()

@@ -20,6 +20,7 @@ from ..mechanisms import ApproximateDP, Gaussian
 from ..release.exact import rounded_gaussian
 from ..release.noise import Philox, RandomSource
 from ..statement import Statement
+from .text import text_of
 
 SHARE = 0.5
 """Of delta for a value that one record alone has: the threshold depends on its logarithm."""
@@ -57,7 +58,7 @@ def frequent_values(
 
     Parameters
     ----------
-    values : one for each record; ``str`` makes a text of each
+    values : one for each record; ``str`` makes a text of each; whole floats are spelled as integers
     epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta pays for a value that
         one record alone has, and the noise for the others
     missing : texts that stand for no value
@@ -85,7 +86,7 @@ def frequent_values(
     for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
         if not np.iterable(given):
             raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
-    counts = occurring(map(str, values), missing)
+    counts = occurring(map(text_of, values), missing)
     charged, least = Gaussian(sigma) + failing, threshold(sigma, failing.nominal_delta)
     book = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
     if book is not None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
+from .text import text_of
 
 MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
 
@@ -108,7 +109,7 @@ class Rows:
         lacking = [name for name in names if name not in table]
         if lacking:
             raise ValueError(f"table must have the columns {', '.join(names)}: it lacks {', '.join(lacking)}")
-        columns = {name: ["" if cell is None else str(cell).strip() for cell in table[name]] for name in names}
+        columns = {name: ["" if cell is None else text_of(cell).strip() for cell in table[name]] for name in names}
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")
         return cls("table", columns)
