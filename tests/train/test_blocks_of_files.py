@@ -111,6 +111,47 @@ def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypa
         LogisticRegression(**TARGET).fit(FileBlocks(tmp_path / "null.parquet", "y"))
 
 
+@pytest.mark.parametrize("records", [9, 4000])
+@pytest.mark.parametrize("line", ["1,Row #7: CANARY", "1,2,3,CANARY", "1,CANARY,1"])
+def test_a_record_that_cannot_be_read_is_named_by_file_and_row_and_not_quoted(tmp_path, monkeypatch, records, line):
+    monkeypatch.setattr("tightdp.train.blocks.files.CSV_BYTES", 4096)
+    good = "1,2,0\n1,3,1\n"
+    (tmp_path / "1.csv").write_text("a,b,y\n" + good)
+    (tmp_path / "2.csv").write_text("a,b,y\n" + good * records + line + "\n" + good * 9)
+    for paths in (tmp_path, [tmp_path / "1.csv", tmp_path / "2.csv"]):
+        with pytest.raises(ValueError, match=rf"2\.csv cannot be read as csv.* in row {2 * records + 2:,},") as error:
+            list(FileBlocks(paths, "y", ["a", "b"], format="csv"))
+        assert "CANARY" not in str(error.value) and error.value.__suppress_context__
+        assert type(error.value) is ValueError
+    if line.count(",") != 2:  # otherwise b is a column of text, if the first lines have it
+        (tmp_path / "1.csv").unlink()
+        with pytest.raises(ValueError, match=rf"2\.csv .* in row {2 * records + 2:,},") as error:
+            list(FileBlocks(tmp_path / "2.csv", "y"))
+        assert "CANARY" not in str(error.value)
+
+
+def test_a_file_that_is_given_twice_is_refused_by_name(folder, tmp_path):
+    path = tmp_path / "t.parquet"
+    path.write_bytes((folder[0] / "t.parquet").read_bytes())
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match=r"paths must be .* holds none"):
+        FileBlocks(tmp_path / "other", "y", COLUMNS)
+    for name, link in (("soft.parquet", "symlink_to"), ("hard.parquet", "hardlink_to")):
+        getattr(tmp_path / "other" / name, link)(path)
+    for paths in (
+        [path, path],
+        [path, tmp_path / "other" / ".." / "t.parquet"],
+        [path, tmp_path / "other" / "soft.parquet"],
+        [path, tmp_path / "other" / "hard.parquet"],
+        tmp_path / "other",
+    ):
+        with pytest.raises(ValueError, match=r"paths must name each file once: .*\.parquet is the same file as .*"):
+            FileBlocks(paths, "y", COLUMNS)
+    copied = tmp_path / "copy.parquet"
+    copied.write_bytes(path.read_bytes())
+    assert sum(len(y) for _, y in FileBlocks([path, copied], "y", COLUMNS)) == 2 * N
+
+
 def run(*arguments):
     return subprocess.run([sys.executable, "-m", "tightdp.cli", *map(str, arguments)], capture_output=True, text=True)
 
