@@ -120,6 +120,21 @@ def test_a_nan_record_is_neither_refused_nor_revealed(blobs):
     np.testing.assert_allclose(with_nan.coef_, without.coef_, rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "feature", "weight"),
+    [(float, 1e160, 1), (float, 0.5, 1.7e308), (np.float32, 0.5, 1e39), (float, np.inf, 1)],
+)
+def test_a_record_whose_gradient_overflows_contributes_nothing(dtype, feature, weight):
+    X, y, weights = np.full((4, 2), 0.5, dtype), np.array([0, 1, 1, 1]), np.array([1, 1, 1, weight])
+    X[3] = feature
+
+    def fitted(records):
+        clf = LogisticRegression(NoisyGD(noise_multiplier=1e-8, steps=1, center=0), delta=1e-5, public_size=4)
+        return clf.set_params(random_state=0).fit(X[:records], y[:records], weights[:records])._w
+
+    np.testing.assert_array_equal(fitted(4), fitted(3))
+
+
 def test_callback_counts_releases(blobs):
     seen = []
     settings = {"epsilon": 1.0, "delta": 1e-5, "callback": lambda done, total: seen.append((done, total))}

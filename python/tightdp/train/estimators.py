@@ -66,8 +66,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
     What may be published: the fitted parameters and the public facts above, and nothing else. Errors are meant for
-    whoever holds the data. Records with NaN or infinite features contribute nothing. What is released is what is
-    charged, to the last bit: integer sums and exactly sampled noise (docs/theory/exact.md).
+    whoever holds the data. What is released is what is charged, to the last bit: integer sums and exactly sampled noise
+    (docs/theory/exact.md).
+
+    Records with NaN or infinite features contribute nothing, and neither do those whose gradients overflow. That takes
+    features beyond 1e100, where there are no ``bounds``, or weights beyond 1e300 (1e30 with float32 features).
     """
 
     classes: Any = field(default=None, kw_only=True)
