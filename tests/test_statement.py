@@ -207,3 +207,16 @@ NONE = ["", "[]", "{}", '{"tightdp_statement": 2}', '{"tightdp_statement": 1}', 
 def test_what_is_no_statement(text):
     with pytest.raises((ValueError, TypeError), match=r"^text must be"):
         dp.Statement.from_json(text)
+
+
+def test_a_text_makes_no_line_of_its_own():
+    """A category may be any text: ends of lines, escapes of terminals and marks that turn the direction are shown."""
+    run = dp.Gaussian(5.0) * 1
+    text = "a\nWarning: none\r\x1b[2J\u202e\u2028b"
+    made = dp.Statement(text, run.epsilon(1e-6), 1e-6, run, released=(text,), public={text: text}, ledger=text)
+    plain = dp.Statement("a", run.epsilon(1e-6), 1e-6, run, released=("a",), public={"a": "a"}, ledger="a")
+    shown = r"a\nWarning: none\r\x1b[2J\u202e\u2028b"
+    assert len(str(made).splitlines()) == len(str(plain).splitlines()) and str(made).splitlines()[0] == shown
+    assert all(c.isprintable() for line in str(made).split("\n") for c in line)
+    assert shown in made.to_html() and not any(mark in made.to_html() for mark in "\r\x1b\u202e\u2028")
+    assert made.public == {text: text} and dp.Statement.from_json(made.to_json()) == made

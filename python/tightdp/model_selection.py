@@ -66,13 +66,14 @@ class PrivateSearchCV(BaseEstimator):
 
     Parameters
     ----------
-    estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta
-        and ledger
+    estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta,
+        ledger and random_state
     param_grid : settings to lists of their values, or a list of such grids, by the names of ``set_params``
     epsilon, delta : the guarantee of the whole search, add/remove one record
     mean : runs on average, at least 1; their number is geometric. More of them cost little: ten runs have some 1.6
         times the epsilon of one, a hundred some 2 times
-    holdout : the share of records to score on, in (0, 1)
+    holdout : the share of records to score on, in (0, 1). Where it happens to be all of them, of a few, a ValueError
+        says so after the ledger was charged
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : a ``tightdp.Ledger``, or where it lies: charged for all of it before a record is looked at
 
@@ -128,6 +129,10 @@ class PrivateSearchCV(BaseEstimator):
             paid(book, payable(charge, target.delta), "PrivateSearchCV.fit")
         outside = source.bernoulli(self.holdout, len(labels))
         inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+        if outside.all():
+            raise ValueError(
+                f"holdout must leave records to train on: all {len(labels)} were held out, which is paid for"
+            )
         # Labels that are not declared are those that occur in all records, not in those of one part.
         self._run(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
@@ -172,7 +177,7 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
         _last(self.estimator)
-        for setting in ("epsilon", "delta", "ledger"):
+        for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
                 raise ValueError(f"{setting} of the estimator must be None: the search has one for all runs")
         candidates = self._candidates()

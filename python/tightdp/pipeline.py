@@ -43,8 +43,9 @@ __all__ = ["PrivatePipeline"]
 SLACK = 1e-7
 """Relative excess of the cap on the last step's Gaussians over what was planned for it: how many features there will be
 may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
-PLAIN = ("epsilon", "delta", "noise_multiplier", "ledger")
-"""Settings that the steps have not, where the pipeline has an epsilon."""
+PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
+"""Settings that the steps have not: the first two never, the others where the pipeline has an epsilon. Steps with equal
+seeds would draw the same noise."""
 
 PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
@@ -76,7 +77,8 @@ class PrivatePipeline(Steps, BaseEstimator):
         reports what they cost together at ``delta``
     share : of the privacy, as mu^2, for the steps before the last, in (0, 1); those that release something share it
         equally. The last step gets what is left of the budget
-    random_state : None draws from the operating system's secure generator; an int is for experiments
+    random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
+        from a stream of its own, and has no seed
     ledger : a ``tightdp.Ledger``, or where it lies: charged for all steps before a record is looked at
 
     Attributes
@@ -166,8 +168,8 @@ class PrivatePipeline(Steps, BaseEstimator):
         if not isinstance(last, (PrivateEstimator, Ridge)):
             raise TypeError(f"steps must end with a classifier or a regressor of tightdp.train: {name!r} is {last!r}")
         for name, step in steps:
-            for setting in ("ledger",) if self.epsilon is None else PLAIN:
-                if getattr(step, setting, None) is not None:
+            for setting in PLAIN[:2] if self.epsilon is None else PLAIN:
+                if isinstance(step, PRIVATE) and getattr(step, setting, None) is not None:
                     raise ValueError(f"{setting} of step {name!r} must be None: the pipeline has one for all steps")
         return steps
 

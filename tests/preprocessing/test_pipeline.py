@@ -81,9 +81,9 @@ def test_all_of_it_meets_one_budget(table, last):
 
 
 def test_each_step_may_have_its_own_budget(people):
-    parts = MinMaxScaler(epsilon=0.5, delta=1e-6, random_state=1), DPPCA(1, delta=1e-6, noise_multiplier=9.0)
+    parts = MinMaxScaler(epsilon=0.5, delta=1e-6), DPPCA(1, delta=1e-6, noise_multiplier=9.0)
     last = Ridge(epsilon=1.0, delta=1e-6, target_bounds=(0, 100))
-    model = PrivatePipeline([("s", parts[0]), ("p", parts[1]), ("m", last)], delta=3e-6)
+    model = PrivatePipeline([("s", parts[0]), ("p", parts[1]), ("m", last)], delta=3e-6, random_state=1)
     model.fit(people, people[:, 0])
     spent = sum((step.charged_ for _, step in model.steps_), dp.Composition())
     assert model.privacy_.upper == pytest.approx(spent.epsilon(3e-6).upper, rel=1e-6)
@@ -199,6 +199,10 @@ def test_steps_that_learn_nothing_are_named_as_outside(people):
         (ValueError, "epsilon of step 's' must be None", [("s", MinMaxScaler(epsilon=1.0))], {}),
         (ValueError, "noise_multiplier of step 's'", [("s", MinMaxScaler(noise_multiplier=1.0))], {}),
         (ValueError, "ledger of step 's'", [("s", MinMaxScaler(ledger="l"))], {"epsilon": None}),
+        (ValueError, "random_state of step 's'", [("s", MinMaxScaler(random_state=0))], {}),
+        (ValueError, "random_state of step 'm'", [], {"epsilon": None, "last": {"random_state": 0}}),
+        (ValueError, "random_state of 't' must be None", [("c", Chain([("t", MinMaxScaler(random_state=0))]))], {}),
+        (ValueError, "delta must leave a part", [("s", MinMaxScaler())], {"delta": 0.999}),
         (ValueError, "share must be", [("s", MinMaxScaler())], {"share": 1.0}),
         (ValueError, "epsilon must be", [("s", MinMaxScaler())], {"epsilon": 0.0}),
         (ValueError, "delta must be given", [("s", MinMaxScaler())], {"delta": None}),
@@ -206,7 +210,8 @@ def test_steps_that_learn_nothing_are_named_as_outside(people):
     ],
 )
 def test_bad_settings_are_refused_by_name(people, error, message, steps, settings):
-    model = PrivatePipeline([*steps, ("m", LogisticRegression())], **{"epsilon": 1.0, "delta": 1e-6, **settings})
+    last = ("m", LogisticRegression(**settings.pop("last", {})))
+    model = PrivatePipeline([*(steps or [("p", "passthrough")]), last], **{"epsilon": 1.0, "delta": 1e-6, **settings})
     with pytest.raises(error, match=message):
         model.fit(people, people[:, 0] > 50)
 

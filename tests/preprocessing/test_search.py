@@ -187,6 +187,7 @@ def test_the_model_that_it_returns_tells_the_charge_of_the_search_and_is_trained
         (ValueError, "must not hold epsilon", {"param_grid": {"epsilon": [1.0]}}),
         (ValueError, "at most 10,000", {"param_grid": {"regularization": [0.0] * 10_001}}),
         (ValueError, "delta of the estimator must be None", {"estimator": LogisticRegression(delta=1e-6)}),
+        (ValueError, "random_state of the estimator", {"estimator": LogisticRegression(random_state=0)}),
         (TypeError, "estimator must be a private classifier", {"estimator": MinMaxScaler()}),
         (ValueError, "y must have one label", {"y": ["no"]}),
         (ValueError, "y must be given", {"y": None}),
@@ -198,6 +199,14 @@ def test_bad_settings_are_refused_by_name(records, error, message, settings):
     given = {"estimator": LogisticRegression(), "param_grid": GRID, "epsilon": 1.0, "delta": 1e-6, **settings}
     with pytest.raises(error, match=message):
         PrivateSearchCV(given.pop("estimator"), given.pop("param_grid"), **given).fit(X, y)
+
+
+def test_a_split_without_records_to_train_on_is_paid_for_and_says_so(tmp_path):
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-5, dataset="test", failure=5e-6)
+    search = PrivateSearchCV(LogisticRegression(), GRID, 1.0, 1e-6, holdout=1 - 2.0**-50, ledger=ledger)
+    with pytest.raises(ValueError, match="holdout must leave records to train on: all 2 were held out"):
+        search.fit([[0.1], [0.2]], [0, 1])
+    assert len(ledger.history) == 1 and not hasattr(search, "best_estimator_")
 
 
 def test_a_plain_search_is_told_once_what_it_costs(records, recwarn):

@@ -45,6 +45,14 @@ def test_all_of_it_is_learned_within_one_budget(data, capsys):
     assert model.predict(given).tolist()[:2] == ["no", "yes"]
 
 
+def test_a_seed_repeats_what_is_learned(data):
+    texts = []
+    for _ in range(2):
+        assert main(["train", str(data), *ASKED, *LEARN, "--fill", "age=40", "--seed", "3"]) == 0
+        texts.append(data.with_suffix(".model.json").read_text())
+    assert texts[0] == texts[1] and dp.load(data.with_suffix(".model.json")).statement.seeded
+
+
 def test_a_draft_for_learning_holds_no_values(data, capsys):
     assert main(["schema", str(data), "--label", "ill", "--learn"]) == 0
     path = data.with_name("people.schema.json")

@@ -57,8 +57,9 @@ def fitted(
         (f"part {i}", _transformer(group, members), [column.name for column in members])
         for i, (group, members) in enumerate(groups.items())
     ]
+    classifier.set_params(epsilon=None, delta=None, random_state=None)  # which are the pipeline's
     model = PrivatePipeline(
-        [("columns", ColumnTransformer(parts)), ("model", classifier.set_params(epsilon=None, delta=None))],
+        [("columns", ColumnTransformer(parts)), ("model", classifier)],
         arguments.epsilon,
         arguments.delta,
         random_state=arguments.seed,

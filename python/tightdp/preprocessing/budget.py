@@ -34,4 +34,12 @@ def left_for(
             return found
         e *= epsilon * (1 - CLOSE / 2) / spent if spent > 0 else 2.0
     low, high = epsilon / 1000, min(10 * epsilon, 1e6)
-    return plan(float(calibrate(lambda e: whole(plan(e)), epsilon=epsilon, delta=delta, low=low, high=high)))
+    try:
+        part = float(calibrate(lambda e: whole(plan(e)), epsilon=epsilon, delta=delta, low=low, high=high))
+    except ValueError:
+        plan(e if math.isfinite(e) and 0 < e <= 1e6 else start)  # its own error, if the step refuses its settings
+        raise ValueError(
+            f"delta must leave a part of epsilon to divide: epsilon={epsilon!r} and delta={delta!r} leave none that is "
+            "within what the steps can be given"
+        ) from None
+    return plan(part)

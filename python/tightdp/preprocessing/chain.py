@@ -23,8 +23,8 @@ class Chain(Steps, PrivateTransformer):
 
     Further parameters
     ------------------
-    transformers : a list of (name, transformer). They have neither epsilon nor noise nor ledger of their own: those
-        that release something share this one's equally
+    transformers : a list of (name, transformer). They have neither epsilon nor noise nor ledger nor seed of their
+        own: those that release something share this one's equally
 
     Further attributes: ``transformers_``, as fitted.
 

@@ -26,8 +26,8 @@ class ColumnTransformer(Steps, PrivateTransformer):
     transformers : a list of (name, transformer, columns); columns are numbers, or names where X is a data frame or a
         mapping of columns, not flags or slices. "passthrough" leaves columns of numbers as they are
 
-    The transformers have neither epsilon nor noise nor ledger of their own: those that release something share this
-    one's equally.
+    The transformers have neither epsilon nor noise nor ledger nor seed of their own: those that release something share
+    this one's equally.
 
     Further attributes: ``transformers_``, as fitted.
 

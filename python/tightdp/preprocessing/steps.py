@@ -30,7 +30,7 @@ def members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
         if member is not None:
             if not isinstance(member, PrivateTransformer):
                 raise TypeError(f"transformers must be those of tightdp.preprocessing: {name!r} is {given!r}")
-            for setting in ("epsilon", "noise_multiplier", "ledger"):
+            for setting in ("epsilon", "noise_multiplier", "ledger", "random_state"):
                 if getattr(member, setting) is not None:
                     raise ValueError(f"{setting} of {name!r} must be None: it is that of what it is a part of")
         found.append((name, member, *columns))

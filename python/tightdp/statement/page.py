@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
+from html import escape as escaped
 from typing import Any
 
 import numpy as np
 
 from . import curves
-from .words import ARITHMETIC, NOISE, RELATIONS, lower, upper
+from .words import ARITHMETIC, NOISE, RELATIONS, lower, one_line, upper
 
 Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""
@@ -153,3 +153,7 @@ def _table(rows: dict[str, str]) -> str:
 
 def _list(lines: Iterable[str], kind: str = "") -> str:
     return f'<ul class="{kind}">' + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def escape(text: str) -> str:
+    return escaped(one_line(text))

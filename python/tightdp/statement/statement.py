@@ -15,7 +15,7 @@ from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, upper
+from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, one_line, upper
 
 FORMAT = 1
 _KEPT = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
@@ -143,7 +143,7 @@ class Statement:
         lines += [f"Arithmetic: {ARITHMETIC[self.arithmetic]}.", f"Noise: {NOISE[self.seeded]}."]
         lines += [f"Ledger: {self.ledger}."] if self.ledger is not None else []
         lines += [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+        return "\n".join(map(one_line, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: strings, numbers, lists; an infinite bound is None."""

@@ -54,3 +54,9 @@ def _shown(x: float, digits: int, rounding: str) -> str:
     if not rounded:
         return "0"
     return f"{rounded.normalize():f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded.normalize():e}"
+
+
+def one_line(text: str) -> str:
+    """``text`` with what does not print, such as ends of lines, as escapes: a category may be any text, and none is to
+    look like a line of the statement."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
