@@ -288,7 +288,7 @@ def test_uses_without_known_gradients_are_named():
         return cross_entropy(model, batch) + 0.1 * model[0].weight.norm()
 
     refused(mlp(), with_penalty, rows(), r"0\.weight goes through .*norm")
-    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    attention = nn.MultiheadAttention(4, 2, add_bias_kv=True, batch_first=True)
     refused(attention, lambda m, b: m(b[0], b[0], b[0])[0].sum((1, 2)), [torch.randn(9, 3, 4)], "multi_head_attention")
 
 
