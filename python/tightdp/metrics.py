@@ -189,8 +189,7 @@ def _released(
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
     """Counts with noise, of which one record changes one by 1; paid for first."""
     target = Target.of(epsilon, delta)
-    own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
-    sigma = noise_for(Gaussian, own, target)
+    sigma = noise_for(Gaussian, noise_multiplier, target)
     if not sigma <= 2.0**39:
         raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
     charged, book = Gaussian(sigma) * 1, opened(ledger)

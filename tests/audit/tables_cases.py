@@ -16,7 +16,7 @@ from tightdp.model_selection import PrivateSearchCV, _Part, covering
 from tightdp.preprocessing import quantiles
 from tightdp.tables.frequent import column_threshold, reaching
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
-from tightdp.train.pca import second_moment
+from tightdp.train.second_moment import second_moment
 
 
 class Free:

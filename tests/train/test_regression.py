@@ -12,6 +12,7 @@ import tightdp as dp
 from tightdp.audit import paired, run_pairs
 from tightdp.train import Ridge
 from tightdp.train import regression as module
+from tightdp.train import second_moment as moments
 from tightdp.train.releases.gate import Gate
 
 QUIET = 1e-4
@@ -131,7 +132,7 @@ def test_an_audit_finds_what_was_claimed_and_half_the_noise_out(bug, monkeypatch
     """The record (1, 1) is there or not, clipped to (1, 1)/sqrt(2), and the coefficient is the score: a shift of 1/2
     under noise of 1/sqrt(2), mu = .71 where 1 is charged."""
     if bug:
-        monkeypatch.setattr(module, "Gate", Halved)
+        monkeypatch.setattr(moments, "Gate", Halved)
     seeds = iter(range(10**6))
 
     def run(there):

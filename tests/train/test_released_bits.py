@@ -34,7 +34,7 @@ from tightdp.train import (
 )
 from tightdp.train.models.linear import Logistic
 from tightdp.train.models.mlp import Perceptron
-from tightdp.train.pca import second_moment
+from tightdp.train.second_moment import second_moment
 
 PLAIN = NoisyGD(steps=1, center=0, momentum=0, learning_rate=1.0, average=0, noise_multiplier=3.73)
 ALGORITHMS = {

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..composition import Composition
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
-from ..train.regression import _Scale as Scale
 from ..train.releases.gate import Gate
 from ..train.releases.oracle import Integers, Query
+from ..train.scale import Scale
 from ..train.stated import bounds_of
 from . import quantiles
 from .transformer import PrivateTransformer, Spent

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..bound import Bound
-from ..composition import Composition
-from ..mechanisms import Gaussian, Mechanism
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
 from .blocks.given import as_blocks, parts, sparse
 from .blocks.stream import Stream
-from .driver import opened, paid, seeded
+from .driver import seeded
 from .models.grid import exact_bound
 from .models.records import Records
 from .owned import check_free
-from .pca import second_moment, unpacked
-from .releases.budget import FixedPlan, Target, noise_for
-from .releases.gate import Gate
+from .scale import Scale
 from .searches import warn_of_search
-from .stated import AGAIN, UNSCALED, bounds_of, name_of
+from .second_moment import SecondMoment, second_moment, unpacked
+from .stated import AGAIN, UNSCALED, bounds_of
 from .whole import whole
-
-FARTHEST, NARROWEST = 1e60, 1e-60
-"""Of bounds: a weight times one width, over another, times a bound, is then far from the largest double."""
 
 
 @dataclass(eq=False, repr=False)
-class Ridge(RegressorMixin, BaseEstimator):
+class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     """Private linear regression with an L2 penalty, by one noisy second moment.
 
     Parameters
@@ -91,9 +84,7 @@ class Ridge(RegressorMixin, BaseEstimator):
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""
         check_free(self)
-        target = Target.of(self.epsilon, self.delta)
-        own = self.noise_multiplier
-        own = None if own is None else _check.positive("noise_multiplier", own)
+        noise = self._noise()
         penalty = self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
         source = seeded(self.random_state)
@@ -103,36 +94,30 @@ class Ridge(RegressorMixin, BaseEstimator):
         else:
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        inputs = _Scale.of("bounds", self.bounds, size)
+        inputs = Scale.of("bounds", self.bounds, size)
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        output = _Scale.of("target_bounds", self.target_bounds, 1)
+        output = Scale.of("target_bounds", self.target_bounds, 1)
         constant = bool(self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
-        noise = noise_for(Gaussian, own, target)
         deviation = noise * bound**2
         rows = _Rows(inputs, output, constant)
         if blocks is not None:
             query = second_moment(Stream.of(blocks, rows, _checked), bound, size + constant + 1)
         else:
             query = second_moment(rows(features, numbers(y, len(features))), bound)
-        budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
-        gate = Gate(budget, source)
-        paid(ledger, budget.charge(), "Ridge.fit")
-        moment = unpacked(gate.gaussian(query, noise).value, size + constant + 1)
+        released, ledger = self._released(query, noise, source)
+        moment = unpacked(released, size + constant + 1)
         w = _solved(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
         self._inputs = inputs
         self.coef_: NDArray[np.float64] = w[:size] * output.half / inputs.half
         level = output.middle[0] + (output.half[0] * w[size] if constant else 0.0)
         self.intercept_ = float(level - self.coef_ @ inputs.middle)
-        self.history_: tuple[Mechanism, ...] = gate.history
-        self.charged_: Composition = budget.charge()
-        self.privacy_: Bound = self.charged_.epsilon(target.delta)
         self.statement_ = Statement(
             f"Ridge, {size} features",
             self.privacy_,
-            target.delta,
+            self._delta,
             self.charged_,
             released=(
                 f"a noisy second moment, {len(moment)} x {len(moment)}, and the coefficients that follow from it",
@@ -144,21 +129,10 @@ class Ridge(RegressorMixin, BaseEstimator):
             },
             seeded=self.random_state is not None,
             outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
-            ledger=name_of(ledger),
+            ledger=ledger,
         )
-        warn_of_search(self.charged_, target.delta)
+        warn_of_search(self.charged_, self._delta)
         return self
-
-    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
-        own = self.noise_multiplier
-        own = None if own is None else _check.positive("noise_multiplier", own)
-        return Gaussian(noise_for(Gaussian, own, Target.of(self.epsilon, self.delta))) * 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
@@ -172,45 +146,12 @@ class Ridge(RegressorMixin, BaseEstimator):
         return np.asarray(self._inputs.clipped(features) @ self.coef_ + self.intercept_)
 
 
-class _Scale(NamedTuple):
-    """Public bounds, to which values are clipped, and what maps them to [-1, 1]."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    middle: NDArray[np.float64]
-    half: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, name: str, bounds: Any, size: int) -> _Scale:
-        """None leaves values as they are."""
-        if bounds is None:
-            return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
-        try:
-            low, high = (np.broadcast_to(_check.reals(name, each), (size,)) for each in bounds)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ValueError(f"{name} must be finite and low < high in every column")
-        if not (np.abs([low, high]) <= FARTHEST).all():
-            raise ValueError(f"{name} must lie in [-{FARTHEST:g}, {FARTHEST:g}] in every column")
-        if not (high - low >= NARROWEST).all():
-            raise ValueError(f"{name} must have a width high - low of at least {NARROWEST:g} in every column")
-        return cls(low, high, (low + high) / 2, (high - low) / 2)
-
-    def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.clip(values, self.low, self.high))
-
-    def mapped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """NaN stays."""
-        return np.asarray((self.clipped(values) - self.middle) / self.half)
-
-
 @dataclass(frozen=True)
 class _Rows:
     """Records (features, 1, target), as mapped, of features and targets."""
 
-    inputs: _Scale
-    output: _Scale
+    inputs: Scale
+    output: Scale
     constant: bool
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:

@@ -21,7 +21,8 @@ from .models.linear import LinearModel, Squared
 from .models.records import Array, Records
 from .prepare import Bounds, bounds_of, within
 from .price import price
-from .regression import _Scale, numbers
+from .regression import numbers
+from .scale import Scale
 
 
 @dataclass(eq=False, repr=False)
@@ -102,15 +103,15 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
             constant -= float(slopes @ low)
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
-    def _target(self) -> _Scale:
+    def _target(self) -> Scale:
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        scale = _Scale.of("target_bounds", self.target_bounds, 1)
+        scale = Scale.of("target_bounds", self.target_bounds, 1)
         self.target_bounds_: tuple[float, float] = float(scale.low[0]), float(scale.high[0])
         return scale
 
-    def _fitted_target(self) -> _Scale:
-        return _Scale.of("target_bounds", self.target_bounds_, 1)
+    def _fitted_target(self) -> Scale:
+        return Scale.of("target_bounds", self.target_bounds_, 1)
 
     def _untrained(self) -> LinearModel:
         return LinearModel(self.n_features_in_, Squared(), intercept=bool(self.fit_intercept))
@@ -136,7 +137,7 @@ class _Prepare:
     """Records of a block: features and targets within bounds."""
 
     bounds: Bounds | None
-    target: _Scale
+    target: Scale
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         values = self.target.mapped(targets.astype(np.float64)[:, None])[:, 0]

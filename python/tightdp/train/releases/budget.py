@@ -114,12 +114,13 @@ def noise_for(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
     """The noise multiplier of a run: the algorithm's own, or the smallest with which ``plan``, together with what is
-    released beside it, meets the target."""
+    released beside it, meets the target. ValueError for one of its own that is not a positive number."""
+    own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
-        if noise_multiplier is None:
+        if own is None:
             raise ValueError("epsilon must be given where the algorithm has no noise_multiplier of its own")
-        return noise_multiplier
-    check_noise(noise_multiplier, target)
+        return own
+    check_noise(own, target)
     beside = target.beside
     whole = plan if beside is None else lambda noise: plan(noise)._composition() + beside
     return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

@@ -1,0 +1,46 @@
+"""Public bounds of numbers, and the map of what lies between them to [-1, 1]."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+
+FARTHEST, NARROWEST = 1e60, 1e-60
+"""Of bounds: a weight times one width, over another, times a bound, is then far from the largest double."""
+
+
+class Scale(NamedTuple):
+    """Public bounds, to which values are clipped, and what maps them to [-1, 1]."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    middle: NDArray[np.float64]
+    half: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, name: str, bounds: Any, size: int) -> Scale:
+        """None leaves values as they are."""
+        if bounds is None:
+            return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
+        try:
+            low, high = (np.broadcast_to(_check.reals(name, each), (size,)) for each in bounds)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(f"{name} must be finite and low < high in every column")
+        if not (np.abs([low, high]) <= FARTHEST).all():
+            raise ValueError(f"{name} must lie in [-{FARTHEST:g}, {FARTHEST:g}] in every column")
+        if not (high - low >= NARROWEST).all():
+            raise ValueError(f"{name} must have a width high - low of at least {NARROWEST:g} in every column")
+        return cls(low, high, (low + high) / 2, (high - low) / 2)
+
+    def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.clip(values, self.low, self.high))
+
+    def mapped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """NaN stays."""
+        return np.asarray((self.clipped(values) - self.middle) / self.half)
