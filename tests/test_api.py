@@ -147,11 +147,15 @@ def test_the_package_holds_these_names():
 
 def test_what_is_imported_later_is_there_all_the_same():
     script = """
-import sys, tightdp
-assert not {"tightdp.ledger", "tightdp.statement", "tightdp.tables"} & set(sys.modules)
+import sys, numpy
+before = set(sys.modules)
+import tightdp
+later = {"tightdp.cuda", "tightdp.ledger", "tightdp.release.gradients", "tightdp.statement", "tightdp.tables"}
+assert not (later | {"concurrent.futures", "pathlib"}) & set(sys.modules) - before
 assert set(tightdp.__all__) <= set(dir(tightdp))
 from tightdp import *
-assert {"tightdp.ledger", "tightdp.statement", "tightdp.tables"} <= set(sys.modules) and Ledger is tightdp.Ledger
+assert later - {"tightdp.cuda"} <= set(sys.modules) and Ledger is tightdp.Ledger
+assert tightdp.cuda is sys.modules["tightdp.cuda"]
 """
     alone(script)
     with pytest.raises(AttributeError, match=r"has no attribute 'Legder'"):

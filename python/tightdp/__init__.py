@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import cuda as cuda
 from ._core import __version__
 from .accounting.accountant import Accountant
 from .accounting.adaptive.filters import BudgetExceeded, Odometer, PrivacyFilter
@@ -12,7 +11,6 @@ from .accounting.calibrate import calibrate, noise_multiplier
 from .bound import Bound, ContradictionError, Curve
 from .composition import Composition
 from .derived import Group, RepeatAndSelect
-from .headers import get_cmake_dir, get_include, get_library
 from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
@@ -35,13 +33,15 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
-from .release.ghost import ghost_clipped_sum, ghost_norms
-from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
-from .release.noise import Philox, RandomSource, SecureRandom
 
 if TYPE_CHECKING:
+    from . import cuda as cuda
+    from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
+    from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
+    from .release.ghost import ghost_clipped_sum, ghost_norms
+    from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
+    from .release.noise import Philox, RandomSource, SecureRandom
     from .statement import Statement
     from .tables import FrequentValues, TableModel, frequent_values, load
 
@@ -106,12 +106,28 @@ __all__ = [
     "rounded_gaussian",
 ]
 
-_LATER = {"Ledger": "ledger", "LedgerError": "ledger", "Statement": "statement"}
-_LATER |= dict.fromkeys(["FrequentValues", "TableModel", "frequent_values", "load"], "tables")
-"""Imported when they are first used, for most programs do without them."""
+_LATER = {
+    name: module
+    for module, names in {
+        "headers": ("get_cmake_dir", "get_include", "get_library"),
+        "ledger": ("Ledger", "LedgerError"),
+        "release.exact": (
+            "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
+        ),
+        "release.ghost": ("ghost_clipped_sum", "ghost_norms"),
+        "release.gradients": ("add_noise", "clip_and_noise", "clipped_sum", "exact_grid"),
+        "release.noise": ("Philox", "RandomSource", "SecureRandom"),
+        "statement": ("Statement",),
+        "tables": ("FrequentValues", "TableModel", "frequent_values", "load"),
+    }.items()
+    for name in names
+}  # fmt: skip
+"""Imported when they are first used: a program that accounts releases nothing."""
 
 
 def __getattr__(name: str) -> Any:
+    if name == "cuda":
+        return import_module(".cuda", __name__)
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
@@ -119,4 +135,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, "cuda"})
