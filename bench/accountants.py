@@ -171,8 +171,8 @@ def save(rows: list[Row]) -> None:
     for name in dict.fromkeys(r.contender.name for r in rows):
         mine = [r for r in rows if r.contender.name == name]
         lines[name] = [r.seconds * 1e3 for r in mine], [max(abs(r.width), 1e-16) for r in mine], None
-    x, y = "milliseconds for epsilon(delta)", "relative width (upper ends alone: distance from the exact value)"
-    draw(RESULTS / "accountants.png", {"": lines}, x, y, xscale="log", yscale="log")
+    x, y = "milliseconds for epsilon(delta)", "relative width; of upper ends, distance from the truth"
+    draw(RESULTS / "accountants.png", {"": lines}, x, y, joined=False, xscale="log", yscale="log")
 
 
 def main() -> None:

@@ -69,8 +69,10 @@ Points = tuple[Sequence[Any], Sequence[float], Sequence[float] | None]
 """Arguments, values and their errors; arguments are numbers, or names that stand side by side."""
 
 
-def draw(path: Path, panels: Mapping[str, Mapping[str, Points]], x: str, y: str, **scales: str) -> None:
-    """A figure of points with their errors: a panel for each title, a line for each label."""
+def draw(
+    path: Path, panels: Mapping[str, Mapping[str, Points]], x: str, y: str, joined: bool = True, **scales: str
+) -> None:
+    """A figure of points with their errors: a panel for each title, a line or a scatter for each label."""
     from matplotlib.figure import Figure
 
     columns = min(len(panels), 3)
@@ -83,10 +85,12 @@ def draw(path: Path, panels: Mapping[str, Mapping[str, Points]], x: str, y: str,
             axes.set_xticks(range(len(names)), names, rotation=60, fontsize=7)
         for i, (label, (at, values, errors)) in enumerate(lines.items()):
             places = [k + 0.1 * (i - 0.5 * len(lines)) for k in range(len(at))] if side_by_side else at
-            axes.errorbar(places, values, errors, fmt="o" if side_by_side else "o-", ms=4, lw=0.8, label=label)
+            marker = "o" if joined or label.startswith("tightdp") else "s"
+            fmt = f"{marker}-" if joined and not side_by_side else marker
+            axes.errorbar(places, values, errors, fmt=fmt, ms=4, lw=0.8, label=label)
         axes.set(title=title, xlabel=x, ylabel=y, **scales)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, ncols=1 + (len(lines) > 6))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     print(f"written: {path}")
