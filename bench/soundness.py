@@ -16,10 +16,10 @@ import time
 from decimal import Decimal
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from reference import sampled_gaussian
 from shared import options
-from tests.reference import sampled_gaussian
 
 import tightdp as dp
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.reference import clipping as reference
+from reference import clipping as reference
 from together import every_instruction_set
 
 import tightdp as dp

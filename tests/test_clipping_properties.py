@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.reference import clipping as reference
+from reference import clipping as reference
 
 import tightdp as dp
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp
-from tests.reference import sampled_gaussian
+from reference import sampled_gaussian
 
 import tightdp as dp
 from tightdp import _core

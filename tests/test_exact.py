@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from reference import discrete as reference
 from scipy import stats
-from tests.reference import discrete as reference
 
 import tightdp as dp
 from tightdp import _core

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.reference import integers as reference
+from reference import integers as reference
 from together import every_instruction_set
 
 import tightdp as dp

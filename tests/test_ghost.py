@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reference import clipping as reference
+from reference import clipping as reference
 
 import tightdp as dp
 

@@ -6,7 +6,7 @@ import random
 from decimal import Decimal
 
 import pytest
-from tests.reference import sampled_gaussian
+from reference import sampled_gaussian
 from together import together
 
 import tightdp as dp

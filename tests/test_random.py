@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference import random as reference
+from reference import random as reference
 from together import every_instruction_set
 
 import tightdp as dp

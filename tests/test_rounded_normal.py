@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import normal
+from reference import rounded_normal as reference
+from reference.random import words_of
 from scipy import stats
-from tests.reference import normal
-from tests.reference import rounded_normal as reference
-from tests.reference.random import words_of
 from together import every_instruction_set
 
 import tightdp as dp

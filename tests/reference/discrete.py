@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from tests.reference.random import words_of
 
+from reference.random import words_of
 from tightdp import _core
 
 CHUNK, TILES_PER_CHUNK = 256, 2**24

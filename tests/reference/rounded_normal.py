@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mpmath as mp
 import numpy as np
-from tests.reference.random import MASK, chacha20_block, philox4x32_10
+
+from reference.random import MASK, chacha20_block, philox4x32_10
 
 PAIR_BITS, FURTHER = 16, 1 << 63
 
