@@ -21,15 +21,21 @@ from tightdp.torch import checkpoint, make
 from tightdp.torch.account import Account
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
+from tightdp.torch.importance import Candidates
 from tightdp.torch.run import PrivateRun
 
 STEPS = 6
+SETTINGS = {"batch_size": 20, "epochs": 2, "noise_multiplier": None, "epsilon": 1.0}
 POINTS = (
     "before the key", "after the ledger", "before run.json", "after run.json", "before the first exchange",
     "before the charge", "after the charge", "in the loss", "before the sum", "after the sum", "after the optimizer",
     "before saving", "after saving",
 )  # fmt: skip
-FEW = (("after the ledger", 0, 1), ("after the charge", 0, 2), ("after the sum", 1, 4), ("before saving", 0, 1))
+DPIS = "after the norms"  # of all records
+FEW = (
+    ("dp-sgd", "after the ledger", 0, 1), ("dp-sgd", "after the charge", 0, 2), ("dp-sgd", "after the sum", 1, 4),
+    ("dp-sgd", "before saving", 0, 1), ("dpis", DPIS, 1, 2),
+)  # fmt: skip
 
 
 def kill():
@@ -72,10 +78,11 @@ def at(point, when):
         "after the optimizer": lambda: around(torch.optim.SGD, "step"),
         "before saving": lambda: around(os, "replace", before=True, only=None),
         "after saving": lambda: around(checkpoint.Checkpoint, "save"),
+        DPIS: lambda: around(Candidates, "remember"),
     }[point]()
 
 
-def life(rank, size, case, number, point, victim):
+def life(rank, size, case, number, algorithm, point, victim):
     torch.set_num_threads(1)
     if rank == victim:
         late = {"before saving": 3, "in the loss": 4}  # two files are put in their places before the first step
@@ -96,7 +103,7 @@ def life(rank, size, case, number, point, victim):
     torch.manual_seed(3)
     settings = {"ledger": case / "ledger", "checkpoint": case / "run"} if rank == 0 else {"checkpoint": "elsewhere"}
     try:
-        run = private(mlp(), table(RECORDS), batch_size=20, epochs=2, noise_multiplier=None, epsilon=1.0, **settings)
+        run = private(mlp(), table(RECORDS), algorithm=algorithm, **SETTINGS, **settings)
         began = run.steps_
         run.fit(still if point != "in the loss" else cross_entropy)
     except RuntimeError as error:
@@ -108,25 +115,29 @@ def life(rank, size, case, number, point, victim):
     os._exit(0)
 
 
-def both(folder, point, victim, size):
-    case = folder / f"{point}, rank {victim}, then {size}"
+def both(folder, algorithm, point, victim, size):
+    case = folder / f"{point}, {algorithm}, rank {victim}, then {size}"
     case.mkdir()
     dp.Ledger.create(case / "ledger", epsilon=3.0, delta=1e-3, dataset="records")
     for number, ranks in ((1, 2), (2, size)):
         began = time.monotonic()
         chosen = victim if number == 1 else None
-        for child in [fork(life, rank, ranks, case, number, point, chosen) for rank in range(ranks)]:
+        for child in [fork(life, rank, ranks, case, number, algorithm, point, chosen) for rank in range(ranks)]:
             os.waitpid(child, 0)
         (case / f"seconds-{number}").write_text(str(time.monotonic() - began))
 
 
 def run_cases(folder, everything):
     folder.mkdir()
-    private(mlp(), table(RECORDS), batch_size=20, epochs=2, epsilon=1.0)  # its noise is remembered by the children
+    for algorithm in ("dp-sgd", "dpis"):
+        private(mlp(), table(RECORDS), algorithm=algorithm, **SETTINGS)  # its noise is remembered by the children
     cases = FEW
     if everything:
         alone = {*POINTS[1:4], *POINTS[-2:]}  # what rank 0 does by itself
         victims = [(point, rank) for point in POINTS for rank in (0, 1) if rank == 0 or point not in alone]
-        cases = [(point, rank, (1, 2, 4)[i % 3]) for i, (point, rank) in enumerate(victims)]
-    for point, victim, size in cases:
-        both(folder, point, victim, size)
+        victims = [("dp-sgd", *each) for each in victims] + [
+            ("dpis", *each) for each in [*victims, (DPIS, 0), (DPIS, 1)]
+        ]
+        cases = [(*each, (1, 2, 4)[i % 3]) for i, each in enumerate(victims)]
+    for case in cases:
+        both(folder, *case)

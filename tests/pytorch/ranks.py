@@ -28,6 +28,8 @@ SEED = 7
 FIXED = {"physical_batch_size": 2}
 COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
 ADACLIP = {"algorithm": "adaclip", "physical_batch_size": 2}
+BY_NORMS = dp.train.DPIS(reach=1.5)
+DPIS = {"algorithm": BY_NORMS, "physical_batch_size": 2}
 WIDE = {"dataset": table(RECORDS), "noise_multiplier": 0.5, "batch_size": 5.0, "random_state": SEED, "epochs": 1 / 4}
 
 
@@ -113,6 +115,17 @@ def shares(physical_batch_size):
     return [([piece.tolist() for piece in run.loader._pieces(batch.rows)], batch.rows.tolist()) for batch in run.loader]
 
 
+def candidates(**settings):
+    """The records that each step of DPIS looks at, and this rank's number of them."""
+    torch.manual_seed(6)
+    run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, algorithm=BY_NORMS, **settings)
+    found = []
+    for batch in run.loader:
+        run.step(cross_entropy, batch)
+        found.append((batch.rows.tolist(), run.loader.candidates._seen))
+    return found
+
+
 def raised(function):
     """The type and the text of what a function raises."""
     try:
@@ -134,7 +147,6 @@ def wrong(rank, folder):
         "optimizer": raised(
             lambda: private(model, table(RECORDS), half(model.parameters(), lr=0.5 + rank), noise_multiplier=1.0)
         ),
-        "dpis": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, algorithm="dpis")),
         "all": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=-1.0)),
         "one": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, loader_of=1) if rank else
                       private(mlp(), table(RECORDS), noise_multiplier=1.0)),
@@ -220,6 +232,11 @@ def job(rank, size, folder):
         "fixed": trained(**FIXED),
         "adaclip": trained(**ADACLIP),
         "sharded": sharded(size, folder, **FIXED),
+        "dpis": trained(**DPIS),
+        "dpis free": trained(algorithm=BY_NORMS),
+        "dpis sharded": sharded(size, **DPIS),
+        "candidates": candidates(**FIXED),
+        "free candidates": candidates(arithmetic="float"),
         "free": trained(),
         "counted": trained(**COUNTED),
         "float": trained(arithmetic="float"),

@@ -160,6 +160,18 @@ def test_one_run_at_a_time(tmp_path):
     assert later.steps_ == 3
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs the modes of POSIX")
+def test_nobody_else_can_read_what_is_saved(tmp_path):
+    before = os.umask(0)
+    try:
+        halted(tmp_path / "above" / "run", 2).save()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "above" / "run").stat().st_mode & 0o777 == 0o700
+    files = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "above" / "run").iterdir()}
+    assert files == dict.fromkeys(("lock", "run.json", "charged", "tensors.pt"), 0o600)
+
+
 def test_folders_that_are_none(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (3, "", tmp_path / "file", tmp_path / "file" / "below"):

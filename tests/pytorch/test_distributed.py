@@ -13,7 +13,8 @@ pytest.importorskip("torch", reason="needs torch")
 
 import torch
 from forked import RECORDS
-from ranks import ADACLIP, COUNTED, FIXED, SEED, noise, trained
+from killed import SETTINGS
+from ranks import ADACLIP, BY_NORMS, COUNTED, DPIS, FIXED, SEED, candidates, noise, trained
 from scipy import stats
 from small import cross_entropy, mlp, private, table
 
@@ -62,7 +63,9 @@ def same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("name, settings", [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP)])
+@pytest.mark.parametrize(
+    "name, settings", [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP), ("dpis", DPIS)]
+)
 def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
     alone = trained(**settings)
     for one in each(found, name):
@@ -77,9 +80,11 @@ def test_a_seeded_run_that_goes_on_with_other_ranks_is_the_one_that_never_stoppe
         assert same(one["halting"]["parameters"], alone["parameters"]) == (key[0] == "4")
 
 
-@pytest.mark.parametrize("name", ["free", "float"])
-def test_sums_agree_to_the_rounding_of_floats(found, name):
-    alone = trained(arithmetic="float" if name == "float" else "exact")
+@pytest.mark.parametrize(
+    "name, settings", [("free", {}), ("float", {"arithmetic": "float"}), ("dpis free", {"algorithm": BY_NORMS})]
+)
+def test_sums_agree_to_the_rounding_of_floats(found, name, settings):
+    alone = trained(**settings)
     for one in each(found, name):
         for p, q in zip(one["parameters"], alone["parameters"], strict=True):
             torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
@@ -88,8 +93,23 @@ def test_sums_agree_to_the_rounding_of_floats(found, name):
         assert all(same(ranks[0], other) for other in ranks)
 
 
+@pytest.mark.parametrize("name, settings", [("candidates", FIXED), ("free candidates", {"arithmetic": "float"})])
+def test_ranks_draw_the_candidates_of_one_process_and_share_them(found, name, settings):
+    alone = candidates(**settings)
+    for size in SIZES:
+        ranks = [one[name] for key, one in found.items() if key.startswith(f"{size}-")]
+        for step, (rows, seen) in enumerate(alone):
+            assert all(rank[step][0] == rows for rank in ranks)
+            shares = [rank[step][1] for rank in ranks]
+            assert seen == len(rows) and (sum(shares) == len(rows) or len(ranks) < size)
+            assert max(shares) <= max(2, -(-len(rows) // size) + (name == "candidates"))
+    assert 5 < np.mean([len(rows) for rows, _ in alone]) < 50
+
+
 def test_a_model_that_is_sharded_trains_as_a_whole_one(found, folder):
     """By FSDP2, also from a checkpoint on the way, with the same bits; each rank holds its part of the parameters."""
+    important = trained(**DPIS)["parameters"]
+    assert all(same(one["parameters"], important) for one in each(found, "dpis sharded"))
     alone = trained(**FIXED)["parameters"]
     assert all(one["began"] == 10 and same(one["parameters"], alone) for one in each(found, "sharded"))
     torch.manual_seed(1)
@@ -168,7 +188,6 @@ def test_ranks_that_differ_are_told_what_differs(found):
         kind, message = wrong[name]
         assert kind == "ValueError" and message.startswith(text), name
     assert wrong["nothing charged"] == 1
-    assert wrong["dpis"][0] == "ValueError" and "dpis on several processes" in wrong["dpis"][1]
     assert wrong["calls"][0] == "RuntimeError" and "must make the same calls: rank 1" in wrong["calls"][1]
 
 
@@ -230,8 +249,11 @@ def test_a_key_stays_where_it_is(monkeypatch):
 
 @pytest.fixture(scope="module")
 def whole():
-    """What killed runs end as: a run that nobody killed."""
-    return private(mlp(), table(RECORDS), batch_size=20, epochs=2, epsilon=1.0).fit(cross_entropy)
+    """What killed runs end as: runs that nobody killed, by algorithm."""
+    return {
+        algorithm: private(mlp(), table(RECORDS), algorithm=algorithm, **SETTINGS).fit(cross_entropy)
+        for algorithm in ("dp-sgd", "dpis")
+    }
 
 
 def releases(case, number):
@@ -243,6 +265,7 @@ def releases(case, number):
 
 
 def check_case(case, whole):
+    whole = whole["dpis" if ", dpis," in case.name else "dp-sgd"]
     assert [path for path in case.glob("stopped-1-*") if "a rank was lost" in path.read_text()], "a rank goes on alone"
     assert not [*case.glob("ended-1-*"), *case.glob("stopped-2-*")]
     assert all(float((case / f"seconds-{number}").read_text()) < 30 for number in (1, 2)), "waits for the lost one"
@@ -263,7 +286,7 @@ def check_case(case, whole):
 
 def test_a_killed_rank_stops_the_others_and_the_run_goes_on(killed, whole):
     cases = [path for path in killed.iterdir() if path.is_dir()]
-    assert len(cases) == 4
+    assert len(cases) == 5
     for case in cases:
         check_case(case, whole)
 
@@ -272,6 +295,6 @@ def test_a_killed_rank_stops_the_others_and_the_run_goes_on(killed, whole):
 def test_a_rank_killed_at_any_point(tmp_path, whole):
     run_ranks(tmp_path, "killed")
     cases = [path for path in (tmp_path / "killed").iterdir() if path.is_dir()]
-    assert len(cases) == 21
+    assert len(cases) == 44
     for case in cases:
         check_case(case, whole)

@@ -26,7 +26,8 @@ class Checkpoint:
 
     ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged: a
     step is charged once its byte is on the disk. ``tensors.pt`` has the model's and the optimizer's as they were saved
-    last. Each file is written beside its place and put there whole, so a crash leaves the one before.
+    last. Each file is written beside its place and put there whole, so a crash leaves the one before. Only the user who
+    trains can read them, and a folder that is made here.
     """
 
     def __init__(self, folder: Any) -> None:
@@ -34,7 +35,7 @@ class Checkpoint:
             raise TypeError(f"checkpoint must be the path of a folder, got {folder!r}")
         path = Path(folder).absolute()
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder = path.resolve()
             self._lock = _locks.get(self.folder) or _Lock(self.folder)
         except OSError as error:
@@ -117,6 +118,7 @@ class Checkpoint:
 
     def _put(self, name: str, write: Callable[[Path], Any]) -> None:
         new = self.folder / f"{name}.new"
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600))  # before there is anything to read
         write(new)
         _flush(new)
         os.replace(new, self.folder / name)

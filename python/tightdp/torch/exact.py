@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -33,15 +34,17 @@ class ExactSums(Sums):
         return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        for rows in self._rows(model, loss_fn, batch, records):
+            self._clipped(rows)
+
+    def _rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
+        """The gradients of some records at a time, of one type in host memory."""
         if self._vectorized is None:
             self._vectorized = vectorizes(model, loss_fn, self._parameters, batch, records)
         gradients = Gradients(model, loss_fn, self._parameters, vectorized=self._vectorized)
         for some in gradients.of(batch, records):
-            self._add(some)
-
-    def _add(self, gradients: list[Any]) -> None:
-        dtype = functools.reduce(torch.promote_types, [g.dtype for g in gradients])
-        self._clipped([g.detach().to("cpu", dtype) for g in gradients])
+            dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
+            yield [g.detach().to("cpu", dtype) for g in some]
 
     def _clipped(self, rows: list[Any]) -> None:
         """Adds what the gradients of some records are clipped to."""

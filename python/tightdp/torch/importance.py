@@ -1,74 +1,89 @@
 """DPIS: records are drawn in proportion to the norms of their gradients, in two stages (docs/theory/dpis.md).
 
-A step looks at candidates, drawn by bounds on their norms; of those it takes some, by the norms themselves, and adds
-unit vectors. Once an epoch it looks at all records, for fresh bounds. Candidates, bounds and sizes are as private as
-the records.
+A step looks at candidates, drawn by bounds on their norms; of those it takes some, by the norms themselves. Before the
+first step of an epoch all records are looked at, for fresh bounds. Candidates, bounds and sizes are as private as the
+records.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..release.gradients import clipped_sum
 from ..release.noise import RandomSource
 from ..train.algorithms.dpis import DPIS
 from ..train.algorithms.importance import TwoStages
 from .account import Account
-from .exact import ExactSums
 from .loader import Batch, Rows, RunLoader
-from .onepass.clipping import SLACK, OnePassSums
 from .plan import Plan
+from .world import World
 
-LEAST = 1e-100
-"""Added to norms before a division: the smallest that the kernel takes."""
+Streams = Callable[[int], RandomSource]
+"""A source whose first stream is that one of the run's."""
 
 
 class Candidates:
-    """The candidates of a step, and which of them it takes."""
+    """Bounds on the norms of all records, and what steps make of them: whom they look at, and whom they take.
 
-    def __init__(self, plan: Plan, source: RandomSource) -> None:
+    The processes of a run hold the same bounds. Coins are tossed by the number of the step and that of the record, so
+    that it does not matter which process looks at whom (docs/theory/training.md, section 6).
+    """
+
+    def __init__(self, plan: Plan, streams: Streams) -> None:
         settings = plan.settings
         assert isinstance(settings, DPIS)
         self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
-        self._source = source
+        self._streams, self._steps_per_epoch = streams, plan.steps_per_epoch
         self._bounds: npt.NDArray[np.float64] | None = None
-        self._fresh = np.zeros(0)
-        self._rows: Rows = np.zeros(0, np.intp)
-        self._seen = 0
+        self._coins = self._norms = np.zeros(0)
+        self._rows = self._own = np.zeros(0, np.intp)
+        self._seen, self._everyone = 0, False
 
-    def draw(self, records: int, *, afresh: bool) -> Rows:
-        """The numbers of the next step's candidates: all records where bounds are missing, or are to be ``afresh``."""
-        self._seen = 0
-        if afresh or self._bounds is None or len(self._bounds) != records:
-            self._bounds, self._fresh = None, np.zeros(records)
-            self._rows = np.arange(records)
-        else:
-            self._rows = np.flatnonzero(self._stages.candidates(self._source, self._bounds))
-        return self._rows
+    def due(self, number: int, records: int) -> bool:
+        """Whether all records are looked at before that step."""
+        return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
+
+    def draw(self, number: int) -> Rows:
+        """The numbers of a step's candidates."""
+        bounds = np.zeros(0) if self._bounds is None else self._bounds
+        source = self._streams(2 * number)
+        rows = np.flatnonzero(self._stages.candidates(source, bounds))
+        self._coins = source.uniform(len(rows))
+        return rows
+
+    def begin(self, rows: Rows, own: Rows, *, everyone: bool) -> None:
+        """Those are looked at now; this process will see the ``own[0]``-th of them, the ``own[1]``-th, ..."""
+        self._rows, self._own, self._everyone = rows, own, everyone
+        self._norms, self._seen = np.zeros(len(rows)), 0
+
+    def see(self, norms: npt.NDArray[np.float64]) -> Rows:
+        """Notes the norms of the next ones, 0 where one is not finite. Returns their places among all."""
+        at = self._own[self._seen : self._seen + len(norms)]
+        self._seen += len(norms)
+        self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
+        return at
 
     def taken(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Which of the next candidates are taken, given the norms of their gradients; one that is not finite is not.
+        """Which of the next candidates are taken, given their norms; one whose norm is not finite is not."""
+        assert self._bounds is not None
+        at = self.see(norms)
+        return self._stages.taken(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-        Norms are remembered. Where all records are looked at, both coins are tossed here.
-        """
-        rows = self._rows[self._seen : self._seen + len(norms)]
-        self._seen += len(norms)
-        norms = np.where(np.isfinite(norms), norms, 0.0)
-        now, both = self._stages.bounds(norms), np.ones(len(norms), np.bool_)
-        if self._bounds is None:
-            before, self._fresh[rows] = now, now
-            both = self._stages.candidates(self._source, now)
-            if self._seen == len(self._fresh):
-                self._bounds = self._fresh
+    def remember(self, world: World) -> None:
+        """Bounds for the steps to come, from the norms that were noted by all processes."""
+        world.add_up(
+            torch.from_numpy(self._norms).view(torch.int64)
+        )  # 0 but for one process: the bits stay as they are
+        bounds = self._stages.bounds(self._norms)
+        if self._bounds is None or self._everyone:
+            self._bounds = bounds
         else:
-            before, self._bounds[rows] = self._bounds[rows], now
-        return both & self._stages.taken(self._source, before, norms)
+            self._bounds[self._rows] = bounds
 
 
 class LateBatch(Batch):
@@ -82,65 +97,73 @@ class LateBatch(Batch):
     def __init__(self, loader: ImportanceLoader) -> None:
         super().__init__(loader, np.zeros(0, np.intp), iter(()))
 
+    @property
+    def _digest(self) -> bytes:
+        return repr((self.loader.due, len(self.loader.dataset))).encode()
+
+    def _before(self) -> Iterator[tuple[Any, int]] | None:
+        return self.loader.everyone() if self.loader.due else None
+
     def parts(self) -> Iterator[tuple[Any, int]]:
         super().parts()
-        return self._drawn()
+        return self._drawn(self.loader.next_step)
 
-    def _drawn(self) -> Iterator[tuple[Any, int]]:
-        self.rows = self.loader.draw()
-        pieces = self.loader._pieces(self.rows)
-        yield from zip(self.loader._reader(pieces), map(len, pieces), strict=True)
+    def _drawn(self, number: int) -> Iterator[tuple[Any, int]]:
+        self.rows, parts = self.loader.drawn(number)
+        yield from parts
 
     def _keep(self) -> None:
         """Nothing is read ahead."""
 
 
 class ImportanceLoader(RunLoader):
-    """The candidates of a run of DPIS: an iteration is an epoch, and its first step looks at all records."""
+    """The candidates of a run of DPIS: an iteration is an epoch, and before its first step all records are looked at.
 
-    def __init__(self, account: Account, dataset: Any, **options: Any) -> None:
+    Where nobody says how many records go through the model at once, it is as many as usually are candidates.
+    """
+
+    candidates: Candidates
+
+    def __init__(self, account: Account, dataset: Any, *shared: Any, streams: Streams, **options: Any) -> None:
         if options.get("num_workers"):
             raise ValueError("num_workers must be 0 for DPIS: who is a candidate depends on the step before")
-        super().__init__(account, dataset, **options)
-        self.candidates = Candidates(account.plan, self._source)
-        if self.physical_batch_size is None:
-            settings = account.plan.settings
-            assert isinstance(settings, DPIS)
-            self.physical_batch_size = math.ceil(settings.reach * account.plan.batch_size)  # as many as are usual
+        settings = account.plan.settings
+        assert isinstance(settings, DPIS)
+        self._usual = math.ceil(settings.reach * account.plan.batch_size)
+        super().__init__(account, dataset, *shared, **options)
+        self.candidates = Candidates(account.plan, streams)
+
+    @property
+    def next_step(self) -> int:
+        """The number of the step that is charged next."""
+        return self._account.steps
+
+    @property
+    def due(self) -> bool:
+        """Whether all records are looked at before that step."""
+        return self.candidates.due(self.next_step, len(self.dataset))
+
+    def everyone(self) -> Iterator[tuple[Any, int]]:
+        """Collated records and their number, part by part: this process's share of all records."""
+        return self._shares(np.arange(len(self.dataset)), everyone=True)
+
+    def drawn(self, number: int) -> tuple[Rows, Iterator[tuple[Any, int]]]:
+        """The candidates of that step, and the same of them."""
+        rows = self.candidates.draw(number)
+        return rows, self._shares(rows, everyone=False)
+
+    def _shares(self, rows: Rows, everyone: bool) -> Iterator[tuple[Any, int]]:
+        own = self._pieces(np.arange(len(rows)))
+        self.candidates.begin(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
+        return zip(self._reader(iter([rows[each] for each in own])), map(len, own), strict=True)
 
     def _batches(self, steps: int) -> Iterator[Batch]:
         for _ in range(steps):
             yield LateBatch(self)
 
-    def draw(self) -> Rows:
-        """The candidates of the step that was charged last."""
-        afresh = (self._account.steps - 1) % self._account.plan.steps_per_epoch == 0
-        return self.candidates.draw(len(self.dataset), afresh=afresh)
-
-
-class ExactUnits(ExactSums):
-    """Integer sums of C g / |g| over the candidates that are taken."""
-
-    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
-        super().__init__(plan, parameters)
-        self._candidates = candidates
-
-    def _clipped(self, rows: list[Any]) -> None:
-        squares = sum(torch.linalg.vector_norm(row.flatten(1), dim=1, dtype=torch.float64).square() for row in rows)
-        taken = self._candidates.taken(torch.as_tensor(squares).sqrt().numpy())
-        clipped_sum(
-            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST, out=self._totals,
-            accumulate=True, arithmetic="exact",
-        )  # fmt: skip
-
-
-class OnePassUnits(OnePassSums):
-    """Float sums of C g / |g| over the candidates that are taken, without gradients of single records."""
-
-    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
-        super().__init__(plan, parameters)
-        self._candidates = candidates
-
-    def _weights(self, norms: Any, bound: float) -> Any:
-        taken = torch.from_numpy(self._candidates.taken(norms.to("cpu", torch.float64).numpy())).to(norms.device)
-        return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
+    def _pieces(self, rows: Rows) -> list[Rows]:
+        found = super()._pieces(rows)
+        if self.physical_batch_size is not None:
+            return found
+        size = self._usual
+        return [piece[start : start + size] for piece in found for start in range(0, len(piece), size)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,15 @@ class Batch:
     def used(self) -> bool:
         """Whether ``parts`` was called."""
         return self._parts is None
+
+    @property
+    def _digest(self) -> bytes:
+        """What the processes of a run compare."""
+        return hashlib.blake2b(self.rows.tobytes()).digest()
+
+    def _before(self) -> Iterator[tuple[Any, int]] | None:
+        """Parts that a step looks at before it draws; None where it draws at once."""
+        return None
 
     def parts(self) -> Iterator[tuple[Any, int]]:
         """Collated records and their number, part by part. RuntimeError the second time."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ledger import Ledger
 from ..release.clipping import Arithmetic
-from ..release.noise import Philox
+from ..release.noise import Philox, RandomSource
 from ..train.algorithms.adaclip import AdaCliP
 from ..train.algorithms.dpis import DPIS
 from ..train.driver import opened, paid, seeded
@@ -22,7 +22,7 @@ from .adam import DPAdam
 from .checkpoint import Checkpoint
 from .distributed.agreed import agreed
 from .distributed.key import NOISE, Key
-from .distributed.loader import SharedLoader
+from .distributed.loader import SharedImportanceLoader, SharedLoader
 from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
@@ -67,8 +67,8 @@ def make_private(
     algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016), for any
         optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise. "adaclip":
         gradients are centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
-        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022), on one process. Or
-        ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with settings of their own
+        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or ``AdaCliP(...)``
+        or ``DPIS(...)`` of ``tightdp.train``, with settings of their own
     epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
     batch_size : the expected size of a batch, and the divisor of its sum
     epochs : each record takes part in so many steps on average; there are ceil(epochs / q) steps, with q = batch_size
@@ -139,7 +139,7 @@ def make_private(
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        check_algorithm(name, optimizer, arithmetic, world.size)
+        check_algorithm(name, optimizer, arithmetic)
         checks.check_modules(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)
@@ -183,18 +183,24 @@ def make_private(
             identity = saved.restore(before, saved.identity(), account, parameters, "checkpoint")
         if seed is not None:
             draws, source = Philox(seed, account.steps), Philox(seed, NOISE + (made.count is not None) + account.steps)
+
+    def streams(number: int) -> RandomSource:
+        return key.at(number) if key else draws if seed is None else Philox(seed, number)
+
     if folder is not None:
         folder.hold()
         account.keep = folder.charge
     going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity}
     run: PrivateRun
+    important: dict[str, Any] = {"streams": streams} if isinstance(own, DPIS) else {}
     if key and isinstance(world, Ranks):
-        shared = SharedLoader(account, dataset, world, key, **reading)
+        of_ranks = SharedImportanceLoader if important else SharedLoader
+        shared = of_ranks(account, dataset, world, key, **important, **reading)
         shared_run = ShardedRun if sharded else SharedRun
         run = shared_run(model, optimizer, account, shared, key, world, book, saves=checkpoint is not None, **going_on)
     else:
-        kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
-        batches = kind(account, dataset, rng=draws, **reading)
+        kind = ImportanceLoader if important else RunLoader
+        batches = kind(account, dataset, rng=draws, **important, **reading)
         run = PrivateRun(model, optimizer, account, batches, source, book, **going_on)
     run._start()
     return run

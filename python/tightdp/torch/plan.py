@@ -62,6 +62,8 @@ class Plan:
 
     @property
     def steps_per_epoch(self) -> int:
+        if isinstance(self.settings, DPIS):
+            return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
 
     @property

@@ -23,7 +23,7 @@ from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .checkpoint import Checkpoint
 from .draws import device_of, own_draws
 from .exact import ExactSums
-from .importance import ExactUnits, ImportanceLoader, OnePassUnits
+from .importance import ImportanceLoader
 from .kept import Copies, kept
 from .loader import Batch, RunLoader
 from .onepass.clipping import OnePassSums
@@ -31,6 +31,7 @@ from .plan import Plan
 from .probe import probe
 from .settings import TITLES
 from .sums import Sums
+from .units import ExactUnits, OnePassUnits
 from .world import Fact, World
 
 LossFunction = Callable[[Any, Any], Any]
@@ -145,15 +146,22 @@ class PrivateRun:
                 checks.check_modules(self.model)
                 if self._account.remaining == 0:
                     self._account.spend()  # raises, and says why
-                parts = self._parts(batch)
-                if not self._probed:
+                before, parts = batch._before(), self._parts(batch.parts())
+                looks = None if before is None else self._parts(before)
+                if not self._probed and looks is not None:
+                    looks = self._probe(loss_fn, parameters, looks)
+                elif not self._probed:
                     parts = self._probe(loss_fn, parameters, parts)
+            if looks is not None:
+                self._look(loss_fn, parameters, looks)
             with self._world.together("the sums of a step"):
                 self._account.spend()
                 sums = self._begin(parameters)
-                with kept(self.model, self._copies), own_draws(device_of(self.model)):
+                with self._records_apart():
                     for part, records in parts:
                         sums.add(self.model, loss_fn, part, records)
+            if isinstance(sums, (ExactUnits, OnePassUnits)):
+                sums.candidates.remember(self._world)
             self._hand_over(parameters, self._released(sums))
             self.optimizer.step()
 
@@ -254,9 +262,25 @@ class PrivateRun:
         if batch.used:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
-    def _parts(self, batch: Batch) -> Iterator[tuple[Any, int]]:
+    def _parts(self, parts: Iterator[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
         device = device_of(self.model)
-        return ((examples.moved(part, device), records) for part, records in batch.parts())
+        return ((examples.moved(part, device), records) for part, records in parts)
+
+    @contextmanager
+    def _records_apart(self) -> Iterator[None]:
+        """Records go through the model, and it keeps nothing of them."""
+        with kept(self.model, self._copies), own_draws(device_of(self.model)):
+            yield
+
+    def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]) -> None:
+        """DPIS looks at the norms of all records."""
+        with self._world.together("the norms of all records"):
+            sums = self._begin(parameters)
+            assert isinstance(sums, (ExactUnits, OnePassUnits))
+            with self._records_apart():
+                for part, records in parts:
+                    sums.candidates.see(sums.norms(self.model, loss_fn, part, records))
+        sums.candidates.remember(self._world)
 
     def _probe(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]

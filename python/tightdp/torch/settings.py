@@ -36,7 +36,7 @@ def chosen(algorithm: Any) -> tuple[str, Settings | None]:
     return algorithm, named.get(algorithm)
 
 
-def check_algorithm(name: str, optimizer: Any, arithmetic: str, processes: int) -> None:
+def check_algorithm(name: str, optimizer: Any, arithmetic: str) -> None:
     """ValueError for what does not go with an algorithm."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
@@ -44,8 +44,6 @@ def check_algorithm(name: str, optimizer: Any, arithmetic: str, processes: int) 
         raise ValueError("optimizer must not be a DPAdam for adaclip, whose noise differs by coordinate")
     if name == "adaclip" and arithmetic == "float":
         raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
-    if name == "dpis" and processes > 1:
-        raise ValueError("algorithm must not be dpis on several processes: each would remember norms of its own")
 
 
 def filled(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:

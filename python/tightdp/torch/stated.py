@@ -26,8 +26,8 @@ _OTHERS = (
 )
 
 _RANKS = (
-    "What the processes send each other, sums without noise and the key of the noise: nobody else may read it. That "
-    "they hold the same records in the same order."
+    "What the processes send each other, sums without noise, norms of DPIS and the key of the noise: nobody else may "
+    "read it. That they hold the same records in the same order."
 )
 _LOOKED_AT = (
     "How long a step takes and how much memory: DPIS looks at records by the norms of their gradients, and whoever can "

@@ -27,6 +27,9 @@ class World:
         """
         yield
 
+    def add_up(self, integers: Any) -> None:
+        """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
+
     def on_first(self, what: str, function: Callable[[], Any]) -> Any:
         """What the function returns on the first rank, on every rank: of what JSON has. Raises as ``together``."""
         return function()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..account import Account
+from ..importance import ImportanceLoader
 from ..loader import Rows, RunLoader
 from ..world import World
 from .key import Key
@@ -34,3 +35,7 @@ class SharedLoader(RunLoader):
             return super()._pieces(rows)[rank::size]
         share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
         return [share] if len(share) else []
+
+
+class SharedImportanceLoader(ImportanceLoader, SharedLoader):
+    """The candidates of a run of several ranks, which all ranks draw alike; each looks at its share of them."""

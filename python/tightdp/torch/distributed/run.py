@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from io import BytesIO
 from typing import Any
 
@@ -72,7 +71,7 @@ class SharedRun(PrivateRun):
             "key": lambda: self._key.digest,
             "account": lambda: self.steps_,
             "number_of_steps_that_ended": lambda: self._finished,
-            "batch": lambda: hashlib.blake2b(batch.rows).digest(),
+            "batch": lambda: batch._digest,
             "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
         }
 

@@ -44,11 +44,14 @@ class OnePassSums(Sums):
         return self._ways
 
     def add(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
+        self._add(self._checked(model, loss_fn, batch, records), records)
+
+    def _checked(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
         if self._verified is None and records > FEW:
             tensors, rebuild = examples.split(batch, records)
             with contextlib.suppress(ValueError):  # the whole batch decides then
                 self._factors(model, loss_fn, rebuild([tensor[:FEW] for tensor in tensors]), FEW)
-        self._add(self._factors(model, loss_fn, batch, records), records)
+        return self._factors(model, loss_fn, batch, records)
 
     def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
         """What the gradients of the records are made of; looked at closely where the model was not seen before."""

@@ -255,7 +255,7 @@ def importance_sum(
         rows, records = oracle.where(stages.candidates(source, hats))
         gradients = oracle.gradients(w, records)
         norms = gradients.norms()
-        taken = stages.taken(source, hats[rows], norms)
+        taken = stages.taken(source.uniform(len(rows)), hats[rows], norms)
         hats[rows] = stages.bounds(norms)
         oracle.state["norm bounds"] = hats
         return gradients.unit_sum(max_norm, taken, grid=grid)

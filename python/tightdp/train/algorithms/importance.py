@@ -39,7 +39,10 @@ class TwoStages(NamedTuple):
         """The first coin of every record."""
         return source.uniform(len(bounds)) < bounds * (self.sampling_probability / self.max_norm) - COIN
 
-    def taken(self, source: RandomSource, bounds: Reals, norms: Reals) -> Chosen:
-        """The second coin of candidates, given the bounds they were drawn with; False where a norm is infinite."""
+    def taken(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
+        """The second coin of candidates, made of a uniform each, given the bounds they were drawn with.
+
+        False where a norm is infinite.
+        """
         clipped = np.minimum(np.minimum(norms, self.max_norm), bounds)
-        return (source.uniform(len(norms)) < clipped / bounds - COIN) & (norms < np.inf)
+        return (coins < clipped / bounds - COIN) & (norms < np.inf)

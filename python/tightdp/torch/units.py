@@ -1,0 +1,66 @@
+"""The sums of DPIS: unit vectors of the gradients of the candidates that are taken (docs/theory/dpis.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..release.gradients import clipped_sum
+from .exact import ExactSums
+from .importance import Candidates
+from .onepass.clipping import SLACK, OnePassSums
+from .plan import Plan
+
+LEAST = 1e-100
+"""Added to norms before a division: the smallest that the kernel takes."""
+Norms = npt.NDArray[np.float64]
+
+
+class ExactUnits(ExactSums):
+    """Integer sums of C g / |g| over the candidates that are taken."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
+        super().__init__(plan, parameters)
+        self.candidates = candidates
+
+    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Norms:
+        return np.concatenate([_norms(rows) for rows in self._rows(model, loss_fn, batch, records)])
+
+    def _clipped(self, rows: list[Any]) -> None:
+        clipped_sum(
+            rows, self._plan.max_norm[0], weights=self.candidates.taken(_norms(rows)), normalize=True, stability=LEAST,
+            out=self._totals, accumulate=True, arithmetic="exact",
+        )  # fmt: skip
+
+
+class OnePassUnits(OnePassSums):
+    """Float sums of C g / |g| over the candidates that are taken, without gradients of single records."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
+        super().__init__(plan, parameters)
+        self.candidates = candidates
+
+    @torch.no_grad()
+    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Norms:
+        with torch.enable_grad():
+            factors = self._checked(model, loss_fn, batch, records)
+        zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
+        squares = sum((each.squares() for each in factors.values()), zero)
+        return _numbers(torch.as_tensor(squares).sqrt())
+
+    def _weights(self, norms: Any, bound: float) -> Any:
+        taken = torch.from_numpy(self.candidates.taken(_numbers(norms))).to(norms.device)
+        return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
+
+
+def _norms(rows: list[Any]) -> Norms:
+    squares = sum(torch.linalg.vector_norm(row.flatten(1), dim=1, dtype=torch.float64).square() for row in rows)
+    return _numbers(torch.as_tensor(squares).sqrt())
+
+
+def _numbers(norms: Any) -> Norms:
+    found: Norms = norms.to("cpu", torch.float64).numpy()
+    return found
