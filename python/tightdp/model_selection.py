@@ -26,7 +26,6 @@ from .composition import Composition
 from .derived import RepeatAndSelect
 from .mechanisms import ApproximateDP, Gaussian, Mechanism
 from .pipeline import PrivatePipeline
-from .preprocessing.budget import left_for
 from .preprocessing.cells import check_shape, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .release.noise import RandomSource
@@ -34,12 +33,14 @@ from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
 from .train.driver import opened, paid, seeded
 from .train.estimators import PrivateClassifier
+from .train.labels import learns
 from .train.owned import own, within
 from .train.prepare import labels_of
 from .train.releases.budget import Target, parts_of
 from .train.releases.gate import Gate
 from .train.releases.oracle import Query
 from .train.releases.selection import Coins
+from .train.releases.shares import left_for
 from .train.stated import AGAIN, listed, name_of
 from .train.whole import whole
 
@@ -120,7 +121,7 @@ class PrivateSearchCV(BaseEstimator):
         labels, classes = labels_of("y", y)
         if len(labels) != len(columns[0]):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
-        if declared is not None:
+        if declared is not None and not learns(declared):
             classes = labels_of("classes", declared)[1]
         run, found = self._planned(len(columns), max(2, len(classes)))
         charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
@@ -237,9 +238,11 @@ class PrivateSearchCV(BaseEstimator):
     def _stated(self, delta: float, ledger: str | None) -> Statement:
         made: Statement = self.best_estimator_.statement_
         names = sorted({name for each in self._candidates() for name in each})
-        labels = "labels" if "labels" in made.public else next(key for key in made.public if key.endswith(": labels"))
+        labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
         own = _last(self.estimator).classes is None
-        how = f"those that occur: {listed([str(label) for label in self.classes_])}" if own else made.public[labels]
+        public = dict(made.public)  # which say nothing of labels that were learned
+        if own:
+            public[labels] = f"those that occur: {listed([str(label) for label in self.classes_])}"
         return Statement(
             f"PrivateSearchCV over {listed(names)}; the best of its runs: {made.subject}",
             self.privacy_,
@@ -247,8 +250,7 @@ class PrivateSearchCV(BaseEstimator):
             self.charged_,
             released=(*made.released, "the settings of the best run", "its noisy number of right predictions"),
             public={
-                **made.public,
-                labels: how,
+                **public,
                 "settings to choose from": f"declared: {len(self._candidates()):,}",
                 "share of records that are held out": f"declared: {self.holdout:g}",
             },

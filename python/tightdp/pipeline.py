@@ -21,32 +21,34 @@ from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.budget import left_for
 from .preprocessing.cells import check_shape, columns_of
 from .preprocessing.steps import Steps, cloned, named
-from .preprocessing.transformer import PrivateTransformer, Spent
+from .preprocessing.transformer import PrivateTransformer
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
 from .train.driver import opened, paid, seeded
 from .train.estimator import PrivateEstimator
 from .train.estimators import PrivateClassifier
+from .train.labels import learns
 from .train.owned import check_free, own
 from .train.pca import DPPCA
 from .train.regression import Ridge
-from .train.releases.budget import Caps, Target, parts_of
+from .train.releases.budget import Caps, Target
+from .train.releases.shares import FAILURE, Spent, cap, check_within, left_for
 from .train.searches import warn_of_search
 from .train.stated import AGAIN, UNSCALED, name_of
 from .train.whole import whole
 
 __all__ = ["PrivatePipeline"]
 
-SLACK = 1e-7
-"""Relative excess of the cap on the last step's Gaussians over what was planned for it: how many features there will be
-may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
 """Settings that the steps have not: the first two never, the others where the pipeline has an epsilon. Steps with equal
 seeds would draw the same noise."""
 
+UNKNOWN = (
+    "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
+    "{}. Declare the categories, or take an algorithm on all records, such as NoisyGD"
+)
 PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
 
@@ -76,7 +78,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         a delta nor a noise multiplier of their own. With ``epsilon=None`` each step has its own, and ``privacy_``
         reports what they cost together at ``delta``
     share : of the privacy, as mu^2, for the steps before the last, in (0, 1); those that release something share it
-        equally. The last step gets what is left of the budget
+        equally, and so do labels that are learned. The last step gets what is left of the budget
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
         from a stream of its own, and has no seed
     ledger : a ``tightdp.Ledger``, or where it lies: charged for all steps before a record is looked at
@@ -135,7 +137,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         if not width:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if width != len(columns):  # otherwise it is the number that was planned for
-            _check_within(estimator.charge_for(width, _classes(last, y)), plan.last)
+            check_within(estimator.charge_for(width, _classes(last, y)), plan.last, UNKNOWN)
         estimator.fit(values, y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
             own(step, self)
@@ -182,33 +184,37 @@ class PrivatePipeline(Steps, BaseEstimator):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
         *first, (_, last) = [step for step in steps if step[1] is not None]
         private = [step for _, step in first if hasattr(step, "charge_for")]
+        learned = _learns(last)
         if target.epsilon is not None:
-            self._divide(target.epsilon, target.delta, private)
+            self._divide(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
-            return _Planned(steps, before, _cap(last.charge_for(n_features, n_classes)))
+            return _Planned(steps, before, cap(last.charge_for(n_features, n_classes)))
         # Half of delta: a last step that is known by its epsilon and delta alone leaves some for the others.
-        last.set_params(delta=target.delta / 2 if before else target.delta)
+        shared = bool(before) or learned
+        last.set_params(delta=target.delta / 2 if shared else target.delta)
 
         def planned(epsilon: float) -> Caps:
-            return _cap(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+            return cap(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
-        start = target.epsilon * math.sqrt(1 - self.share) if before else target.epsilon
+        start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
         found = left_for(
-            planned, lambda cap: before + cap.charge(), epsilon=target.epsilon, delta=target.delta, start=start
+            planned, lambda held: before + held.charge(), epsilon=target.epsilon, delta=target.delta, start=start
         )
         return _Planned(steps, before, found)
 
-    def _divide(self, epsilon: float, delta: float, private: list[Any]) -> None:
-        """Gives each of the ``private`` transformers its share of the budget."""
+    def _divide(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
+        """Gives each of the ``private`` transformers its share of the budget, and the labels of a ``learner``."""
         share = _check.open_unit("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]
         whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(share)
-        each = Spent(whole, delta).shared(max(1, len(paying)))
+        each = Spent(whole, delta).shared(max(1, len(paying) + (learner is not None)))
         for step in paying:
             step.set_params(noise_multiplier=each.noise_multiplier, delta=each.failure)
+        if learner is not None:
+            learner._spent = each._replace(failure=FAILURE * each.failure)
 
     def _stated(self, delta: float, ledger: str | None) -> Statement:
         released: list[str] = []
@@ -290,26 +296,14 @@ def _stateless(step: Any) -> bool:
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
-def _cap(charge: Composition) -> Caps:
-    """What covers a charge, and every other with as much of Gaussians."""
-    gaussians, others = parts_of(charge)
-    return Caps(gaussians * (1 + SLACK), others)
-
-
-def _check_within(charge: Composition, cap: Caps) -> None:
-    """ValueError unless the cap covers the charge; both follow from what was released."""
-    gaussians, others = parts_of(charge)
-    most, allowed = parts_of(cap.charge())
-    if gaussians > most or not dict(others).items() <= dict(allowed).items():
-        raise ValueError(
-            "steps must leave the last one a cost that is known in advance: with the features that the others made it "
-            f"would be {charge!r}. Declare the categories, or take an algorithm on all records, such as NoisyGD"
-        )
+def _learns(last: Any) -> bool:
+    """Whether the last step learns its labels."""
+    return isinstance(last, PrivateClassifier) and learns(last.classes)
 
 
 def _classes(last: Any, y: Any) -> int:
     """How many labels a classifier has."""
-    if not isinstance(last, PrivateClassifier):
+    if not isinstance(last, PrivateClassifier) or _learns(last):
         return 2
     return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))
 
@@ -317,6 +311,7 @@ def _classes(last: Any, y: Any) -> int:
 def _check_targets(last: Any, y: Any) -> None:
     """What the last step would refuse, before anything is released."""
     if isinstance(last, PrivateClassifier):
-        cloned(last).set_params(bounds=None)._checked(np.zeros((len(np.asarray(y)), 1)), y)
+        known = None if _learns(last) else last.classes  # which are learned once they are paid for
+        cloned(last).set_params(bounds=None, classes=known)._array(np.zeros((len(np.asarray(y)), 1)), y)
     else:
         validate_numbers(y)

@@ -65,8 +65,8 @@ def test_no_file_holds_one(tmp_path, algorithm, model, capfd):
     model_file, page, ledger, new = files.values()
     budget = ["--dataset", "people", "--epsilon", "8", "--delta", "1e-5", "--failure", "5e-6"]
     assert main(["ledger", "create", ledger, *budget]) == 0
-    huber = ["--set", "steps=3"] if algorithm == "noisy-gd" else []
-    options = [*DECLARED, "--algorithm", algorithm, "--model", model, "--ledger", ledger, "--delimiter", ";", *huber]
+    few = {"noisy-gd": ["--set", "steps=3"], "dp-agd": ["--set", "selections=5"]}.get(algorithm, [])
+    options = [*DECLARED, "--algorithm", algorithm, "--model", model, "--ledger", ledger, "--delimiter", ";", *few]
     code = main(["train", str(data), *options])
     if model == "svm" and "perturbation" in algorithm:
         assert code == 2  # which needs a smooth loss
@@ -89,7 +89,7 @@ def test_no_file_holds_one(tmp_path, algorithm, model, capfd):
 
 
 LEARNED = ["--learn-bounds", "age,hours", "--learn-categories", "clinic,sex", "--fill", "age=learn", "--drop", "name"]
-LEARNED += ["--label", "income", "--classes", "low,high", "--delta", "1e-6", "--epsilon", "6", "--regularization", ".1"]
+LEARNED += ["--label", "income", "--delta", "1e-6", "--epsilon", "6", "--regularization", ".1"]
 
 
 def scanned(folder, seen, canaries):
@@ -101,15 +101,18 @@ def scanned(folder, seen, canaries):
     return written
 
 
+@pytest.mark.parametrize("classes", ["--classes", "--learn-classes"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_what_is_learned_holds_none(tmp_path, algorithm, capfd):
-    """Bounds, categories and medians are learned: canaries are values of one record each, and the largest there are."""
+def test_what_is_learned_holds_none(tmp_path, algorithm, classes, capfd):
+    """Bounds, categories, medians, and labels or not, are learned: canaries are values of one record each, and the
+    largest there are."""
     data, canaries = tmp_path / "people.csv.gz", TEXTS | {"age": "9261.7391853", "hours": "-5123.9174628"}
     write(data, canaries)
     ledger = str(tmp_path / "l")
     budget = ["--dataset", "people", "--epsilon", "20", "--delta", "1e-5", "--failure", "5e-6"]
     assert main(["ledger", "create", ledger, *budget]) == 0
-    options = [*LEARNED, "--algorithm", algorithm, "--ledger", ledger, "--delimiter", ";", "--json"]
+    labels = [classes, "low,high"] if classes == "--classes" else [classes]
+    options = [*LEARNED, *labels, "--algorithm", algorithm, "--ledger", ledger, "--delimiter", ";", "--json"]
     code = main(["train", str(data), *options])
     assert code == 0 or "would exceed" in capfd.readouterr().err
     if code == 0:
@@ -140,7 +143,8 @@ def test_pickles_of_what_was_learned_hold_none():
     canaries, everyone = TEXTS | NUMBERS, list(rows())
     everyone[7] |= canaries
     table = {name: [row[name] for row in everyone] for name in everyone[0]}
-    labels = np.where(np.array(table.pop("income")) == "low", "low", "high")
+    income = np.array(table.pop("income"))
+    labels = np.where(income == "low", "low", "high")
     for name in NUMBERS:
         table[name] = np.array(table[name], dtype=float)
     columns = ColumnTransformer([
@@ -150,8 +154,11 @@ def test_pickles_of_what_was_learned_hold_none():
     ])  # fmt: skip
     model = PrivatePipeline([("columns", columns), ("model", LogisticRegression(classes=["high", "low"]))])
     search = PrivateSearchCV(model, {"share": [0.1, 0.2]}, 6.0, 1e-6, mean=2.0).fit(table, labels)
+    model.set_params(model__classes="learn")
+    learned = PrivateSearchCV(model, {"share": [0.1, 0.2]}, 6.0, 1e-6, mean=2.0).fit(table, income)
     matrix = confusion_matrix(labels, search.predict(table), classes=["high", "low"], epsilon=1.0, delta=1e-6)
-    for made in (search, search.best_estimator_, search.statement_.to_html(), matrix, matrix.statement.to_json()):
+    written = search.statement_.to_html(), learned.statement_.to_html(), matrix.statement.to_json()
+    for made in (search, learned, search.best_estimator_, matrix, *written):
         kept = pickle.dumps(made)
         assert not any(value.encode() in kept for value in canaries.values())
         assert not any(np.float64(value).tobytes() in kept for value in NUMBERS.values())

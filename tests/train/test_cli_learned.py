@@ -61,7 +61,7 @@ def test_a_draft_for_learning_holds_no_values(data, capsys):
     assert draft == {
         "tightdp_schema": 1,
         "label": "ill",
-        "classes": [],
+        "classes": "learn",
         "columns": {
             "age": {"bounds": "learn"},
             "income": {"bounds": "learn", "missing": "learn"},
@@ -69,9 +69,26 @@ def test_a_draft_for_learning_holds_no_values(data, capsys):
             "name": {"drop": True},
         },
     }
-    path.write_text(json.dumps(draft | {"classes": ["no", "yes"]}))
+    path.write_text(json.dumps(draft))
     assert main(["train", str(data), "--schema", str(path), "--epsilon", "2", "--delta", "1e-6"]) == 0
     assert dp.load(data.with_suffix(".model.json")).statement.privacy.upper <= 2
+
+
+@pytest.mark.parametrize(
+    "others", [LEARN, ["--categories", "clinic=north,south", "--bounds", "age=18:90,income=0:1e5"]]
+)
+def test_labels_are_learned_with_and_without_other_columns(data, others, capsys):
+    """A label that is one record's own stands nowhere, and a missing one is none."""
+    text = data.read_text().replace(",p9,no", ",p9,Jane Does").replace(",p11,yes", ",p11,")
+    data.write_text(text.replace(",p9,yes", ",p9,Jane Does").replace(",p11,no", ",p11,"))
+    asked = ["--learn-classes", *ASKED[:2], *ASKED[4:], *others]
+    assert main(["train", str(data), *asked, *([] if others is LEARN else ["--fill", "income=20000"])]) == 0
+    seen, model = capsys.readouterr(), dp.load(data.with_suffix(".model.json"))
+    assert model.classes == ("no", "yes") and 1.99 < model.statement.privacy.upper <= 2
+    assert "Jane" not in seen.out + seen.err + data.with_suffix(".model.json").read_text()
+    shown = "labels, by noisy counts: no, yes; records with any other label contribute nothing"
+    assert shown in model.statement.released and "labels" not in model.statement.public
+    assert model.predict({"age": [20, 80], "income": [1e4, 1e4], "clinic": ["north", "x"]}).tolist() == ["no", "yes"]
 
 
 def test_a_ledger_pays_once_for_all_of_it(data, tmp_path, capsys):
@@ -120,6 +137,7 @@ def test_what_is_declared_for_missing_numbers_is_used(data, capsys):
         (["--fill", "income=nan"], "must be COLUMN=NUMBER"),
         (["--fill", "income=1,income=2"], "once a column"),
         (["--learn-bounds", "ill"], "is the label"),
+        (["--learn-classes"], "--classes no,yes: must be left out beside --learn-classes"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(data, options, message, capsys):

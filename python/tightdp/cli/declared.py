@@ -20,7 +20,7 @@ from ..tables.schema import MOST, Schema
 class Declared:
     """What was declared on the command line, before the file is read."""
 
-    classes: tuple[str, ...] | None
+    classes: tuple[str, ...] | Literal["learn"] | None
     categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
     """Of each text column. None, here and above, stands for the values that occur: declared public."""
     label: str
@@ -31,7 +31,9 @@ class Declared:
     complete: bool = False
     """Whether a column that is not declared is an error; else it is a number in [0, 1]."""
 
-    def labels_of(self, rows: Rows) -> tuple[str, ...]:
+    def labels_of(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
+        if self.classes == LEARN:
+            return LEARN
         labels = _occurring(rows, self.label, "--classes ") if self.classes is None else self.classes
         if len(labels) < 2:
             raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
@@ -53,8 +55,8 @@ class Declared:
         }
 
 
-OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_bounds",
-           "learn_categories")  # fmt: skip
+OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_classes",
+           "learn_bounds", "learn_categories")  # fmt: skip
 """Of the command line, which a schema takes the place of."""
 
 
@@ -69,6 +71,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
     p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
     p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
+    p.add_argument("--learn-classes", action="store_true", help="frequent labels, charged, in the place of --classes")
     p.add_argument(
         "--learn-bounds", action="append", default=[], metavar="COLUMN,...", help="bounds by private quantiles, charged"
     )
@@ -117,14 +120,18 @@ def declared(arguments: argparse.Namespace) -> Declared:
                 f"because the model file lists them; or declare all that occur to be public, --public-values"
             )
         given.setdefault(column, None)
-    if classes is None and not public_values:
+    if arguments.learn_classes and classes is not None:
+        raise ValueError(f"--classes {classes}: must be left out beside --learn-classes")
+    if classes is None and not public_values and not arguments.learn_classes:
         raise ValueError(
-            "--classes must be given, LABEL,LABEL,..., because the model file lists them; or declare all that occur "
-            "to be public, --public-values"
+            "--classes must be given, LABEL,LABEL,..., because the model file lists them; or learn those of many "
+            "records with noise, --learn-classes; or declare all that occur to be public, --public-values"
         )
-    labels = None if classes is None else _values(f"--classes {classes}", classes)
-    if labels is not None and len(labels) < 2:
-        raise ValueError(f"--classes {classes}: must be at least two classes")
+    labels: tuple[str, ...] | Literal["learn"] | None = LEARN if arguments.learn_classes else None
+    if classes is not None:
+        labels = _values(f"--classes {classes}", classes)
+        if len(labels) < 2:
+            raise ValueError(f"--classes {classes}: must be at least two classes")
     dropped = frozenset(_listed(arguments.drop))
     return Declared(labels, given, arguments.label, bounds, dropped, _fills(arguments.fill))
 

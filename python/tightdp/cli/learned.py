@@ -41,7 +41,7 @@ def fitted(
 ) -> Fitted:
     """Learns from the records that are ``kept``, under one budget, and trains."""
     if arguments.epsilon is None:
-        raise ValueError("--epsilon must be given where bounds, categories or missing numbers are learned")
+        raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
 
     def cells(column: Column | Learned) -> Any:
         if _group(column)[0]:

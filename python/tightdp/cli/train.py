@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,9 @@ record with such a label contributes nothing. --public-values declares instead t
 knowledge, as the sexes in a census are: a promise about the data that nobody can check for you. --schema declares all
 of it in a file, which tightdp schema drafts for review.
 
-What is not known without the records can be learned with noise, as a part of what is charged: --learn-bounds by private
-quantiles, --learn-categories by noisy counts of the values that occur often, --fill COLUMN=learn by a private median.
+What is not known without the records can be learned with noise, as a part of what is charged: --learn-classes and
+--learn-categories by noisy counts of the values that occur often, --learn-bounds by private quantiles, --fill
+COLUMN=learn by a private median. Records with a label that was not learned contribute nothing.
 
 Taken as public, and to be checked by you: the names of the columns, labels, categories and bounds, and --public-size
 where it is given (a noisy count of the records is released otherwise). Accuracy on the training data is not printed,
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         _algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
         delta=arguments.delta,
-        classes=np.array(labels),
+        classes=labels if labels == LEARN else np.array(labels),
         public_size=arguments.public_size,
         regularization=arguments.regularization,
         random_state=arguments.seed,
@@ -114,8 +115,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _labels(rows: Rows, label: str, labels: tuple[str, ...]) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
-    """The labels, and which records have one that is declared: others are to contribute nothing."""
+def _labels(
+    rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
+) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """The labels, and which records have one that is declared: others are to contribute nothing. All are kept where
+    labels are to be learned."""
+    if labels == LEARN:
+        cells = np.array(rows.column(label))
+        return cells, np.ones(len(cells), dtype=bool)
     undeclared = rows.undeclared(label, labels)
     _note(rows, label, undeclared, "contribute nothing")
     known = np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ..composition import Composition
 from ..train.owned import own
 from ..train.releases.gate import Gate
+from ..train.releases.shares import Spent
 from .cells import check_shape, columns_of
 from .steps import Steps, cloned, members
-from .transformer import PrivateTransformer, Spent
+from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False)

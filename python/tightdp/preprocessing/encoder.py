@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian
 from ..tables.columns import Category
+from ..tables.frequent import occurring
 from ..tables.text import text_of
+from ..train.labels import MISSING
 from ..train.releases.gate import Gate
+from ..train.releases.shares import Spent
 from ..train.stated import listed
 from .cells import cells_of
-from .transformer import PrivateTransformer, Spent
-
-MISSING = ("", "?")
+from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,7 +78,9 @@ class OneHotEncoder(PrivateTransformer):
         if self.categories is not None:
             self.categories_: list[tuple[str, ...]] = _declared(self.categories)
             return
-        self.categories_ = gate.frequent(values, spent.noise_multiplier, spent.failure, self.missing).value
+        self.categories_ = gate.frequent(
+            len(values), lambda: [occurring(column, self.missing) for column in values], spent
+        ).value
 
     def _transformed(self, values: list[list[str]]) -> NDArray[np.float64]:
         columns = [Category("", known) for known in self.categories_]

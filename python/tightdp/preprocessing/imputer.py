@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from .. import _check
 from ..composition import Composition
 from ..train.releases.gate import Gate
+from ..train.releases.shares import Spent
 from ..train.stated import bounds_of, listed
 from . import quantiles
 from .scalers import _width
-from .transformer import PrivateTransformer, Spent
+from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

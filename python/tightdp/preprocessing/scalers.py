@@ -15,10 +15,11 @@ from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
 from ..train.releases.gate import Gate
 from ..train.releases.oracle import Integers, Query
+from ..train.releases.shares import Spent
 from ..train.scale import Scale
 from ..train.stated import bounds_of
 from . import quantiles
-from .transformer import PrivateTransformer, Spent
+from .transformer import PrivateTransformer
 
 Array = NDArray[np.float64]
 

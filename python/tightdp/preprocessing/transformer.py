@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +20,13 @@ from ..train.driver import opened, paid, seeded
 from ..train.owned import check_free
 from ..train.releases.budget import FixedPlan, Target, noise_for
 from ..train.releases.gate import Gate
+from ..train.releases.shares import FAILURE, Spent
 from ..train.searches import warn_of_search
 from ..train.stated import AGAIN, name_of
 from ..train.whole import whole
 
-FAILURE = 0.1
-"""Of delta for what no noise covers: a category that one record alone has. Its threshold depends on the logarithm."""
-
 NOTHING = 1e-300
 """The delta of what releases nothing, where none is given: every other would do."""
-
-
-class Spent(NamedTuple):
-    """What a transformer may spend: the noise of one Gaussian with the privacy of all, and a delta beside it."""
-
-    noise_multiplier: float
-    failure: float
-
-    def shared(self, among: int) -> Spent:
-        """One part of ``among`` equal ones."""
-        return Spent(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
 class Learned:

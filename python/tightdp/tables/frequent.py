@@ -113,23 +113,19 @@ def occurring(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
 
 
 def reaching(counts: Counter[str], sigma: float, least: int, rng: RandomSource | None) -> tuple[str, ...]:
-    """The values whose noisy counts reach ``least``, sorted: the release, which the caller has paid for."""
+    """The values whose noisy counts reach ``least``, sorted: the release, which the caller has paid for. It does not
+    depend on the order in which values were met."""
     noise = rounded_gaussian(sigma, len(counts), rng=rng).tolist()
-    kept = [value for (value, count), extra in zip(counts.items(), noise, strict=True) if count + extra >= least]
-    return tuple(sorted(kept))
+    return tuple(value for value, extra in zip(sorted(counts), noise, strict=True) if counts[value] + extra >= least)
 
 
 def frequent_in_columns(
-    columns: Sequence[Sequence[str]],
-    noise_multiplier: float,
-    failure: float,
-    missing: Iterable[str],
-    rng: RandomSource,
-) -> tuple[int, list[tuple[str, ...]]]:
-    """The threshold, and the frequent values of each of several columns of the same records, paid for by the caller:
-    ``Gaussian(noise_multiplier)`` beside ``ApproximateDP(0, failure)`` (docs/theory/frequent.md, section 2)."""
-    sigma, least = column_threshold(len(columns), noise_multiplier, failure)
-    return least, [reaching(occurring(column, missing), sigma, least, rng) for column in columns]
+    counts: Sequence[Counter[str]], noise_multiplier: float, failure: float, rng: RandomSource
+) -> list[tuple[str, ...]]:
+    """The frequent values of each of several columns of the same records, of which ``counts`` are made, paid for by the
+    caller: ``Gaussian(noise_multiplier)`` beside ``ApproximateDP(0, failure)`` (docs/theory/frequent.md, section 2)."""
+    sigma, least = column_threshold(len(counts), noise_multiplier, failure)
+    return [reaching(each, sigma, least, rng) for each in counts]
 
 
 def column_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:

@@ -24,8 +24,8 @@ DRAFT = (
 )
 KINDS = (
     "Which columns hold numbers, 0 and 1 alone, or few texts, and which lack some, was read off the records. Check "
-    "each kind, list the classes, drop what names people, and then delete this entry. What says learn will be learned "
-    "with noise, and charged."
+    "each kind, drop what names people, and then delete this entry. What says learn will be learned with noise, and "
+    "charged: declare in its place what is known without the records, the classes above all."
 )
 
 
@@ -34,9 +34,9 @@ class Schema:
     """The label with its classes, and what each other column is: bounds, categories, or dropped."""
 
     label: str
-    classes: tuple[str, ...]
-    bounds: Mapping[str, Bounds]
+    classes: tuple[str, ...] | Literal["learn"]
     """Here and in the next ones "learn" stands for what is to be learned with noise."""
+    bounds: Mapping[str, Bounds]
     categories: Mapping[str, tuple[str, ...] | Literal["learn"]]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
@@ -64,13 +64,14 @@ class Schema:
         label, columns = plain.get("label"), plain.get("columns")
         if not isinstance(label, str) or not isinstance(columns, Mapping):
             raise ValueError("must have a label and columns")
-        parts: list[Any] = [partial(_values, "classes", plain.get("classes"), 2)]
+        classes = plain.get("classes")
+        parts: list[Any] = [lambda: LEARN if classes == LEARN else _values("classes", classes, 2)]
         parts += [partial(_column, name, declared) for name, declared in columns.items()]
-        classes, *found = together(parts)
+        labels, *found = together(parts)
         named = dict(zip(columns, found, strict=True))
         return cls(
             label,
-            classes,
+            labels,
             {name: kind[1] for name, kind in named.items() if kind[0] == "bounds"},
             {name: kind[1] for name, kind in named.items() if kind[0] == "categories"},
             frozenset(name for name, kind in named.items() if kind[0] == "drop"),
@@ -122,13 +123,13 @@ def _values(name: str, values: Any, least: int) -> tuple[str, ...]:
 
 def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     """A schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it says of
-    each column what kind it is, and has no classes."""
+    each column what kind it is, and no values."""
     labels = sorted(set(rows.column(label)) - {""})
     return {
         "tightdp_schema": FORMAT,
         "draft": KINDS if learn else DRAFT,
         "label": label,
-        "classes": labels if len(labels) <= MOST and not learn else [],
+        "classes": LEARN if learn else labels if len(labels) <= MOST else [],
         "columns": {name: _suggested(cells, learn) for name, cells in rows.columns.items() if name != label},
     }
 

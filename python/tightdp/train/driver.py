@@ -86,22 +86,13 @@ def fit(
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)
     """
-    if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
-        raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+    check_settings(algorithm, callback)
     target = Target.of(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
     book = opened(ledger)
     records = _records(X, y, sample_weight)
-    if isinstance(records, Stream) and getattr(algorithm, "in_memory", False):
-        raise ValueError(
-            f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
-            f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
-        )
-    if sample_weight is not None and getattr(algorithm, "unweighted", False):
-        raise ValueError(f"sample_weight and class_weight must be left out with {type(algorithm).__name__}")
+    check_records(algorithm, isinstance(records, Stream), sample_weight is not None)
     sampler = apart(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
@@ -125,6 +116,25 @@ def fit(
     start = model.start(source.uniform) if initial is None else np.array(initial, np.float64)
     parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
+
+
+def check_settings(algorithm: Any, callback: Any) -> None:
+    """TypeError for what is no algorithm, and no callback."""
+    if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
+        raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+
+
+def check_records(algorithm: Algorithm, in_blocks: bool, weighted: bool) -> None:
+    """ValueError for records that the algorithm does not take."""
+    if in_blocks and getattr(algorithm, "in_memory", False):
+        raise ValueError(
+            f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
+            f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
+        )
+    if weighted and getattr(algorithm, "unweighted", False):
+        raise ValueError(f"sample_weight and class_weight must be left out with {type(algorithm).__name__}")
 
 
 def opened(ledger: Any) -> Ledger | None:

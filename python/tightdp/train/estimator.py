@@ -20,7 +20,8 @@ from .blocks.blocks import Blocks
 from .blocks.given import as_blocks, sparse
 from .blocks.stream import Stream
 from .continued import Account
-from .driver import Callback, fit, opened
+from .driver import Callback, check_records, check_settings, fit, opened
+from .labels import Opening
 from .models.model import Model, Vector
 from .models.records import Array
 from .nested import Nested
@@ -84,8 +85,13 @@ class PrivateEstimator(Nested):
         """A run. ``again`` goes on from the last one, and adds to its account."""
         check_free(self)
         algorithm = self._default() if self.algorithm is None else self.algorithm
+        check_settings(algorithm, self.callback)
+        weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
+        given["note"] = note = f"{type(self).__name__}.{name}"
         needs_array = getattr(algorithm, "in_memory", False) or (sample_weight is not None and not sparse(X))
         blocks = as_blocks(X, y, needs_array)
+        check_records(algorithm, blocks is not None, weighted)
+        self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
         if blocks is None:
             features, targets, weights = self._array(X, y, sample_weight, again, **given)
         else:
@@ -95,25 +101,29 @@ class PrivateEstimator(Nested):
             features, targets, weights = self._streamed(blocks, again, **given), None, sample_weight
         if not again:
             self._model: Any = self._untrained()
-        ledger = opened(self.ledger)
+        ledger, before = opened(self.ledger), self._opened
+        rest = None if before is None else before[0]
+        del self._opened
         runs, apart = self._runs if again else NONE
         run = fit(
             self._model,
             features,
             targets,
             algorithm,
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=self.epsilon if rest is None else rest.epsilon,
+            delta=self.delta if rest is None else rest.delta,
             public_size=self.public_size,
             regularization=self.regularization,
             random_state=_later(self.random_state, runs),
             callback=self.callback,
-            ledger=ledger,
-            note=f"{type(self).__name__}.{name}",
+            ledger=ledger if rest is None else None,  # which the labels have paid for all of it
+            note=note,
             sample_weight=weights,
             initial=self._w if again else None,
         )
         account = Account(run.charged, run.history)
+        if before is not None:
+            account = Account(before[0].charge, before[1] + run.history)
         if again:
             account = Account(self.charged_, self.history_).then(account, disjoint)
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
@@ -121,7 +131,7 @@ class PrivateEstimator(Nested):
         self.history_: tuple[Mechanism, ...] = account.history
         self.charged_: Composition = account.charged
         delta = Target.of(None, self.delta).delta
-        self.privacy_: Bound = account.charged.epsilon(delta) if again else run.privacy
+        self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
         self.public_size_ = run.size
         self.n_iter_ = len(account.history)
         self.statement_: Statement = stated.trained(
@@ -134,7 +144,7 @@ class PrivateEstimator(Nested):
             parameters=len(run.parameters),
             ledger=ledger,
         )
-        warn_of_search(run.charged, self.statement_.delta)
+        warn_of_search(run.charged if before is None else before[0].charge, self.statement_.delta)
         return self
 
     def _bounded(self, features: Array) -> Array:

@@ -3,9 +3,11 @@ gate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +19,15 @@ from ._sklearn import ClassifierMixin, validate_data
 from .blocks.blocks import Blocks
 from .blocks.given import parts, sparse
 from .blocks.stream import Stream, scanned
-from .driver import checked_weights
+from .driver import checked_weights, opened, paid, seeded
 from .estimator import Given, PrivateEstimator
+from .labels import UNKNOWN, Opening, chosen, counted, learns, opening, places, released, without
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
-from .models.records import Array
-from .prepare import Prepare, labels_in, labels_of, within
+from .prepare import Prepare, labels_in, labels_of, numbers_of_labels, within
 from .price import price
+from .releases.budget import Target
+from .releases.shares import Spent, check_within
 
 
 @dataclass(eq=False, repr=False)
@@ -37,7 +41,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
         no default: a privacy parameter is a decision.
     classes : the label set, which is taken to be public. None takes it from ``y``, and thereby declares the labels that
-        occur to be public.
+        occur to be public. "learn" releases the labels of many records with noise first, at a hundredth of the budget,
+        and records with any other label contribute nothing (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
         private: a noisy count is released first, at a hundredth of the budget, and the run uses that.
     bounds : public (low, high), scalars or one number for each feature: features are clipped to them and mapped to
@@ -73,6 +78,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     features beyond 1e100, where there are no ``bounds``, or weights beyond 1e300 (1e30 with float32 features).
     """
 
+    _spent: ClassVar[Spent | None] = None
+    """What the labels of a step may cost, which a pipeline says."""
     classes: Any = field(default=None, kw_only=True)
     class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
@@ -107,15 +114,26 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         ``n_classes`` counts where ``classes`` is None. Raises what ``fit`` would raise of the settings.
         """
         size = _check.count("n_features", n_features)
+        if learns(self.classes):
+            return self._opening(size).charge
         labels = n_classes if self.classes is None else len(labels_of("classes", self.classes)[1])
+        return self._price(size, _check.count("n_classes", labels, least=2), self.epsilon, self.delta)
+
+    def _price(self, features: int, classes: int, epsilon: float | None, delta: float | None) -> Composition:
+        """Of a run without a release of labels."""
         return price(
-            self._build(size, _check.count("n_classes", labels, least=2)),
+            self._build(features, classes),
             self._default() if self.algorithm is None else self.algorithm,
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=epsilon,
+            delta=delta,
             public_size=self.public_size,
             regularization=self.regularization,
         )
+
+    def _opening(self, features: int) -> Opening:
+        """The budget of a run that learns its labels."""
+        target = Target.of(self.epsilon, self.delta)
+        return opening(partial(self._price, features, 2), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
@@ -123,46 +141,90 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _build(self, features: int, classes: int) -> Model:
         raise NotImplementedError
 
-    def _checked(self, X: Any, y: Any, *, again: bool = False, classes: Any = None) -> tuple[Array, NDArray[np.intp]]:
-        """Features within bounds, and labels as indices into ``classes_``."""
+    def _array(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        again: bool = False,
+        classes: Any = None,
+        note: str = "fit",
+        **given: Any,
+    ) -> Given:
+        """Features within bounds, labels as indices into ``classes_``, and weights."""
         values = validate_data(self, X, reset=not again)
         features = within(self._declared_bounds(values.shape[1], values.dtype), values)
         labels, present = labels_of("y", y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
-        self._declare(present, again, classes)
-        return features, np.searchsorted(self.classes_, labels)
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(labels))
+        self._declare(present, again, classes, lambda: counted(labels), note)
+        if not self._learned:
+            targets = np.searchsorted(self.classes_, labels)
+        else:
+            targets, others = places(labels, self.classes_)
+            features = without(features, others)
+        table = self._class_weights()
+        if table is not None:
+            sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
+        return features, targets, sample_weight
 
-    def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, classes: Any = None, **given: Any) -> Given:
-        features, targets = self._checked(X, y, again=again, classes=classes)
-        return features, targets, self._weights(sample_weight, targets)
-
-    def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, **given: Any) -> Stream:
+    def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, note: str = "fit", **given: Any) -> Stream:
         bounds = self._declared_bounds(blocks.width, blocks.dtype)
-        lengths, labels = scanned(blocks, labels_in)
-        self._declare(np.unique(np.concatenate(labels)), again, classes)
-        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights()), lengths)
+        counts: Counter[str] = Counter()
+        if learns(self.classes) or learns(classes):
+            lengths, found = scanned(blocks, numbers_of_labels)
+            labels = [values for values, _ in found]
+            for _, each in found:
+                counts.update(each)
+        else:
+            lengths, labels = scanned(blocks, labels_in)
+        self._declare(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
+        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights(), self._learned), lengths)
 
     def _untrained(self) -> Model:
         return self._build(self.n_features_in_, len(self.classes_))
 
     def _facts(self) -> stated.Facts:
-        return stated.of_labels(self.classes_, self._declared, self.class_weight)
+        how = "learned" if self._learned else "declared" if self._declared else "those that occur"
+        return stated.of_labels(self.classes_, how, self.class_weight)
 
-    def _declare(self, present: NDArray[Any], again: bool, classes: Any) -> None:
-        """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared."""
+    def _declare(
+        self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
+    ) -> None:
+        """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared. Where they
+        are learned this pays for the whole run, and releases them."""
         if not again:
             given = self.classes if self.classes is not None else classes
-            self._declared = given is not None
-            name, self.classes_ = ("y", present) if given is None else ("classes", labels_of("classes", given)[1])
-            if len(self.classes_) < 2:
-                raise ValueError(f"{name} must have at least two classes, got one class only")
+            self._declared, self._learned = given is not None, learns(given)
+            if self._learned:
+                self._learn(present, counts, note)
+            else:
+                name, self.classes_ = ("y", present) if given is None else ("classes", labels_of("classes", given)[1])
+                if len(self.classes_) < 2:
+                    raise ValueError(f"{name} must have at least two classes, got one class only")
+        if self._learned:
+            return
         try:
             known = bool(np.isin(present, self.classes_).all())
         except TypeError:  # text and numbers cannot be compared
             known = False
         if not known:
             raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
+
+    def _learn(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
+        """Learns the labels, once the run is paid for."""
+        self.classes_ = present
+        self._class_weights()
+        seeded(self.random_state)
+        features, ledger = self.n_features_in_, opened(self.ledger)
+        plan = self._opening(features)
+        paid(ledger, plan.charge, note)
+        texts, history = released(counts, plan.spent, self.random_state)
+        self.classes_ = chosen(texts, present)
+        check_within(self._price(features, len(self.classes_), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
+        self._opened = plan, history
 
     def _class_weights(self) -> Vector | None:
         """The declared weights, in the order of ``classes_``; None if all are 1."""
@@ -174,16 +236,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
                 f"labels of all records, which are private; got {self.class_weight!r}"
             )
         known = self.classes_.tolist()
-        if not all(label in known for label in self.class_weight):
+        if not self._learned and not all(label in known for label in self.class_weight):
             raise ValueError("class_weight must name no label but the classes")
         return np.array([_check.nonnegative("class_weight", self.class_weight.get(label, 1.0)) for label in known])
-
-    def _weights(self, given: Any, targets: NDArray[np.intp]) -> Vector | None:
-        table = self._class_weights()
-        if given is None:
-            return None if table is None else table[targets]
-        weights = checked_weights(given, len(targets))
-        return weights if table is None else weights * table[targets]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""

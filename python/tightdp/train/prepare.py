@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ._sklearn import validate_labels
+from .labels import counted, places, without
 from .models.model import Vector
 from .models.records import Array, Records
 
@@ -31,6 +33,12 @@ def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any]
 def labels_in(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
     """The labels of a block."""
     return labels_of("y", targets, few=True)[1]
+
+
+def numbers_of_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
+    """The labels of a block, and how many records have each."""
+    labels, present = labels_of("y", targets, few=True)
+    return present, counted(labels)
 
 
 Bounds = tuple[Array, Array, Array]
@@ -85,8 +93,14 @@ class Prepare:
     classes: NDArray[Any]
     weights: Vector | None
     """Of the classes."""
+    learned: bool = False
+    """Whether there may be other labels, whose records contribute nothing."""
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        labels = np.searchsorted(self.classes, targets)
+        if self.learned:
+            labels, others = places(targets, self.classes)
+            features = without(features, others)
+        else:
+            labels = np.searchsorted(self.classes, targets)
         weights = None if self.weights is None else self.weights[labels]
         return Records(within(self.bounds, features), labels, weights=weights)

@@ -27,15 +27,19 @@ class Facts(NamedTuple):
 
     public: Mapping[str, str]
     taken: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    """Before the run."""
 
 
-def of_labels(classes: NDArray[Any], declared: bool, weights: Mapping[Any, float] | None) -> Facts:
-    """The labels of a classifier, with their declared weights."""
+def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> Facts:
+    """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
+    weights."""
     known = listed([str(label) for label in classes])
-    public = {"labels": ("declared" if declared else "those that occur") + f": {known}"}
+    public = {} if how == "learned" else {"labels": f"{how}: {known}"}
     if weights is not None:
         public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}"
-    return Facts(public, () if declared else ("labels",))
+    shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
+    return Facts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
 
 
 def trained(
@@ -61,7 +65,7 @@ def trained(
     if runs > 1:
         alone = f", of which {apart:,} on records that no earlier one has seen, as the caller states" if apart else ""
         public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
-    released = [f"the fitted parameters, {parameters:,} numbers"]
+    released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
     if counted:
         released.append(f"the number of records with noise, {size:,}")
     return Statement(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Generic, NamedTuple, TypeVar
 
@@ -24,6 +25,7 @@ from .budget import Budget
 from .minimum_query import Perturbed
 from .oracle import Integers, Query
 from .selection import Coins, exponential_mechanism, permute_and_flip
+from .shares import Spent
 
 T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 
@@ -92,15 +94,15 @@ class Gate:
         return self._released(choose(scores, a_step, Coins(self._source)), spent)
 
     def frequent(
-        self, columns: Sequence[Sequence[str]], noise_multiplier: float, failure: float, missing: Iterable[str]
+        self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: Spent
     ) -> Release[list[tuple[str, ...]]]:
         """The values of each column whose noisy counts reach a threshold, which a value of one record alone reaches
-        with a probability of at most ``failure`` in all columns (docs/theory/frequent.md, section 2)."""
-        column_threshold(len(columns), noise_multiplier, failure)
-        spent = self._spend(Gaussian(noise_multiplier))
-        self._spend(ApproximateDP(0.0, failure))
-        _, found = frequent_in_columns(columns, noise_multiplier, failure, missing, self._source)
-        return self._released(found, spent)
+        with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
+        ``counts`` makes the true ones, how many records have each value, of so many columns."""
+        column_threshold(columns, *spent)
+        mechanism = self._spend(Gaussian(spent.noise_multiplier))
+        self._spend(ApproximateDP(0.0, spent.failure))
+        return self._released(frequent_in_columns(counts(), *spent, self._source), mechanism)
 
     def perturbed(
         self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP

@@ -1,19 +1,37 @@
-"""The part of a budget that is left for one step, when what others cost is known."""
+"""One budget for several steps: equal shares of it, and what is left for the last step."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from ..accounting.calibrate import calibrate
-from ..composition import Composition
+from ...accounting.calibrate import calibrate
+from ...composition import Composition
+from .budget import Caps, parts_of
 
 T = TypeVar("T")
 CLOSE = 1e-6
 """Part of the target that may be left unspent: an evaluation may take a second, and each more brings a digit or two."""
 MOST = 12
 """Proportional steps, of which three to five are usual."""
+SLACK = 1e-7
+"""Relative excess of the cap on a step's Gaussians over what was planned for it: how many features or labels there will
+be may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
+FAILURE = 0.1
+"""Of delta for what no noise covers: a category or a label that one record alone has. Its threshold depends on the
+logarithm."""
+
+
+class Spent(NamedTuple):
+    """What a step may spend: the noise of one Gaussian with the privacy of all, and a delta beside it."""
+
+    noise_multiplier: float
+    failure: float
+
+    def shared(self, among: int) -> Spent:
+        """One part of ``among`` equal ones."""
+        return Spent(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
 def left_for(
@@ -43,3 +61,17 @@ def left_for(
             "within what the steps can be given"
         ) from None
     return plan(part)
+
+
+def cap(charge: Composition) -> Caps:
+    """What covers a charge, and every other with as much of Gaussians."""
+    gaussians, others = parts_of(charge)
+    return Caps(gaussians * (1 + SLACK), others)
+
+
+def check_within(charge: Composition, planned: Caps, message: str) -> None:
+    """ValueError unless ``planned`` covers the charge; both follow from what was released."""
+    gaussians, others = parts_of(charge)
+    most, allowed = parts_of(planned.charge())
+    if gaussians > most or not dict(others).items() <= dict(allowed).items():
+        raise ValueError(message.format(f"{charge!r}"))
