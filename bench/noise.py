@@ -2,8 +2,7 @@
 
     python bench/noise.py [--draws 1e8] [--threads 1] [--rounds 31]
 
-Speeds are of filling an array that is there already; peers draw one array each, in turns with ours. Karney's method is
-there in a build with TIGHTDP_BUILD_TESTS (CONTRIBUTING.md).
+Speeds are of filling an array that is there already; peers draw one array each, in turns with ours.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from scipy import stats
 from shared import interleaved, options
 
 import tightdp as dp
-from tightdp import _core, _testing
+from tightdp import _core
 
 CHUNK = 2_000_000
 
@@ -61,15 +60,13 @@ def rate(fill: Callable[[], object], n: int, rounds: int = 15) -> float:
 
 
 def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
-    """Nanoseconds a draw: plain float64 normals, the same rounded, with a deviation for each, Karney's (fewer)."""
+    """Nanoseconds a draw: plain float64 normals, the same rounded, with a deviation for each."""
     stream = _core.chacha_stream(bytes(range(32)), 1)
-    z, out, each, few = np.empty(n), np.zeros(n, np.int64), np.full(n, sigma), np.zeros(n // 32, np.int64)
-    numerator, denominator = sigma.as_integer_ratio()
+    z, out, each = np.empty(n), np.zeros(n, np.int64), np.full(n, sigma)
     calls = (
         lambda: _core.random_normal(stream, 0, z),
         lambda: _core.add_rounded_normals(stream, sigma, out),
         lambda: _core.add_rounded_normals(stream, each, out),
-        lambda: _testing.add_rounded_normal(stream, numerator, denominator.bit_length() - 1, few),
     )
     seconds = interleaved(calls, rounds)
     # What is timed is right: the draws are the plain normals' nearest integers, where those are in no doubt.
@@ -80,7 +77,7 @@ def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
     again = np.zeros(n, np.int64)
     _core.add_rounded_normals(stream, each, again)
     assert (drawn == again).all()
-    return [1e9 * s / m for s, m in zip(seconds, (n, n, n, few.size), strict=True)]
+    return [1e9 * s / n for s in seconds]
 
 
 def main() -> None:
@@ -99,10 +96,10 @@ def main() -> None:
     print(f"  ChaCha20 integers of 64 bits: {integers:.0f}")
     m = 200_000
     print(f"  discrete Gaussian: {rate(lambda: dp.discrete_gaussian(2**20, m), m, 5):.1f}")
-    print("rounded normals, ns a draw, all four in turns, and times the plain one")
+    print("rounded normals, ns a draw, all three in turns, and times the plain one")
     for sigma in (1.0, 2.0**20, 2.0**30, 2.0**36):
         plain, *rest = compare_rounded(sigma, given.rounds)
-        names = ("rounded", "a deviation each", "Karney")
+        names = ("rounded", "a deviation each")
         shown = ", ".join(f"{name} {t:.2f} ({t / plain:.2f})" for name, t in zip(names, rest, strict=True))
         print(f"  sigma 2^{math.log2(sigma):.0f}: plain {plain:.2f}, {shown}")
     for source in (dp.SecureRandom(), dp.Philox(1)):

@@ -11,8 +11,6 @@ from scipy import stats
 import tightdp as dp
 from tightdp import _core
 
-_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
-
 CHANCE = 1e-9
 SIGMAS = [Fraction(1, 1000), 0.5, 1, 1.1, Fraction(7, 3), 5, 2**20, 2**20 + 0.1, 2.0**39]
 
@@ -30,15 +28,6 @@ def test_discrete_laplace_draw_for_draw(scale):
     t, s = Fraction(scale).as_integer_ratio()
     expected = reference.draws(lambda w: reference.discrete_laplace(t, s, w), 400, _core.philox_stream(3, 0))
     np.testing.assert_array_equal(dp.discrete_laplace(scale, 400, rng=dp.Philox(3)), expected)
-
-
-@pytest.mark.parametrize("sigma", [2.0**-10, 0.5, 1.1, 3, 2**20, 2.0**39 + 0.125])
-def test_karney_draw_for_draw(sigma):
-    """The reference sampler of rounded normals."""
-    expected = reference.draws(lambda w: reference.rounded_normal(Fraction(sigma), w), 400, _core.philox_stream(3, 0))
-    got, ratio = np.zeros(400, np.int64), Fraction(sigma)
-    _testing.add_rounded_normal(_core.philox_stream(3, 0), ratio.numerator, ratio.denominator.bit_length() - 1, got)
-    np.testing.assert_array_equal(got, expected)
 
 
 def assert_pmf(draws, pmf):

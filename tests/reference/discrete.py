@@ -93,67 +93,6 @@ def discrete_gaussian(sigma: Fraction, words: Words) -> int:
             return y
 
 
-class Deviate:
-    """A uniform real whose digits are drawn when asked for."""
-
-    def __init__(self, words: Words) -> None:
-        self.words, self.known = words, [words.next64()]
-
-    def digits(self, i: int) -> int:
-        while len(self.known) <= i:
-            self.known.append(self.words.next64())
-        return self.known[i]
-
-    def __lt__(self, other: Deviate) -> bool:
-        i = 0
-        while self.digits(i) == other.digits(i):
-            i += 1
-        return self.digits(i) < other.digits(i)
-
-
-def rounded_normal(sigma: Fraction, words: Words) -> int:
-    def half() -> bool:
-        last, even = Deviate(words), True
-        if last.digits(0) >= 2**63:
-            return True
-        while True:
-            even = not even
-            following = Deviate(words)
-            if not following < last:
-                return even
-            last = following
-
-    def slope(k: int, x: Deviate) -> bool:
-        n = 2 * k + 2
-        c = uniform_below(n, words)
-        return c < n - 2 or (c != n - 2 and Deviate(words) < x)
-
-    def step(k: int, x: Deviate) -> bool:
-        last, even = x, True
-        while True:
-            following = Deviate(words)
-            if not (following < last and slope(k, x)):
-                return even
-            even, last = not even, following
-
-    while True:
-        k = 0
-        while half():
-            k += 1
-        if not all(half() for _ in range(k * (k - 1))):
-            continue
-        x = Deviate(words)
-        if not all(step(k, x) for _ in range(k + 1)):
-            continue
-        known = 1
-        while True:
-            low = k + Fraction(sum(x.digits(i) << 64 * (known - 1 - i) for i in range(known)), 2 ** (64 * known))
-            ends = [(sigma * v + Fraction(1, 2)).__floor__() for v in (low, low + Fraction(1, 2 ** (64 * known)))]
-            if ends[0] == ends[1]:
-                return -ends[0] if words.next_bit() else ends[0]
-            known += 1
-
-
 def draws(sampler, n: int, stream: _core.RandomStream) -> np.ndarray:
     """``sampler(words)`` n times, each chunk on words of its own."""
     out = []

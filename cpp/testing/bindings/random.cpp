@@ -1,9 +1,7 @@
-// tightdp._testing: values at words that no stream reaches, rare branches made common, and another method.
+// tightdp._testing: values at words that no stream reaches, and rare branches made common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
-#include "../karney.hpp"
 #include "../rounded_emulation.hpp"
-#include "random/chunk_words.hpp"
 
 namespace {
 
@@ -24,24 +22,11 @@ py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>&
     return transformed(py::array_t<double>(words.size() / 2), TIGHTDP_SELECT_SIMD(normal_tiles_f64));
 }
 
-// out[i] += a draw by karney.hpp, sigma = numerator / 2^shift in [2^-10, 2^40], numerator < 2^53.
-void add_rounded_normal(const SealedStream& stream, std::uint64_t numerator, int shift, Integers out) {
-    std::int64_t* const data = out.mutable_data();
-    const auto n = static_cast<std::size_t>(out.size());
-    py::gil_scoped_release release;
-    for (std::size_t begin = 0; begin < n; begin += tightdp::kChunkDraws) {
-        tightdp::ChunkWords words(*stream, begin / tightdp::kChunkDraws);
-        for (std::size_t i = begin; i < std::min(n, begin + tightdp::kChunkDraws); ++i)
-            data[i] += tightdp::exact::rounded_normal({numerator, shift}, words);
-    }
-}
-
 }  // namespace
 
 void bind_random(py::module_& m) {
     using namespace py::literals;
     m.def("normals_of_words", &normals_of_words, "words"_a, "single"_a);
-    m.def("add_rounded_normal", &add_rounded_normal, "stream"_a, "numerator"_a, "shift"_a, "out"_a.noconvert());
     m.def(
         "rounded_normals_from",
         [](const SealedStream& stream, double sigma, int first_bits, Integers out) {
