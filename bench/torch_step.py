@@ -3,15 +3,16 @@
     python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu]
 
 Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
-with LoRA. Ways: without privacy, ours with sums of floats (one pass) and exact, Opacus with hooks and with ghost
-clipping, ``torch.func`` by hand. All take turns, and the ratio is the median over rounds of a way's time over that
-without privacy in the same round. First all clipped sums are compared at noise 0. ``--cpu`` counts processor time on
-one thread, for a machine that others use. ``--memory`` measures the peak of each way in a process of its own, above
-what is there before the first step. Writes bench/results/torch_step.json.
+with LoRA. Ways: without privacy, ours with sums of floats (one pass) and exact, Opacus with hooks, with our engine in
+the place of its own and with ghost clipping, ``torch.func`` by hand. All take turns, and the ratio is the median over
+rounds of a way's time over that without privacy in the same round. First all clipped sums are compared at noise 0.
+``--cpu`` counts processor time on one thread, for a machine that others use. ``--memory`` measures the peak of each way
+in a process of its own, above what is there before the first step. Writes bench/results/torch_step.json.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import statistics
@@ -160,35 +161,55 @@ class Exact(Ours):
 class Opacus(Way):
     """Hooks, and Opacus' optimizer."""
 
-    mode, clipping = "hooks", "flat"
+    engine, mode, clipping = "opacus", "hooks", "flat"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        from opacus import PrivacyEngine
         from torch.utils.data import DataLoader, TensorDataset
 
-        made = PrivacyEngine().make_private(
-            module=self.model,
-            optimizer=self.optimizer,
-            criterion=nn.CrossEntropyLoss(),
-            data_loader=DataLoader(TensorDataset(*self.batch), batch_size=len(self.batch[0])),
-            noise_multiplier=SIGMA,
-            max_grad_norm=NORM,
-            poisson_sampling=False,
-            grad_sample_mode=self.mode,
-            clipping=self.clipping,
+        made = (
+            importlib.import_module(self.engine)
+            .PrivacyEngine()
+            .make_private(
+                module=self.model,
+                optimizer=self.optimizer,
+                criterion=nn.CrossEntropyLoss(),
+                data_loader=DataLoader(TensorDataset(*self.batch), batch_size=len(self.batch[0])),
+                noise_multiplier=SIGMA,
+                max_grad_norm=NORM,
+                poisson_sampling=False,
+                grad_sample_mode=self.mode,
+                clipping=self.clipping,
+            )
         )
         self.model, self.optimizer = made[:2]
         self.criterion = made[2] if self.mode == "ghost" else nn.CrossEntropyLoss()
 
-    def step(self) -> None:
+    def backward(self) -> None:
         self.optimizer.zero_grad()
         self.criterion(self.model(self.batch[0]), self.batch[1]).backward()
+
+    def step(self) -> None:
+        self.backward()
         self.optimizer.step()
+
+    def sums(self) -> list[Any] | None:
+        self.backward()
+        self.optimizer.clip_and_accumulate()
+        return [p.summed_grad.detach().clone() for p in self.optimizer.params]
+
+
+class Adapter(Opacus):
+    """Hooks, and our optimizer in the place of Opacus'."""
+
+    engine = "tightdp.adapters.opacus"
 
 
 class Ghost(Opacus):
     mode = "ghost"
+
+    def sums(self) -> None:
+        return None
 
 
 class Func(Way):
@@ -218,8 +239,8 @@ class Func(Way):
 
 
 WAYS: dict[str, type[Way]] = {
-    "no privacy": Way, "one pass": Ours, "exact": Exact, "opacus hooks": Opacus, "opacus ghost": Ghost,
-    "torch.func": Func,
+    "no privacy": Way, "one pass": Ours, "exact": Exact, "opacus hooks": Opacus, "adapter": Adapter,
+    "opacus ghost": Ghost, "torch.func": Func,
 }  # fmt: skip
 
 
