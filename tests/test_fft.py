@@ -12,25 +12,31 @@ from reference.dft import dft
 
 from tightdp import _core
 
-_testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
-
 LENGTHS = [1 << p for p in range(2, 15)]
+
+
+def order(n):
+    """(index of the real part, of the imaginary part, frequency) of each coefficient: that of the unit impulse at 1 is
+    the root of unity of its frequency."""
+    impulse = np.zeros(n)
+    impulse[1] = 1
+    roots = _core.rfft_forward(impulse)
+    for m in [1 << p for p in range(2, n.bit_length())]:
+        for i in range(m // 2, 3 * m // 4):
+            turn = np.arctan2(-roots[i + m // 4], roots[i]) / (2 * np.pi)
+            yield i, i + m // 4, round(turn * n) % n
 
 
 def natural(spectrum):
     """All n coefficients in the order of their frequency, from the order the transform leaves them in."""
     n = len(spectrum)
     out = np.zeros(n, complex)
-    seen = set()
-    for i, f in _testing.rfft_frequencies(n):
-        seen.add(f)
-        if i < 2:
-            out[f] = spectrum[i]
-            continue
-        m = 1 << i.bit_length()
-        out[f] = spectrum[i] + 1j * spectrum[i + m // 4]
+    out[0], out[n // 2] = spectrum[:2]
+    seen = {0, n // 2}
+    for real, imaginary, f in order(n):
+        out[f] = spectrum[real] + 1j * spectrum[imaginary]
         out[n - f] = out[f].conjugate()
-        seen.add(n - f)
+        seen |= {f, n - f}
     assert seen == set(range(n))
     return out
 

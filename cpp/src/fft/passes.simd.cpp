@@ -269,10 +269,6 @@ inline void join(const FftTables& w, const double* x, double* out, size_t m, dou
 
 }  // namespace
 
-std::size_t fft_lanes() {
-    return kLanes;
-}
-
 void fft_forward(const FftTables& w, size_t n, const double* x, double* spectrum) {
     for (size_t m = n; m >= 4; m /= 2, x = spectrum) {
         split(w, x, spectrum, m);

@@ -22,7 +22,7 @@ struct FftTables {
 // A spectrum is n doubles in the order that the forward transform leaves behind and its inverse reads
 // (no bit reversal). At level m = n, n/2, ..., 4 the doubles [m/2, 3m/4) are real parts and [3m/4, m) the
 // imaginary parts of m/4 coefficients, one of each conjugate pair; doubles 0 and 1 are X_0 and X_{n/2}.
-// cpp/testing/fft_order.hpp names the frequency of each.
+// The transform of the unit impulse at 1 tells the frequency of each: its coefficients are the roots of unity.
 //
 // Precondition: pointers hold n doubles; out may equal in. 64-byte alignment is faster, not needed.
 // Error (docs/theory/fft.md, Theorems 1-3): with kappa = rounding_bound(), in the norm of the whole spectrum

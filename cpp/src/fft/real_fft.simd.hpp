@@ -21,7 +21,4 @@ TIGHTDP_DECLARE_SIMD(void, fft_multiply, (std::size_t n, const double* a, const 
 TIGHTDP_DECLARE_SIMD(void, fft_power,
                      (std::size_t n, const double* a, std::uint64_t k, double nothing, double* out))
 
-// Lanes of the variant in use: the order within the last levels of a spectrum depends on it.
-TIGHTDP_DECLARE_SIMD(std::size_t, fft_lanes, ())
-
 }  // namespace tightdp

@@ -3,7 +3,6 @@
 
 void bind_clipping(py::module_& m);
 void bind_contour(py::module_& m);
-void bind_fft(py::module_& m);
 void bind_grid(py::module_& m);
 void bind_prv(py::module_& m);
 void bind_random(py::module_& m);
@@ -15,7 +14,6 @@ PYBIND11_MODULE(_testing, m) {
     py::module_::import("tightdp._core");  // knows the streams and the distributions
     bind_clipping(m);
     bind_contour(m);
-    bind_fft(m);
     bind_grid(m);
     bind_prv(m);
     bind_random(m);
