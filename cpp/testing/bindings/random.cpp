@@ -1,18 +1,20 @@
 // tightdp._testing: values at words that no stream reaches, and rare branches made common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
-#include "../rounded_emulation.hpp"
+#include "random/tiles.simd.hpp"
+#include "tightdp/random/rounded_normal.hpp"
 
 namespace {
 
-using tightdp::bindings::SealedStream;
+using namespace tightdp;
+using namespace tightdp::random;
+using bindings::SealedStream;
 using Integers = py::array_t<std::int64_t, py::array::c_style>;
 
 // 256 words a tile become 128 normals.
 py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>& words, bool single) {
-    using namespace tightdp;
-    const py::ssize_t tiles = words.size() / random::kTileWords;
-    if (words.ndim() != 1 || words.size() != tiles * random::kTileWords)
+    const py::ssize_t tiles = words.size() / kTileWords;
+    if (words.ndim() != 1 || words.size() != tiles * kTileWords)
         throw std::invalid_argument("words must be one-dimensional, in tiles of 256");
     const auto transformed = [&](auto out, auto transform) -> py::array {
         transform(words.data(), tiles, out.mutable_data());
@@ -22,25 +24,66 @@ py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>&
     return transformed(py::array_t<double>(words.size() / 2), TIGHTDP_SELECT_SIMD(normal_tiles_f64));
 }
 
+// The first draws of a stream by the code of a device's thread, which looks at so many digits of the uniforms first;
+// fewer than 64 are followed by further words, so only 64 gives the draws of rounded_normal.hpp. Returns how many of
+// them were in doubt.
+template <int first_bits>
+py::ssize_t draw(const SealedStream& stream, double sigma, Integers& out) {
+    py::ssize_t doubts = 0;
+    std::int64_t* const data = out.mutable_data();
+    for (py::ssize_t i = 0; i < out.size(); ++i) {
+        const RoundedDraw drawn = rounded_normal_at<first_bits>(*stream, static_cast<std::uint64_t>(i), sigma);
+        data[i] = drawn.integer;
+        doubts += drawn.in_doubt;
+    }
+    return doubts;
+}
+
+py::ssize_t rounded_normals_from(const SealedStream& stream, double sigma, int first_bits, Integers out) {
+    switch (first_bits) {
+        case 6:
+            return draw<6>(stream, sigma, out);
+        case 10:
+            return draw<10>(stream, sigma, out);
+        case 14:
+            return draw<14>(stream, sigma, out);
+        case 64:
+            return draw<64>(stream, sigma, out);
+        default:
+            throw std::invalid_argument("first_bits must be 6, 10, 14 or 64");
+    }
+}
+
+// The integers of a pair if its first words were these.
+std::pair<std::int64_t, std::int64_t> rounded_pair_of_words(const SealedStream& stream, std::uint64_t pair,
+                                                            const std::array<std::uint32_t, 4>& words, double sigma) {
+    const std::uint32_t w[4] = {words[0], words[1], words[2], words[3]};
+    const RoundedPair rounded = rounded_pair(*stream, pair, w, sigma, sigma);
+    return {rounded.cosine, rounded.sine};
+}
+
+// The integer that words of 64 digits of x and of y settle; none if they do not.
+std::optional<std::int64_t> settled_by(double sigma, bool sine, const std::vector<std::uint64_t>& x,
+                                       const std::vector<std::uint64_t>& y) {
+    if (x.empty() || x.size() != y.size() || x.size() > 1000 || !(sigma >= 0 && sigma <= 0x1p39))
+        throw std::invalid_argument("x and y must be as many words, 1 to 1000, and sigma in [0, 2^39]");
+    const int words = static_cast<int>(x.size());
+    std::vector<exact::Limb> work(static_cast<std::size_t>(exact::settling_work(words)));
+    const auto word = [&](int j, std::uint64_t& of_x, std::uint64_t& of_y) {
+        of_x = x[static_cast<std::size_t>(j)];
+        of_y = y[static_cast<std::size_t>(j)];
+    };
+    std::int64_t rounded;
+    if (!exact::settled_normal(sigma, sine, words, word, work.data(), rounded)) return std::nullopt;
+    return rounded;
+}
+
 }  // namespace
 
 void bind_random(py::module_& m) {
     using namespace py::literals;
     m.def("normals_of_words", &normals_of_words, "words"_a, "single"_a);
-    m.def(
-        "rounded_normals_from",
-        [](const SealedStream& stream, double sigma, int first_bits, Integers out) {
-            std::int64_t* const data = out.mutable_data();
-            const auto n = static_cast<std::size_t>(out.size());
-            py::gil_scoped_release release;
-            return tightdp::rounded_normals_from(*stream, sigma, first_bits, n, data);
-        },
-        "stream"_a, "sigma"_a, "first_bits"_a, "out"_a.noconvert());
-    m.def(
-        "rounded_pair_of_words",
-        [](const SealedStream& stream, std::uint64_t pair, const std::array<std::uint32_t, 4>& words, double sigma) {
-            return tightdp::rounded_pair_of_words(*stream, pair, words, sigma);
-        },
-        "stream"_a, "pair"_a, "words"_a, "sigma"_a);
-    m.def("settled_by", &tightdp::settled_by, "sigma"_a, "sine"_a, "x"_a, "y"_a);
+    m.def("rounded_normals_from", &rounded_normals_from, "stream"_a, "sigma"_a, "first_bits"_a, "out"_a.noconvert());
+    m.def("rounded_pair_of_words", &rounded_pair_of_words, "stream"_a, "pair"_a, "words"_a, "sigma"_a);
+    m.def("settled_by", &settled_by, "sigma"_a, "sine"_a, "x"_a, "y"_a);
 }
