@@ -1,15 +1,18 @@
-// The vector functions of simd/math.hpp over arrays, so that tests can hold them to high-precision values.
+// The vector functions of simd/math.hpp over arrays.
 #pragma once
+
+#include <cstddef>
+#include <span>
 
 #include "runtime/dispatch.hpp"
 
 namespace tightdp {
 
-enum class MathFunction { exp, expm1, log, log1p, cos_minus_1, sin };
+struct MathFunction {
+    const char* name;
+    void (*apply)(const double* x, double* out, std::ptrdiff_t n);  // n a multiple of 8
+};
 
-TIGHTDP_DECLARE_SIMD(void, apply_math, (MathFunction function, const double* x, double* out, long n))
-
-// n a multiple of 8; the widest instruction set at hand.
-void apply_math(MathFunction function, const double* x, double* out, long n);
+TIGHTDP_DECLARE_SIMD(std::span<const MathFunction>, math_functions, ())
 
 }  // namespace tightdp

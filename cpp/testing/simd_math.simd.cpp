@@ -3,22 +3,28 @@
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
+namespace {
 
-// n a multiple of 8.
-void apply_math(MathFunction function, const double* x, double* out, long n) {
-    for (long i = 0; i < n; i += kLanes) {
-        const Vec v = load(x + i);
-        Vec y{};
-        switch (function) {
-            case MathFunction::exp: y = exp(v); break;
-            case MathFunction::expm1: y = expm1(v); break;
-            case MathFunction::log: y = log(v); break;
-            case MathFunction::log1p: y = log1p(v); break;
-            case MathFunction::cos_minus_1: y = cism1(v).re; break;
-            case MathFunction::sin: y = cism1(v).im; break;
-        }
-        store(out + i, y);
-    }
+template <Vec f(Vec)>
+void over(const double* x, double* out, std::ptrdiff_t n) {
+    for (std::ptrdiff_t i = 0; i < n; i += kLanes) store(out + i, f(load(x + i)));
+}
+
+Vec cos_minus_1(Vec x) {
+    return cism1(x).re;
+}
+Vec sin(Vec x) {
+    return cism1(x).im;
+}
+
+constexpr MathFunction kFunctions[] = {{"exp", over<exp>}, {"expm1", over<expm1>},
+                                       {"log", over<log>}, {"log1p", over<log1p>},
+                                       {"sin", over<sin>}, {"cos_minus_1", over<cos_minus_1>}};
+
+}  // namespace
+
+std::span<const MathFunction> math_functions() {
+    return kFunctions;
 }
 
 }  // namespace tightdp::TIGHTDP_ISA
