@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ... import _check
 from ...bound import Bound
@@ -46,25 +46,21 @@ class PRVAccountant:
 
     def compute_epsilon(self, delta: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
         """Bounds on epsilon at ``delta`` in (0, 1)."""
-        worse, better = self._runs(num_self_compositions)
-        above = worse.epsilon(delta, neighbors=self._neighbors)
-        return _triple(above if better == worse else better.epsilon(delta, neighbors=self._neighbors), above)
+        return self._asked(num_self_compositions, lambda run: run.epsilon(delta, neighbors=self._neighbors))
 
     def compute_delta(self, epsilon: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
         """Bounds on delta at any real ``epsilon``."""
-        worse, better = self._runs(num_self_compositions)
-        above = worse.delta(epsilon, neighbors=self._neighbors)
-        return _triple(above if better == worse else better.delta(epsilon, neighbors=self._neighbors), above)
+        return self._asked(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
-    def _runs(self, num_self_compositions: int | Sequence[int] | None) -> tuple[Composition, Composition]:
+    def _asked(self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]) -> Triple:
         counts = self._counts("num_self_compositions", num_self_compositions, least=0)
         for count, most in zip(counts, self.max_self_compositions, strict=True):
             if count > most:
                 raise ValueError(f"num_self_compositions must be at most max_self_compositions, {most}, got {count}")
-        return (
-            _composed((found.worse, count) for found, count in zip(self._found, counts, strict=True)),
-            _composed((found.better, count) for found, count in zip(self._found, counts, strict=True)),
-        )
+        worse, better = (_composed(zip(side, counts, strict=True)) for side in zip(*self._found, strict=True))
+        above = ask(worse)
+        lower, upper = (above if better == worse else ask(better)).lower, above.upper
+        return lower, (lower + (upper - lower) / 2 if math.isfinite(upper) else upper), upper
 
     def _counts(self, name: str, given: int | Sequence[int] | None, least: int) -> list[int]:
         if given is None:
@@ -77,8 +73,3 @@ class PRVAccountant:
 
 def _composed(parts: Iterable[tuple[Mechanism | None, int]]) -> Composition:
     return Composition((mechanism, count) for mechanism, count in parts if mechanism is not None and count)
-
-
-def _triple(below: Bound, above: Bound) -> Triple:
-    lower, upper = below.lower, above.upper
-    return lower, (lower + (upper - lower) / 2 if math.isfinite(upper) else upper), upper

@@ -21,6 +21,10 @@ class Either(NamedTuple):
     worse: m.Mechanism | None
     better: m.Mechanism | None
 
+    @classmethod
+    def exact(cls, mechanism: m.Mechanism | None) -> Either:
+        return cls(mechanism, mechanism)
+
 
 def _with_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> Either:
     """Noise whose multiplier may underflow, which hides nothing, or overflow, which reveals next to nothing."""
@@ -52,8 +56,8 @@ class PrivacyRandomVariable:
             return (1 - infinity) * np.asarray(self.cdf(t), dtype=np.float64)
 
         high = self._edge(1.0)
-        loss = PrivacyLoss.from_cdf(cdf, low=-self._edge(-1.0), high=high, infinity=infinity, points=1 << 18)
-        return Either(loss, loss)
+        low = -self._edge(-1.0)
+        return Either.exact(PrivacyLoss.from_cdf(cdf, low=low, high=high, infinity=infinity, points=1 << 18))
 
     def _edge(self, sign: float) -> float:
         """A power of two beyond which, on one side, no double shows a mass."""
@@ -63,20 +67,25 @@ class PrivacyRandomVariable:
         return edge
 
 
-class PoissonSubsampledGaussianMechanism(PrivacyRandomVariable):
-    """Gaussian noise on a Poisson sample; a probability of 0 reveals nothing."""
+class _Known(PrivacyRandomVariable):
+    """The loss of a mechanism of ours."""
 
-    def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
-        q = _check.closed_unit("sampling_probability", sampling_probability)
-        gaussian = m.Gaussian(noise_multiplier)
-        found = m.PoissonSampled(gaussian, q) if q else None
-        self._found = Either(found, found)
+    _found: Either
 
     def _mechanism(self) -> Either:
         return self._found
 
 
-class GaussianMechanism(PrivacyRandomVariable):
+class PoissonSubsampledGaussianMechanism(_Known):
+    """Gaussian noise on a Poisson sample; a probability of 0 reveals nothing."""
+
+    def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
+        q = _check.closed_unit("sampling_probability", sampling_probability)
+        gaussian = m.Gaussian(noise_multiplier)
+        self._found = Either.exact(m.PoissonSampled(gaussian, q) if q else None)
+
+
+class GaussianMechanism(_Known):
     """Gaussian noise of ``noise_multiplier`` on a sum of sensitivity ``l2_sensitivity``."""
 
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
@@ -84,37 +93,23 @@ class GaussianMechanism(PrivacyRandomVariable):
         sensitivity = _check.positive("l2_sensitivity", l2_sensitivity)
         self._found = _with_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
 
-    def _mechanism(self) -> Either:
-        return self._found
 
-
-class LaplaceMechanism(PrivacyRandomVariable):
+class LaplaceMechanism(_Known):
     """Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
 
     def __init__(self, mu: float) -> None:
         self._found = _with_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
-    def _mechanism(self) -> Either:
-        return self._found
 
-
-class PureDPMechanism(PrivacyRandomVariable):
+class PureDPMechanism(_Known):
     """Anything that is ``eps``-DP."""
 
     def __init__(self, eps: float) -> None:
-        found = m.PureDP(_check.nonnegative("eps", eps))
-        self._found = Either(found, found)
-
-    def _mechanism(self) -> Either:
-        return self._found
+        self._found = Either.exact(m.PureDP(_check.nonnegative("eps", eps)))
 
 
-class ApproximateDPMechanism(PrivacyRandomVariable):
+class ApproximateDPMechanism(_Known):
     """Anything that is (``epsilon``, ``delta``)-DP."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        found = m.ApproximateDP(epsilon, delta)
-        self._found = Either(found, found)
-
-    def _mechanism(self) -> Either:
-        return self._found
+        self._found = Either.exact(m.ApproximateDP(epsilon, delta))
