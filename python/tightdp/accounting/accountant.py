@@ -93,12 +93,13 @@ class Accountant:
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
         relation = neighbors or self.neighbors
-        entries, composition, _ = self._shared.state
-        if self._growing is not None and not options:
-            kept = self._growing.epsilon(entries, relation, delta)
-            if kept is not None:
-                return kept
-        return composition.epsilon(delta, neighbors=relation, **options)
+        state = self._shared.state
+        kept = None if options else self._kept_epsilon(state, relation, delta)
+        return state[1].epsilon(delta, neighbors=relation, **options) if kept is None else kept
+
+    def _kept_epsilon(self, state: _State, relation: Neighbors, delta: float) -> Bound | None:
+        """From what was kept of earlier questions, if it serves."""
+        return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
     @asks
     def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:

@@ -53,6 +53,20 @@ class Contour:
 ENGINE = Contour()
 
 
+def beside(
+    parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
+) -> tuple[float, float]:
+    """An upper bound on epsilon(delta) that a further Gaussian of ``mu_squared`` takes part in, and its work: how many
+    products of nodes and abscissae. Infinity where there is none.
+
+    Who sees more learns no less, and with the Gaussian the characteristic function decays, whatever the steps are
+    (docs/theory/contour.md section 12).
+    """
+    sampled, plain, of = _asked(parts, direction)
+    status, _, upper, _, nodes, abscissae = _core.contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
+    return (upper if status == "certified" else math.inf), float(nodes) * abscissae
+
+
 def both_sides(terms: Sequence[float]) -> dict[str, float]:
     """Errors in either direction are as much to both ends of the interval."""
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}

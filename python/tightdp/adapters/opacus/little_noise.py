@@ -1,52 +1,98 @@
-"""Epsilon where there is so little noise that it is over a hundred: in milliseconds, and hardly too large."""
+"""Epsilon where there is little noise: an upper bound in milliseconds that is hardly too large."""
 
 from __future__ import annotations
 
 import math
 
-from ...accounting.engines import closed_form, contour, grid, participations
-from ...accounting.engines.base import DEFAULT, Engine, Request
+from ... import _core
+from ...accounting.accountant import Accountant
+from ...accounting.engines import closed_form, contour, participations
+from ...accounting.engines.base import Direction, Parts
 from ...accounting.questions import Question
-from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
 
-_LITTLE = 0.25
-"""Noise multipliers below: one step with the record in it costs 8."""
-_LEAST = 0.015
-"""Below, losses may be too far apart for a lattice, and to take each step with the record for seen costs little."""
-_LARGE = 100.0
-_QUICK = Request(max_bytes=1 << 26)
-"""Lattices of 2^18 points: a bound is up to 1e-5 of itself above that of the largest."""
+_LITTLE = 0.4
+"""Noise multipliers up to here: a step's losses are nearly atoms, on which the exact bound takes up to 0.4 s."""
+_NARROW = 1e-6
+"""Relative width of a bound that counts as exact."""
+_EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
+"""Of work: what the exact bound may take where another follows, and what any bound may."""
+_LEAST = 0.025
+"""Noise multipliers below: no more Gaussian, with which sums over nodes would take too long. Each step with the record
+in it may count as seen, which adds a part in 10^2 at most."""
+_PRODUCTS = 1.5e7
+"""Of nodes and abscissae, in one direction: some five milliseconds."""
+_FIRST_MU = 0.04
+"""Of the further Gaussian, times the noise multiplier. It adds a part in 10^3 to epsilon, about."""
+_EXCESS = 1e-5
+"""What it may add to epsilon, relative, where fewer products than ``_PRODUCTS`` suffice."""
+_TOLERANCE = 1e-5
+"""Relative error of delta: a hundred thousandth of itself is what epsilon is off by then."""
 
 
-def epsilon(composition: Composition, delta: float) -> float | None:
-    """An upper bound; None where the noise is not so little, epsilon not so large, or no engine quick.
-
-    Engines are asked about "remove" alone, since a loss of "add" is at most -ln(1 - q) for each sample
-    (docs/theory/closed-forms.md, section 5).
-    """
-    parts, noise, added = composition.parts, math.inf, 0.0
-    for mechanism, count in parts:
+def epsilon(account: Accountant, delta: float) -> float | None:
+    """An upper bound; None where there is more noise, or a formula, or no such bound."""
+    composition = account.composition
+    parts, noise = composition.parts, math.inf
+    for mechanism, _ in parts:
         match mechanism:
             case PoissonSampled(Gaussian(sigma), q) if q < 1:
-                noise, added = min(noise, sigma), added - count * math.log1p(-q) * _OUTWARD
+                noise = min(noise, sigma)
+            case Gaussian():
+                pass
             case _:
                 return None
-    if not noise < _LITTLE:
+    if noise > _LITTLE or closed_form.ENGINE.refuse(parts, "remove") is None:
         return None
+    with _core.Budget(_UNITS):
+        kept = account._kept_epsilon(account._shared.state, account.neighbors, delta)
+    if kept is not None:
+        return kept.upper
+    removed, added = math.inf, _added(parts, delta)
+    if contour.ENGINE.refuse(parts, "remove") is None:
+        with _core.Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
+            exact = Question(composition, engine=contour.ENGINE).epsilon(delta)
+        if exact.width <= _NARROW * exact.upper < math.inf:
+            return exact.upper
+    if noise >= _LEAST:
+        removed = _smoothed(parts, "remove", delta, noise)
+        if added > removed:
+            added = min(added, _smoothed(parts, "add", delta, noise))
+    if math.isinf(removed) and participations.ENGINE.refuse(parts, "remove") is None:
+        removed = Question(composition, "remove", participations.ENGINE).epsilon(delta).upper
+    found = max(removed, added)
+    return found if math.isfinite(found) else None
 
-    def upper(engine: Engine, request: Request = DEFAULT) -> float:
-        if engine.refuse(parts, "remove") is not None:
-            return math.inf
-        return Question(composition, "remove", engine, request).epsilon(delta).upper
 
-    found = min(upper(closed_form.ENGINE), upper(contour.ENGINE))
-    if math.isinf(found):
-        found = upper(grid.ENGINE, _QUICK)
-        if noise < _LEAST:
-            found = min(found, upper(participations.ENGINE))
-    return found if math.isfinite(found) and found > max(_LARGE, added) else None
+def _added(parts: Parts, delta: float) -> float:
+    """An upper bound for a record that is added (docs/theory/closed-forms.md section 5)."""
+    never = -math.fsum(n * math.log1p(-m.sampling_probability) for m, n in parts if isinstance(m, PoissonSampled))
+    plain = tuple(part for part in parts if isinstance(part[0], Gaussian))
+    rest = closed_form.ENGINE.epsilon(plain, "add", delta).upper if plain else math.log1p(-delta)
+    return max(never + rest + _ROUNDING * (never + abs(rest)), 0.0)
 
 
-_OUTWARD = 1 + 1e-12
-"""More than what rounding takes."""
+_ROUNDING = 1e-12
+"""More than what rounding takes from a sum, relative to its terms."""
+
+
+def _smoothed(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
+    """With ever less of a further Gaussian (docs/theory/contour.md section 12), as long as products are left."""
+    best, mu, left = math.inf, _FIRST_MU / noise, _PRODUCTS
+    before: tuple[float, float] | None = None
+    while True:
+        with _core.Budget(_UNITS):
+            found, products = contour.beside(parts, direction, delta, mu * mu, _TOLERANCE)
+        if found == 0 or math.isinf(found):
+            return min(best, found)
+        best, left, wanted = min(best, found), left - products, 0.5 * mu
+        if before is not None:
+            per_square = max((before[1] - found) / (before[0] ** 2 - mu * mu), 0.0)
+            if per_square * mu * mu <= 1.5 * _EXCESS * found:
+                return best
+            wanted = math.sqrt(_EXCESS * found / per_square)
+        # Products grow like 1/mu^2 at most.
+        least = mu * math.sqrt(products / left) if left > 0 else math.inf
+        if max(wanted, least) > 0.9 * mu:
+            return best
+        before, mu = (mu, found), max(wanted, least)
