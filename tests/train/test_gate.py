@@ -30,9 +30,7 @@ from tightdp.train import (
     Public,
     Query,
     Records,
-    fit,
 )
-from tightdp.train.algorithms.step_length import STRIDE, plain_steps
 from tightdp.train.models.dense import grid_for
 from tightdp.train.models.linear import Logistic
 
@@ -277,16 +275,3 @@ def test_scores_of_a_selection_move_by_the_offset_in_steps_of_the_grid():
     for offset, odds in ((0.1, 1.0), (0.25, math.exp(-0.5)), (math.inf, 0.0)):
         p = odds / (1 + odds)
         assert abs(seen[offset] - 3000 * p) <= 5 * math.sqrt(3000 * p * (1 - p))
-
-
-@pytest.mark.parametrize("algorithm", [DPSGD(epochs=0.1), AdaCliP(epochs=0.1), DPIS(epochs=1)])
-def test_default_steps_are_no_longer_than_what_a_logistic_loss_allows(algorithm, monkeypatch):
-    """At epsilon 50 they were some hundred long, and the log-loss grew with epsilon."""
-    found = []
-    monkeypatch.setattr(
-        "tightdp.train.algorithms.step_length.plain_steps",
-        lambda public, stride: found.append(stride) or plain_steps(public, 1.0),
-    )
-    X, y = np.ones((500, 2)), np.arange(500) % 2
-    fit(LinearModel(2, Logistic()), X, y, algorithm, epsilon=50.0, delta=1e-5, public_size=10**6, random_state=0)
-    assert found == [STRIDE]

@@ -23,11 +23,9 @@ matter, and amplification by sampling loses nothing against full batches down to
 SPREAD = 2.3
 """Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to .5% of accuracy."""
 
-
 STRIDE = 8.0
-"""Largest length of one step, momentum included. Below it finer steps change nothing, so no more steps are taken. If
-the number of steps is given, longer ones would leap over the minimum, and at large epsilon probabilities would end far
-from it: without this limit the log-loss on IPUMS was .545 at epsilon .8 and 1.99 at epsilon 8."""
+"""Length of a step, momentum included, that is short enough: finer ones change nothing, so no more steps are taken. It
+is 2 over 1/4, the curvature of a logistic loss along the intercept."""
 
 
 def total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
@@ -43,14 +41,24 @@ def total_length(public: Public, signal: float, max_norm: float, spread: float |
     return spread * signal / max_norm
 
 
-def plain_steps(public: Public, stride: float, momentum: float = 0.0) -> SGD:
-    """Steps of length ``stride``, momentum included, and shorter where the penalty would make them diverge.
+def intercept_curvature(max_norm: float) -> float:
+    """Largest curvature that a logistic loss has along the intercept where gradients are clipped to ``max_norm``: that
+    of residuals below it (docs/theory/training.md, section 7). Those of other losses are taken to be like it."""
+    residual = min(max_norm, 0.5)
+    return residual * (1 - residual)
 
-    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum). Gradients of losses are clipped, so that the
-    penalty alone can feed on itself: r times it is kept within half of that. So can a squared loss, whose slope has no
-    bound: its curvature is at most |x|^2, for which the number of parameters stands, as features are in [0, 1].
+
+def plain_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+    """Steps of length ``stride``, momentum included, and shorter where they would diverge.
+
+    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum), and every step is short enough for the
+    intercept: otherwise probabilities end the further from the minimum, the larger the budget is. Clipped gradients
+    carry no weight away for good, but the penalty can feed on itself: r times it is kept within half of that. So can a
+    squared loss, whose slope has no bound: its curvature is at most |x|^2, for which the number of parameters stands,
+    as features are in [0, 1].
     """
-    rate, curvature = stride * (1 - momentum), public.regularization
+    longest = 2 * (1 + momentum) / intercept_curvature(max_norm)
+    rate, curvature = min(stride * (1 - momentum), longest), public.regularization
     if public.loss is not None and math.isinf(public.loss.lipschitz):
         curvature += public.loss.curvature * public.size
     if curvature > 0:
@@ -63,7 +71,7 @@ def chosen(
 ) -> Optimizer:
     """The optimizer that was ``given``, if it is stable, or plain steps that together have ``total_length``."""
     if given is None:
-        return plain_steps(public, min(total_length(public, signal, max_norm, spread) / steps, STRIDE))
+        return plain_steps(public, total_length(public, signal, max_norm, spread) / steps, max_norm)
     check_stable("optimizer", public, given)
     return given
 
