@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tightdp as dp
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
 from tightdp.preprocessing.scalers import moments
+from tightdp.train import DPPCA
 
 LOUD = {"delta": 1e-5, "noise_multiplier": 1e-3}
 SPARSE = "check_estimator_sparse_array", "check_estimator_sparse_matrix"
@@ -139,8 +140,9 @@ def test_missing_cells_of_data_frames_are_missing_in_arrays():
     with pytest.raises(TypeError, match="X must hold texts or numbers: a cell is a ndarray"):
         encoder.fit({"a": ["x", np.zeros(2)]})
     twice = pandas.DataFrame(np.ones((3, 2)), columns=["a", "a"])
-    for each in (OneHotEncoder(categories=[[1], [1]]), ColumnTransformer([("p", "passthrough", [0])])):
-        with pytest.raises(ValueError, match="X must have columns of different names"):
+    learned = MinMaxScaler(bounds=(0, 1)), DPPCA(1, **LOUD)
+    for each in (OneHotEncoder(categories=[[1], [1]]), ColumnTransformer([("p", "passthrough", [0])]), *learned):
+        with pytest.raises(ValueError, match=r"X must have columns of different names, .* more than once: a$"):
             each.fit(twice)
 
 

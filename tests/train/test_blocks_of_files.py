@@ -93,6 +93,8 @@ def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypa
         ({"paths": []}, "paths must be a file"),
         ({"format": "sql"}, "format must be one of"),
         ({"delimiter": "ab"}, "delimiter must be one character"),
+        ({"encoding": "nonsense"}, "encoding must name an encoding"),
+        ({"encoding": None}, "encoding must name an encoding"),
         ({"rows": 0}, "rows must be"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -128,6 +130,27 @@ def test_a_record_that_cannot_be_read_is_named_by_file_and_row_and_not_quoted(tm
         with pytest.raises(ValueError, match=rf"2\.csv .* in row {2 * records + 2:,},") as error:
             list(FileBlocks(tmp_path / "2.csv", "y"))
         assert "CANARY" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("records", "text", "encoding"),
+    [
+        (2, b"a,y\n%s1,CANARY\xe9\n", "utf-8"),
+        (2, b"a,y\n%s1,CANARY\xe9\n", "ascii"),
+        (2, b"a\xe9,y\n%s1,CANARY\n", "utf-8"),
+        (2, b"a,y\n%s1,CANARY\n", "utf-16"),
+        (9000, b"a,y\n%s1,CANARY\xe9\n", "ascii"),
+    ],
+)
+def test_another_encoding_is_named_with_its_file_and_no_record(tmp_path, monkeypatch, records, text, encoding):
+    monkeypatch.setattr("tightdp.train.blocks.files.CSV_BYTES", 4096)
+    (tmp_path / "t.csv").write_bytes(text % (b"1,no\n2,yes\n" * records))
+    with pytest.raises(
+        ValueError, match=rf"encoding must be that of the files: .*t\.csv is no text in {encoding}"
+    ) as e:
+        LogisticRegression(**TARGET, classes=["no", "yes"]).fit(FileBlocks(tmp_path / "t.csv", "y", encoding=encoding))
+    assert type(e.value) is ValueError and "CANARY" not in str(e.value)
+    assert e.value.__context__ is None or e.value.__suppress_context__
 
 
 def test_a_file_that_is_given_twice_is_refused_by_name(folder, tmp_path):

@@ -155,6 +155,40 @@ def test_runs_on_the_same_records_add_up_and_on_disjoint_ones_do_not(table):
     assert clf.fit(X, y).charged_ == once and "runs" not in clf.statement_.to_dict()["public"]
 
 
+def test_the_statement_tells_what_every_run_released_and_assumed(table, tmp_path):
+    X, y = table
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="clinics")
+    clf = LogisticRegression(NoisyGD(steps=2), **TARGET, bounds=(-9, 9), ledger=ledger).partial_fit(X, y)
+    first = clf.statement_
+    clf.set_params(random_state=None, ledger=None, public_size=900, algorithm=NoisyGD(steps=5)).partial_fit(X, y)
+    last = clf.statement_
+    assert last.released == first.released and last.seeded and last.ledger == first.ledger
+    assert last.public["number of records"] == "private, and a noisy count was released; given: 900"
+    assert last.public["bounds of the features"] == first.public["bounds of the features"]
+    assert "steps=2" in last.subject and "steps=5" in last.subject and last.taken == ("labels",)
+    assert last.charged == clf.charged_ and last.public["runs"].startswith("2, ")
+    clf.partial_fit(X, y)
+    assert clf.statement_.subject == last.subject
+    clf.set_params(public_size=None).partial_fit(X, y)
+    assert set(last.released) < set(clf.statement_.released)  # another noisy number of records
+    assert "runs" not in clf.fit(X, y).statement_.public and not clf.statement_.seeded
+
+
+@pytest.mark.parametrize("bounds", [(-9, 10), None, ([-9.0, -9.0, -8.0], 9)])
+def test_other_bounds_are_refused_where_a_run_goes_on(table, bounds):
+    X, y = table
+    for given, settings in ((LogisticRegression, {}), (SGDRegressor, {"target_bounds": (0, 1)})):
+        clf = given(NoisyGD(steps=2), **TARGET, bounds=([-9, -9, -9], 9), **settings).partial_fit(X, y)
+        clf.set_params(bounds=(-9.0, 9.0)).partial_fit(X, y)  # the same ones
+        charged = clf.charged_
+        for more in ((X, y), (ArrayBlocks(X, y),)):
+            with pytest.raises(ValueError, match=r"^bounds must be those of the last fit where a run goes on"):
+                clf.set_params(bounds=bounds).partial_fit(*more)
+        assert clf.charged_ == charged and (clf.bounds_[0] == -9).all()
+    with pytest.raises(ValueError, match=r"^target_bounds must be those of the last fit"):
+        clf.set_params(bounds=(-9, 9), target_bounds=(0, 2)).partial_fit(X, y)
+
+
 def test_different_charges_of_disjoint_runs_are_covered_by_what_holds_both():
     a, b = dp.Gaussian(2.0) * 3 + dp.Gaussian(5.0), dp.Gaussian(2.0) + dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 9
     both = dearest(a, b)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.text import text_of
+from ..train._sklearn import check_names
 from ..train.blocks.blocks import Blocks
 
 
@@ -28,8 +29,7 @@ def columns_of(X: Any) -> list[Any]:
         raise TypeError("X must be a table in memory: blocks are read by the estimators of tightdp.train alone")
     names = names_of(X)
     if names is not None:
-        if len(set(names)) < len(names):
-            raise ValueError("X must have columns of different names")
+        check_names(X)
         found = [_plain(X[name]) for name in names]
         if len({len(column) for column in found}) > 1:
             raise ValueError("X must have columns of one length")

@@ -5,7 +5,6 @@ Errors name file, record and column, never what a cell holds: they may end up in
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import text_of
+from .text import is_encoding, text_of
 
 MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
 
@@ -35,11 +34,8 @@ class Format:
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
             raise ValueError(f"--delimiter {self.delimiter!r}: must be one character, such as ; or a tab")
-        try:
-            if not codecs.lookup(self.encoding)._is_text_encoding:
-                raise LookupError
-        except (LookupError, ValueError):
-            raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1") from None
+        if not is_encoding(self.encoding):
+            raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Any
 
 import numpy as np
@@ -15,3 +16,11 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, (float, np.floating)) and -EXACT < cell < EXACT and cell.is_integer():
         return str(int(cell))
     return str(cell)
+
+
+def is_encoding(name: Any) -> bool:
+    """Whether it names an encoding of texts."""
+    try:
+        return bool(codecs.lookup(name)._is_text_encoding)
+    except (LookupError, TypeError, ValueError):
+        return False

@@ -24,6 +24,14 @@ def as_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
+def check_names(X: Any) -> None:
+    """ValueError for a data frame that has columns of the same name."""
+    names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise ValueError(f"X must have columns of different names, and these stand more than once: {', '.join(twice)}")
+
+
 if TYPE_CHECKING:
 
     class BaseEstimator:
@@ -57,6 +65,7 @@ else:
 
         def validate_data(estimator, X, *, reset):
             """X as a 2-D float32 or float64 array; NaN and inf pass."""
+            check_names(X)
             try:
                 return _validate(
                     estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
@@ -134,6 +143,7 @@ else:
 
         def validate_data(estimator, X, *, reset):
             """X as a 2-D float32 or float64 array; NaN and inf pass."""
+            check_names(X)
             X = as_numbers(X)
             if X.ndim != 2 or 0 in X.shape:
                 raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")

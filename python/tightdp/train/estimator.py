@@ -26,7 +26,7 @@ from .models.model import Model, Vector
 from .models.records import Array
 from .nested import Nested
 from .owned import check_free
-from .prepare import Bounds, Pair, bounds_of, pair_of, within
+from .prepare import Bounds, Pair, bounds_of, pair_of, same_pair, within
 from .releases.budget import Target
 from .searches import warn_of_search
 from .whole import whole
@@ -134,7 +134,7 @@ class PrivateEstimator(Nested):
         self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
         self.public_size_ = run.size
         self.n_iter_ = len(account.history)
-        self.statement_: Statement = stated.trained(
+        made = stated.trained(
             f"{type(self).__name__}, trained by {algorithm!r}",
             self,
             self._facts(),
@@ -144,6 +144,7 @@ class PrivateEstimator(Nested):
             parameters=len(run.parameters),
             ledger=ledger,
         )
+        self.statement_: Statement = stated.after(self.statement_, made) if again else made
         warn_of_search(run.charged if before is None else before[0].charge, self.statement_.delta)
         return self
 
@@ -151,10 +152,12 @@ class PrivateEstimator(Nested):
         """Features within the bounds of the last fit."""
         return within(bounds_of(self.bounds_, features.shape[1], features.dtype), features)
 
-    def _declared_bounds(self, width: int, dtype: Any) -> Bounds | None:
+    def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
         """The bounds of this fit, which predictions will use, whatever is set afterwards."""
-        bounds = bounds_of(self.bounds, width, np.dtype(dtype))
-        self.bounds_: Pair | None = pair_of(self.bounds, width)
+        bounds, pair = bounds_of(self.bounds, width, np.dtype(dtype)), pair_of(self.bounds, width)
+        if again and not same_pair(pair, self.bounds_):
+            raise ValueError("bounds must be those of the last fit where a run goes on: the parameters are for those")
+        self.bounds_: Pair | None = pair
         return bounds
 
     def _fitted(self) -> Vector:

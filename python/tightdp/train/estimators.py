@@ -153,7 +153,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ) -> Given:
         """Features within bounds, labels as indices into ``classes_``, and weights."""
         values = validate_data(self, X, reset=not again)
-        features = within(self._declared_bounds(values.shape[1], values.dtype), values)
+        features = within(self._declared_bounds(values.shape[1], values.dtype, again), values)
         labels, present = labels_of("y", y)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
@@ -171,7 +171,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return features, targets, sample_weight
 
     def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, note: str = "fit", **given: Any) -> Stream:
-        bounds = self._declared_bounds(blocks.width, blocks.dtype)
+        bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if learns(self.classes) or learns(classes):
             lengths, found = scanned(blocks, numbers_of_labels)

@@ -75,6 +75,13 @@ def pair_of(given: Any, width: int) -> Pair | None:
     return low, high
 
 
+def same_pair(one: Pair | None, other: Pair | None) -> bool:
+    """Whether two bounds are the same."""
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
 def within(bounds: Bounds | None, features: Array) -> Array:
     if bounds is None:
         return features

@@ -103,11 +103,14 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
             constant -= float(slopes @ low)
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
-    def _target(self) -> Scale:
+    def _target(self, again: bool) -> Scale:
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
         scale = Scale.of("target_bounds", self.target_bounds, 1)
-        self.target_bounds_: tuple[float, float] = float(scale.low[0]), float(scale.high[0])
+        pair = float(scale.low[0]), float(scale.high[0])
+        if again and pair != self.target_bounds_:
+            raise ValueError("target_bounds must be those of the last fit where a run goes on")
+        self.target_bounds_: tuple[float, float] = pair
         return scale
 
     def _fitted_target(self) -> Scale:
@@ -117,14 +120,14 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return LinearModel(self.n_features_in_, Squared(), intercept=bool(self.fit_intercept))
 
     def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
-        target = self._target()
+        target = self._target(again)
         table = validate_data(self, X, reset=not again)
-        features = within(self._declared_bounds(table.shape[1], table.dtype), table)
+        features = within(self._declared_bounds(table.shape[1], table.dtype, again), table)
         values = target.mapped(numbers(y, len(features))[:, None])[:, 0]
         return features, values, None if sample_weight is None else checked_weights(sample_weight, len(values))
 
     def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
-        prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype), self._target())
+        prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._target(again))
         lengths, _ = scanned(blocks, _checked)
         return Stream(blocks, prepare, lengths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -81,6 +82,31 @@ def trained(
         outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
         ledger=name_of(ledger),
     )
+
+
+def after(earlier: Statement, last: Statement) -> Statement:
+    """The statement of runs that went on from one another: what each of them released, assumed and left outside."""
+    public = dict(last.public)
+    for name, how in earlier.public.items():
+        if name != "runs" and how not in (known := public.get(name, how)).split("; "):
+            public[name] = f"{how}; {known}"
+        else:
+            public.setdefault(name, how)
+    return dataclasses.replace(
+        last,
+        subject=last.subject if earlier.subject.endswith(last.subject) else f"{earlier.subject}, then {last.subject}",
+        released=_each(earlier.released, last.released),
+        public=public,
+        taken=_each(earlier.taken, last.taken),
+        seeded=earlier.seeded or last.seeded,
+        outside=_each(earlier.outside, last.outside),
+        ledger="; ".join(_each((earlier.ledger,), (last.ledger,))) or None,
+    )
+
+
+def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
+    """The lines of both, each once."""
+    return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
 
 
 def name_of(ledger: Ledger | None) -> str | None:

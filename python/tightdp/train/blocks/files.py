@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _check
+from ...tables.text import is_encoding
 from .blocks import Blocks, rows_of_block
 
 FORMATS = "parquet", "arrow", "csv"
@@ -70,6 +71,8 @@ class FileBlocks(Blocks):
         self._format = _format(given_paths, format)
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
+        if not is_encoding(encoding):
+            raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
         self._written = delimiter, encoding
         self._columns_of_csv: tuple[str, ...] = ()
         self._files = self._listed(given_paths)
@@ -112,6 +115,8 @@ class FileBlocks(Blocks):
             with self._read(path):
                 for batch in self._parts(path):
                     named = batch.select([*self.columns, self._label])
+                    if self._format == "csv" and _arrow().types.is_binary(named.column(self.width).type):
+                        raise self._misread(path)  # of which Arrow makes bytes
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
 
@@ -141,10 +146,16 @@ class FileBlocks(Blocks):
         except _arrow().ArrowInvalid:
             row = self._bad_row(path) if self._format == "csv" else None
             where = "" if row is None else f" in row {row:,}, where the names are row 1"
+            form = f"{self._format} in {self._written[1]}" if self._format == "csv" else self._format
             raise ValueError(
-                f"paths must be files of one form: {path} cannot be read as {self._format}, or a column holds "
+                f"paths must be files of one form: {path} cannot be read as {form}, or a column holds "
                 f"something that is no number{where}"
             ) from None
+        except UnicodeError:
+            raise self._misread(path) from None
+
+    def _misread(self, path: str) -> ValueError:
+        return ValueError(f"encoding must be that of the files: {path} is no text in {self._written[1]}")
 
     def _bad_row(self, path: str) -> int | None:
         """The first row of a CSV file that cannot be read. Arrow counts rows where one thread reads them."""
@@ -155,6 +166,8 @@ class FileBlocks(Blocks):
             with csv.open_csv(path, **options) as file:
                 for _ in file:
                     pass
+        except UnicodeError:
+            return None
         except _arrow().ArrowInvalid as error:  # what stands before the row's number is not of the record
             found = re.match(r"(?:CSV parse error|In CSV column #\d+): Row #(\d+): ", str(error))
             return int(found[1]) if found else None
