@@ -94,7 +94,7 @@ def after(earlier: Statement, last: Statement) -> Statement:
             public.setdefault(name, how)
     return dataclasses.replace(
         last,
-        subject=last.subject if earlier.subject.endswith(last.subject) else f"{earlier.subject}, then {last.subject}",
+        subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
         released=_each(earlier.released, last.released),
         public=public,
         taken=_each(earlier.taken, last.taken),
