@@ -392,8 +392,7 @@ def test_the_generator_of_pytorch_does_not_tell_how_many_records_there_were(arit
         seen = []
 
         def loss(model, batch, seen=seen):
-            if arithmetic == "float":  # the other way is inside of torch.func
-                seen.append(tuple(model[0](torch.ones(20)).tolist()))
+            seen.append(bytes(torch.get_rng_state().numpy()))
             return cross_entropy(model, batch)
 
         batch = next(iter(run.loader))
@@ -401,7 +400,7 @@ def test_the_generator_of_pytorch_does_not_tell_how_many_records_there_were(arit
         run.step(loss, batch)
         after.append(torch.get_rng_state())
     assert torch.equal(*after)
-    assert arithmetic == "exact" or len(set(seen)) > 4
+    assert len(set(seen)) > 4
 
 
 def test_buffers_are_copied_once_and_put_back_at_any_step():
@@ -415,11 +414,16 @@ def test_buffers_are_copied_once_and_put_back_at_any_step():
     assert run._copies["", "mask"][2] is copy
     model.mask.fill_(3.0)  # by the caller, between steps
 
+    def counts(model, batch):
+        model.mask.add_(1.0)
+        return cross_entropy(model, batch)
+
     def keeps(model, batch):
         model.mask.add_(batch[0].sum())
         return cross_entropy(model, batch)
 
-    with pytest.raises(ValueError, match="buffer mask changes"):
-        while True:
-            run.step(keeps, next(batches))
-    assert torch.equal(model.mask, torch.full((4,), 3.0))
+    for loss_fn, why in ((counts, "buffer mask changes"), (keeps, None)):
+        with pytest.raises((ValueError, RuntimeError), match=why):  # torch.func refuses the second by itself
+            while True:
+                run.step(loss_fn, next(batches))
+        assert torch.equal(model.mask, torch.full((4,), 3.0))

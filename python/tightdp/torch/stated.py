@@ -15,9 +15,7 @@ _GRADIENTS = (
 _SUMS = {
     "exact": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
     "float": "Norms and sums of gradients are of floats, so one record may move a sum by more than the norm bound, in "
-    "its last bits. That the model treats records apart, each in its own row of every layer, was looked at on the "
-    "first batch alone, up to rounding: where a later batch is sorted or regrouped on its way, a record's gradient is "
-    "clipped as another's.",
+    "its last bits.",
 }
 _OTHERS = (
     "What prepares a record for the model, and what the model's own code keeps elsewhere than in buffers: a record "

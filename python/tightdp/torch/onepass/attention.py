@@ -1,4 +1,4 @@
-"""``nn.MultiheadAttention`` taken apart into linear layers, whose gradients are known for each record."""
+"""Attention: ``nn.MultiheadAttention`` taken apart into linear layers, and PyTorch's kernel for all records at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import alone
 from .uses import Unsupported
 
 Linear = Callable[[Any, Any, Any], Any]
@@ -50,3 +51,23 @@ def multi_head_attention(
 
 def _masked(scores: Any, mask: Any) -> Any:
     return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+
+
+def scaled_dot_product_attention(
+    records: int, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    """PyTorch's function, of all records in one call: ``torch.func.vmap`` would take one after the other.
+
+    The kernel has an axis along which it takes what it is given apart: records are put there, with whatever other axes
+    a record has before its heads.
+    """
+    q, k, v = (alone.array_of(x, records) for x in (query, key, value))
+    several = q.ndim > 4
+    if several:
+        q, k, v = (x.flatten(0, -4) for x in (q, k, v))
+    if attn_mask is not None:
+        mask = alone.array_of(attn_mask.expand(*query.shape[:-1], key.shape[-2]), records)
+        attn_mask = mask.flatten(0, -4) if several else mask
+    found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, **options)
+    return alone.tensor_of(found.view(records, *query.shape[:-1], v.shape[-1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
@@ -11,19 +10,20 @@ import torch
 
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
-from .. import checks, examples
+from .. import examples
 from ..plan import Plan
 from ..sums import Sums, integers_of
-from .apart import check_alone, check_apart, check_whole
+from .alone import gradients, take
 from .convolutions import Convolved
 from .factors import Factors, planned
-from .recorder import Recorder
+from .recorder import Recorder, refusal
 from .uses import Unsupported
+from .whole import check_whole
 
 SLACK = 2.0**-17
 """Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
 FEW = 5
-"""Records of the first batch that show how the model treats them, at little cost; the rest is taken to be the same."""
+"""Records of the first batch that show, at little cost, whether all uses of parameters are seen."""
 _LARGEST = 2.0**60
 """Of sums, in steps of the grid; beyond, their noise would be lost in them anyway."""
 
@@ -35,8 +35,7 @@ class OnePassSums(Sums):
         wide = [torch.promote_types(p.dtype, torch.float32) for p in parameters.values()]
         totals = [torch.zeros_like(p, dtype=w) for p, w in zip(parameters.values(), wide, strict=True)]
         super().__init__(plan, parameters, totals)
-        self._verified: tuple[Any, ...] | None = None  # the calls that were seen to treat records apart
-        self._whole: tuple[Any, ...] | None = None  # those whose gradients were seen to be all there are
+        self._whole: tuple[Any, ...] | None = None  # the calls whose gradients were seen to be all there are
         self._ways: dict[str, str] = {}
 
     @property
@@ -47,30 +46,28 @@ class OnePassSums(Sums):
         self._add(self._checked(model, loss_fn, batch, records), records)
 
     def _checked(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
-        if self._verified is None and records > FEW:
+        if self._whole is None and records > FEW:
             tensors, rebuild = examples.split(batch, records)
-            with contextlib.suppress(ValueError):  # the whole batch decides then
-                self._factors(model, loss_fn, rebuild([tensor[:FEW] for tensor in tensors]), FEW)
+            self._factors(model, loss_fn, rebuild([tensor[:FEW] for tensor in tensors]), FEW)
         return self._factors(model, loss_fn, batch, records)
 
     def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
-        """What the gradients of the records are made of; looked at closely where the model was not seen before."""
-        recorder = Recorder(self._parameters, records, self._verified)
+        """What the gradients of the records are made of, and whether that is all of them where calls are new."""
+        recorder = Recorder(self._parameters, records)
+
+        def back(losses: Any) -> tuple[Any, Any]:
+            calls = recorder.stop()
+            known = recorder.kinds == self._whole
+            found = gradients(losses, [call.edge for call in calls], last=known)
+            return found, None if known else gradients(losses, list(self._parameters.values()), last=True)
+
         with recorder:
-            losses = checks.check_losses(loss_fn(model, batch), records)
-        edges = [call.edge for call in recorder.calls]
-        apart, whole = recorder.kinds == self._verified, recorder.kinds == self._whole
-        if not apart and records > 1:
-            check_apart(losses, recorder, records)
-            check_alone(model, loss_fn, batch, records)
-        found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=not whole) if edges else ()
+            found, whole = take(model, loss_fn, batch, records, back)
         with torch.no_grad():
             factors = self._collected(recorder, found)
-        if not whole:
-            check_whole(losses, self._parameters, factors, records)
-        self._whole = recorder.kinds
-        if records > 1:
-            self._verified = recorder.kinds
+        if whole is not None:
+            check_whole(whole, self._parameters, factors, records)
+            self._whole = recorder.kinds
         return factors
 
     def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
@@ -81,13 +78,9 @@ class OnePassSums(Sums):
             if g is None:
                 continue
             try:
-                parts = call.gradients(g)
+                parts = call.parts(g)
             except Unsupported as why:
-                name, names = call.kind[0], ", ".join(call.kind[1])
-                raise ValueError(
-                    f"model must be one that is clipped in one pass: {names} goes through {name}, and {why}. "
-                    f'arithmetic="exact" takes any module'
-                ) from None
+                raise refusal(call.kind, str(why)) from None
             for p, factors in parts:
                 uses.setdefault(numbers[id(p)], []).append(factors)
         shapes = [p.shape for p in self._parameters.values()]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from ..examples import shown
 from . import factors
 from .factors import Outer, Rows
-from .uses import Parts, Unsupported
+from .uses import Parts, Unsupported, Use
 
 PIECE = 1 << 19
 """Entries of rows that are made at once: 2 MB of float32, which stay in the cache until they are added."""
@@ -92,22 +91,26 @@ class Convolved:
 
 
 def convolution(
-    records: int, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Callable[[Any], Parts]:  # fmt: skip
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Use:
     axes = weight.ndim - 2
     if isinstance(padding, str):
         raise Unsupported("padding must be numbers")
-    if input.ndim != axes + 2 or len(input) != records:
-        raise Unsupported(f"the first axis of an input, of shape {shown(input)}, is not that of the records")
+    if x.ndim == axes + 3 and x.shape[1] != 1:
+        raise Unsupported("a record must be one image, and has several there")
+    batched = x.ndim == axes + 3
+    images = x[:, 0] if batched else x
     settings = (_each(stride, axes), _each(padding, axes), _each(dilation, axes))
+    found = _APPLIED[axes](images, weight, bias, *settings, groups)
 
     def parts(g: Any) -> Parts:
-        x = input.detach().to(g.dtype)
-        found: Parts = [(weight, Convolved(x, g, weight.detach().to(g.dtype), settings, groups))]
-        return found if bias is None else [*found, (bias, Rows(g.flatten(2).sum(2)))]
+        held = Convolved(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
+        return [(weight, held)] if bias is None else [(weight, held), (bias, Rows(g.flatten(2).sum(2)))]
 
-    return parts
+    return Use(found, (1, *found.shape[1:]) if batched else found.shape[1:], parts)
+
+
+_APPLIED = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 
 
 def _each(x: Any, axes: int) -> list[int]:

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from ..examples import shown
-from .attention import multi_head_attention
+from . import alone
+from .attention import multi_head_attention, scaled_dot_product_attention
 from .calls import RULES
 from .factors import Rows
 from .uses import Parts, Unsupported
@@ -28,6 +28,12 @@ _SPREAD = {
     if hasattr(where, name)
 }
 """Functions of numbers, coordinate by coordinate, in which a parameter is spread over records."""
+_REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
+"""Names of functions that go around what keeps records apart."""
+
+
+Kind = tuple[str, tuple[str, ...]]
+"""The name of a function, and those of the parameters: tells one forward pass from another."""
 
 
 @dataclass
@@ -38,27 +44,29 @@ class Call:
     parts: Callable[[Any], Parts]
     inputs: list[tuple[Any, int]]
     """Tensors that ``parts`` reads, and their versions at the call."""
-    kind: tuple[Any, ...]
-    """What the call was, for telling one forward pass from another."""
+    kind: Kind
 
-    def gradients(self, g: Any) -> Parts:
-        if any(tensor._version != version for tensor, version in self.inputs):
-            raise Unsupported("an input of it was changed in place afterwards")
-        return self.parts(g)
+    @property
+    def unchanged(self) -> bool:
+        return all(tensor._version == version for tensor, version in self.inputs)
 
 
 class Recorder(TorchFunctionMode):
-    """Records the calls that ``parameters`` go through, on a batch of so many records.
+    """Records the calls that ``parameters`` go through while so many records are taken through a model, each alone."""
 
-    ``shared`` says of a table of positions, by the number of the call, whether its indices are the same for all
-    records: None decides by their shape.
-    """
-
-    def __init__(self, parameters: dict[str, Any], records: int, kinds: tuple[Any, ...] | None = None) -> None:
+    def __init__(self, parameters: dict[str, Any], records: int) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self._names = {id(p): name for name, p in parameters.items()}
-        self._records, self._kinds = records, kinds
+        self._records, self._stopped = records, False
+
+    def stop(self) -> list[Call]:
+        """What was recorded. What is computed a second time on the way back is computed in the same way."""
+        self._stopped = True
+        for call in self.calls:
+            if not call.unchanged:
+                raise refusal(call.kind, "an input of it was changed in place afterwards")
+        return self.calls
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -67,97 +75,77 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if getattr(func, "__name__", "").partition(".")[0] in _REFUSED:
+            raise ValueError(
+                f"model must be one that is clipped in one pass, without {resolve_name(func)}: it reaches gradients or "
+                "memory of all records"
+            )
+        if func is F.scaled_dot_product_attention and any(map(alone.is_of_records, _tensors(args))):
+            return scaled_dot_product_attention(self._records, *args, **kwargs)
         used = [x for x in _tensors((args, kwargs)) if id(x) in self._names]
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
         try:
             if func in RULES:
-                return self._ruled(func, args, kwargs, used)
+                return self._ruled(func, args, dict(kwargs), used)
             if func is F.multi_head_attention_forward:
                 return multi_head_attention(self._linear, *args, **kwargs)
-            if func is torch.Tensor.expand:
-                return self._expanded(func, args, kwargs)
-            if func in _SPREAD:
+            if func is torch.Tensor.expand or func in _SPREAD:
                 return self._spread(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise self.refusal(func, used, str(why)) from None
+            raise refusal(self._kind(func, used), str(why)) from None
         if any(x.requires_grad and id(x) not in self._names for x in _tensors(found)):
-            raise self.refusal(func, used, "it is no function whose gradients are known for each record")
+            raise refusal(self._kind(func, used), "it is no function whose gradients are known for each record")
         return found  # a shape, a dtype, a constant
 
-    def refusal(self, func: Any, used: list[Any], why: str) -> ValueError:
-        names = ", ".join(sorted({self._names[id(x)] for x in used}))
-        function = resolve_name(func) or getattr(func, "__name__", repr(func))
-        return ValueError(
-            f"model must be one that is clipped in one pass: {names} goes through {function}, and {why}. "
-            f'arithmetic="exact" takes any module'
-        )
+    def _kind(self, func: Any, used: list[Any]) -> Kind:
+        return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
 
     def _linear(self, input: Any, weight: Any, bias: Any) -> Any:
         return self.__torch_function__(F.linear, (), (input, weight, bias))
 
     def _ruled(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
-        if func is F.embedding:
-            args, kwargs, shared = self._indices(args, kwargs)
-        else:
-            shared = False
-        parts = RULES[func](self._records, *args, **kwargs)
-        found = func(*args, **kwargs)
-        if found.requires_grad:
-            trained = {id(x) for x in used}
-            inputs = [x for x in _tensors((args, kwargs)) if id(x) not in self._names]
-            self._record(func, found, lambda g: [(p, f) for p, f in parts(g) if id(p) in trained], used, inputs, shared)
-        return found
-
-    def _indices(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
-        """Arguments of an embedding whose indices have an axis for records: those of all records are repeated."""
-        given = dict(zip(("input", "weight"), args, strict=False)) | kwargs
-        rest, input = args[2:], given.pop("input")
-        weight = given.pop("weight")
-        k = len(self.calls)
-        if self._kinds is not None and k < len(self._kinds):
-            shared = bool(self._kinds[k][-1])
-        else:
-            shared = input.ndim > 0 and len(input) != self._records and (input.ndim == 1 or len(input) == 1)
-        if shared:
-            one = input if input.ndim == 1 else input[0]
-            input = one.expand(self._records, *one.shape)
-        return (input, weight, *rest), given, shared
-
-    def _expanded(self, func: Any, args: Any, kwargs: Any) -> Any:
-        p, found = args[0], func(*args, **kwargs)
-        if p.ndim == 0 or len(p) != 1 or found.ndim != p.ndim or len(found) != self._records:
-            raise Unsupported("it is not spread over the records by its first axis")
-        self._record(func, found, lambda g: [(p, _reduced(g, p))], [p], [])
-        return found
+        rule, place, name = RULES[func]
+        input = args[place] if place < len(args) else kwargs.pop(name)
+        rest = [alone.shared(x) for x in (*args[:place], *args[place + 1 :])]
+        kwargs = {key: alone.shared(x) for key, x in kwargs.items()}
+        x = self._for_each(func, input) if id(input) in self._names else alone.array_of(input, self._records)
+        use = rule(x, *rest, **kwargs)
+        if use.output.requires_grad:
+            trained = {id(p) for p in used}
+            self._record(func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x])
+        return alone.tensor_of(torch.ops.aten._unsafe_view(use.output, (self._records, *use.shape)))
 
     def _spread(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         """The parameter is put in for each record, so that it has a gradient for each."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
-        if len(used) != 1 or len(others) != 1 or len(args) < 2:
+        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and alone.is_of_records(others[0]))):
             raise Unsupported("it is not spread over the records")
-        (p,), (x,) = used, others
-        whole = p.ndim == x.ndim and p.ndim > 0 and len(p) == 1
-        if x.ndim == 0 or len(x) != self._records or not (p.ndim < x.ndim or whole):
-            raise Unsupported(f"shape {tuple(p.shape)} is not spread over the records, beside {shown(x)}")
-        shape = p.shape[1:] if whole else p.shape
-        each = p.reshape(1, *(1,) * (x.ndim - 1 - len(shape)), *shape).expand(self._records, *(-1,) * (x.ndim - 1))
-        self._record(func, each, lambda g: [(p, _reduced(g, p))], [p], [])
-        return func(*(each if a is p else a for a in args), **kwargs)
+        each = alone.tensor_of(self._for_each(func, used[0]))
+        return func(*(each if a is used[0] else a for a in args), **kwargs)
+
+    def _for_each(self, func: Any, p: Any) -> Any:
+        """A parameter once for each record, which is where it gets its gradients."""
+        each = p.expand(self._records, *p.shape)
+        self._record(func, each, lambda g: [(p, Rows(g))], [p], [])
+        return each
 
     def _record(
-        self, func: Any, output: Any, parts: Callable[[Any], Parts], used: list[Any], inputs: list[Any],
-        shared: bool = False,
-    ) -> None:  # fmt: skip
-        kind = (resolve_name(func), tuple(self._names[id(x)] for x in used), output.ndim, shared)
+        self, func: Any, output: Any, parts: Callable[[Any], Parts], used: list[Any], inputs: list[Any]
+    ) -> None:
+        if self._stopped:
+            return
         edge = torch.autograd.graph.get_gradient_edge(output)
-        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], kind))
+        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._kind(func, used)))
 
 
-def _reduced(g: Any, p: Any) -> Rows:
-    """The gradient of a parameter that was put in for each record, from that of all its copies."""
-    return Rows(g.reshape(len(g), -1, *p.shape).sum(1))
+def refusal(kind: Kind, why: str) -> ValueError:
+    function, names = kind
+    return ValueError(
+        f"model must be one that is clipped in one pass: {', '.join(dict.fromkeys(names))} goes through {function}, "
+        f'and {why}. arithmetic="exact" takes any module'
+    )
 
 
 def _tensors(found: Any) -> Iterator[Any]:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .factors import Factors
 
 Parts = list[tuple[Any, Factors]]
 """Parameters, each with the gradients of records by it."""
-Rule = Callable[..., Callable[[Any], Parts]]
-"""Gets the number of records and the arguments of a call. Returns the gradients of records by each parameter in it,
-given the gradient of the output; or raises ``Unsupported``."""
+
+
+@dataclass
+class Use:
+    """A call of one of PyTorch's functions, for all records at once."""
+
+    output: Any
+    """As PyTorch computed it; no view, for the gradient is taken here."""
+    shape: tuple[int, ...]
+    """Of one record's output."""
+    parts: Callable[[Any], Parts]
+    """The gradients of records by the parameters in the call, given the gradient of ``output``."""
+
+
+Rule = Callable[..., Use]
+"""Gets an array of the inputs of all records, shape (records, ...), and the other arguments of a function, and computes
+the function; or raises ``Unsupported``."""
 
 
 class Unsupported(Exception):
