@@ -30,7 +30,7 @@ from torch.nn import functional as F
 
 from tightdp import SecureRandom
 from tightdp._core import set_max_threads
-from tightdp.torch.exact import ExactSums
+from tightdp.torch.exact_sums import ExactSums
 from tightdp.torch.onepass.clipping import OnePassSums
 from tightdp.torch.plan import Plan
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from . import cuda as cuda
     from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
-    from .release.exact import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
+    from .release.exact_noise import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
     from .release.ghost import ghost_clipped_sum, ghost_norms
     from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
     from .release.noise import Philox, RandomSource, SecureRandom
@@ -111,7 +111,7 @@ _LATER = {
     for module, names in {
         "headers": ("get_cmake_dir", "get_include", "get_library"),
         "ledger": ("Ledger", "LedgerError"),
-        "release.exact": (
+        "release.exact_noise": (
             "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
         ),
         "release.ghost": ("ghost_clipped_sum", "ghost_norms"),

@@ -24,7 +24,7 @@ from .bound import Bound
 from .composition import Composition
 from .ledger import Ledger
 from .mechanisms import Gaussian
-from .release.exact import rounded_gaussian
+from .release.exact_noise import rounded_gaussian
 from .release.noise import Philox, RandomSource
 from .statement import Statement
 from .train.driver import opened, paid

@@ -8,7 +8,8 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 
-from tightdp.torch import exact, materialized
+from tightdp.torch import materialized
+from tightdp.torch.exact_sums import ExactSums
 
 
 class Tied(nn.Module):
@@ -68,7 +69,7 @@ class Last(nn.Module):
 
 def exact_sums(model, loss_fn, batch, max_norm, cuts=1):
     run = private(model, max_norm=max_norm, noise_multiplier=1.0)
-    sums = exact.ExactSums(run.plan, dict(model.named_parameters()))
+    sums = ExactSums(run.plan, dict(model.named_parameters()))
     size = -(-len(batch[0]) // cuts)
     for start in range(0, len(batch[0]), size):
         part = [tensor[start : start + size] for tensor in batch]

@@ -1,7 +1,7 @@
-// tightdp._core: exact integer noise. Checked by python/tightdp/release/exact.py.
+// tightdp._core: exact integer noise. Checked by python/tightdp/release/exact_noise.py.
 #include "../bind.hpp"
 #include "../sealed_stream.hpp"
-#include "random/exact_noise.hpp"
+#include "random/discrete_noise.hpp"
 #include "random/rounded_normal.hpp"
 #include "unlocked.hpp"
 

@@ -17,7 +17,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
 from ..mechanisms import ApproximateDP, Gaussian
-from ..release.exact import rounded_gaussian
+from ..release.exact_noise import rounded_gaussian
 from ..release.noise import Philox, RandomSource
 from ..statement import Statement
 from .text import text_of

@@ -12,7 +12,7 @@ import torch
 
 from ..release.gradients import clipped_sum
 from ..train.algorithms.adaclip import AdaCliP, Moments
-from .exact import ExactSums
+from .exact_sums import ExactSums
 from .plan import Plan
 
 

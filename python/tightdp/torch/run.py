@@ -22,7 +22,7 @@ from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .checkpoint import Checkpoint
 from .draws import device_of, own_draws
-from .exact import ExactSums
+from .exact_sums import ExactSums
 from .importance import ImportanceLoader
 from .kept import Copies, kept
 from .loader import Batch, RunLoader

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..release.gradients import clipped_sum
-from .exact import ExactSums
+from .exact_sums import ExactSums
 from .importance import Candidates
 from .onepass.clipping import SLACK, OnePassSums
 from .plan import Plan

@@ -14,9 +14,9 @@ from ...pairs import members
 from ...pairs.replaced import ReplacedClass, losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
-from . import binary, conversion
-from .exact import attained
+from . import conversion, zcdp
 from .moments import log_moment
+from .two_sided import attained
 
 
 class Renyi:
@@ -37,7 +37,7 @@ class Renyi:
         upper = conversion.epsilon(lambda c: total(kept, c), spare) if spare > 0 else INF
         lower = 0.0
         if (alone := _alone(parts)) is not None:
-            lower = binary.epsilon(alone.rho, alone.xi, delta)
+            lower = zcdp.epsilon(alone.rho, alone.xi, delta)
             for member in members.of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
@@ -47,7 +47,7 @@ class Renyi:
         upper = (failure + (1 - failure) * conversion.delta(lambda c: total(kept, c), epsilon)).hi
         lower = max((-expm1(epsilon)).lo, 0.0)
         if (alone := _alone(parts)) is not None:
-            lower = max(lower, binary.delta(alone.rho, alone.xi, epsilon))
+            lower = max(lower, zcdp.delta(alone.rho, alone.xi, epsilon))
             for member in members.of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
         upper = min(max(upper, lower), 1.0)

@@ -18,8 +18,8 @@ from ...pairs.neighbors import replaced
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..closed_form.truncation import truncation
 from . import derived, quadrature
-from .exact import binary, exact
 from .sampled import sampled, sampled_gaussian
+from .two_sided import binary, exact
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""

@@ -1,5 +1,5 @@
-// Arrays of exact noise. A chunk of 256 draws has a part of the stream to itself, so that the values do not
-// depend on the number of threads. Sampling takes a random time, as every exact method of this kind does.
+// Arrays of discrete noise, sampled exactly. A chunk of 256 draws has a part of the stream to itself, so that the
+// values do not depend on the number of threads. Sampling takes a random time, as every exact method of this kind does.
 #pragma once
 
 #include <cstddef>

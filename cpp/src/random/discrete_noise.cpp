@@ -1,4 +1,4 @@
-#include "exact_noise.hpp"
+#include "discrete_noise.hpp"
 
 #include "chunk_words.hpp"
 #include "runtime/parallel.hpp"

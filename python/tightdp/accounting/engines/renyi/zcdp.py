@@ -1,4 +1,5 @@
-"""What a zCDP mechanism of one bit attains: the lower end of the class (docs/theory/conversions.md section 7).
+"""What a zCDP mechanism of one bit attains: the lower end of the class (docs/theory/conversions.md section 7). Upper
+ends are conversions of its moments, as of any other: moments.py, conversion.py.
 
 P = Ber(r) and Q = Ber(s) are a member if D_a of either from the other is at most xi + a rho at every order a > 1. For a
 given r the least s is found by bisection. What is returned was checked at all orders at once.
