@@ -29,6 +29,8 @@ FIXED = {"physical_batch_size": 2}
 COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
 ADACLIP = {"algorithm": "adaclip", "physical_batch_size": 2}
 BY_NORMS = dp.train.DPIS(reach=1.5)
+RELEASED = dp.train.DPIS(norm_share=None, norm_noise=10.0, reach=1.5)
+SHARE = {"algorithm": RELEASED, "noise_multiplier": None, "epsilon": 3.0, "physical_batch_size": 2}
 DPIS = {"algorithm": BY_NORMS, "physical_batch_size": 2}
 WIDE = {"dataset": table(RECORDS), "noise_multiplier": 0.5, "batch_size": 5.0, "random_state": SEED, "epochs": 1 / 4}
 
@@ -233,6 +235,7 @@ def job(rank, size, folder):
         "adaclip": trained(**ADACLIP),
         "sharded": sharded(size, folder, **FIXED),
         "dpis": trained(**DPIS),
+        "share": trained(**SHARE),
         "dpis free": trained(algorithm=BY_NORMS),
         "dpis sharded": sharded(size, **DPIS),
         "candidates": candidates(**FIXED),

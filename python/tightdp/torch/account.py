@@ -18,8 +18,13 @@ class Account:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._budget = FixedPlan(plan.mechanism * plan.steps)
-        self.keep: Callable[[int], object] = lambda steps: None
+        self.keep: Callable[..., object] = lambda steps, mark=".": None
         """Called with the number of steps that were charged, before any of them is released."""
+
+    @property
+    def now(self) -> Plan:
+        """The plan that the next step goes by."""
+        return self.plan
 
     @property
     def steps(self) -> int:
@@ -40,6 +45,15 @@ class Account:
         """Charges steps, or raises ``BudgetExceeded`` and charges nothing; atomic among threads."""
         self._budget.spend(self.plan.mechanism, steps)
         self.keep(steps)
+
+    def state(self) -> dict[str, Any]:
+        """What a run that goes on must know, of what JSON has."""
+        return {"steps": self.steps}
+
+    def take_up(self, state: dict[str, Any], steps: int) -> None:
+        """Charges what a state of so many steps holds beyond this account."""
+        if steps > self.steps:
+            self.spend(steps - self.steps)
 
     @property
     def so_far(self) -> Composition:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +25,11 @@ _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
 class Checkpoint:
     """The files of one run. One process at a time holds a folder; a later run of the same process takes it over.
 
-    ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged: a
-    step is charged once its byte is on the disk. ``tensors.pt`` has the model's and the optimizer's as they were saved
-    last. Each file is written beside its place and put there whole, so a crash leaves the one before. Only the user who
-    trains can read them, and a folder that is made here.
+    ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged, ".",
+    and for each sum of norms, "n": it is charged once its byte is on the disk. ``shares.json`` has the share of norms
+    and the noise multiplier of each epoch where these are released. ``tensors.pt`` has the model's and the optimizer's
+    as they were saved last. Each file is written beside its place and put there whole, so a crash leaves the one
+    before. Only the user who trains can read them, and a folder that is made here.
     """
 
     def __init__(self, folder: Any) -> None:
@@ -48,7 +50,7 @@ class Checkpoint:
         ValueError unless that run was begun with the same ``about``.
         """
         if not (self.folder / "run.json").exists():
-            if (self.folder / "tensors.pt").exists() or self._size():
+            if (self.folder / "tensors.pt").exists() or self._marks():
                 raise self._damaged("run.json")
             return None
         try:
@@ -68,7 +70,8 @@ class Checkpoint:
                 )
         if not (self.folder / "charged").exists():
             raise self._damaged("charged")
-        return {**state, "steps": self._size()}
+        found = {**state, "steps": self._steps()}
+        return {**found, "epochs": self._epochs()} if "epochs" in state else found
 
     def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
@@ -80,15 +83,20 @@ class Checkpoint:
         """From now on this run alone may write here: one that was made before has lost the folder."""
         _holders[self.folder] = self
 
-    def charge(self, steps: int) -> None:
-        """Returns once so many steps more are on the disk."""
+    def charge(self, steps: int, mark: str = ".") -> None:
+        """Returns once so many steps more are on the disk, or what else the mark stands for."""
         self._check_held()
         file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(file, b"." * steps)
+            os.write(file, mark.encode() * steps)
             os.fsync(file)
         finally:
             os.close(file)
+
+    def note(self, shares: list[list[float]]) -> None:
+        """Returns once the share and the noise multiplier of each epoch are on the disk."""
+        self._check_held()
+        self._put("shares.json", lambda path: path.write_text(json.dumps(shares)))
 
     def save(self, tensors: dict[str, Any]) -> None:
         self._check_held()
@@ -103,14 +111,38 @@ class Checkpoint:
             return None
         except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError):
             raise self._damaged("tensors.pt") from None
-        if name != run or steps > self._size():
+        if name != run or steps > self._steps():
             raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
         return dict(found)
 
-    def _size(self) -> int:
+    def _marks(self) -> bytes:
         with suppress(FileNotFoundError):
-            return (self.folder / "charged").stat().st_size
-        return 0
+            return (self.folder / "charged").read_bytes()
+        return b""
+
+    def _steps(self) -> int:
+        return self._marks().count(b".")
+
+    def _epochs(self) -> list[dict[str, Any]]:
+        """Of a run whose share of norms is released: what ``ShareAccount.epochs`` was."""
+        marks = self._marks()
+        if not re.fullmatch(rb"(n+\.*)*", marks):
+            raise self._damaged("charged")
+        found: list[dict[str, Any]] = [
+            {"sums": len(sums), "steps": len(steps)} for sums, steps in re.findall(rb"(n+)(\.*)", marks)
+        ]
+        taken = [epoch for epoch in found if epoch["steps"]]
+        try:
+            for epoch, (share, noise) in zip(taken, self._shares()[: len(taken)], strict=True):
+                epoch |= {"share": share, "noise": noise}
+        except (ValueError, TypeError):
+            raise self._damaged("shares.json") from None
+        return found
+
+    def _shares(self) -> list[Any]:
+        with suppress(FileNotFoundError):
+            return list(json.loads((self.folder / "shares.json").read_text()))
+        return []
 
     def _check_held(self) -> None:
         if _holders.get(self.folder) is not self:

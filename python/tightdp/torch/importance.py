@@ -24,7 +24,9 @@ from .plan import Plan
 from .world import World
 
 Streams = Callable[[int], RandomSource]
-"""A source whose first stream is that one of the run's."""
+"""A source whose first stream is that one of the run's: two are for the coins of each step."""
+NORMS = 2**62
+"""The first stream of the noise on sums of norms."""
 
 
 class Candidates:
@@ -35,14 +37,18 @@ class Candidates:
     """
 
     def __init__(self, plan: Plan, streams: Streams) -> None:
-        settings = plan.settings
-        assert isinstance(settings, DPIS)
-        self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
+        self.follow(plan)
         self._streams, self._steps_per_epoch = streams, plan.steps_per_epoch
         self._bounds: npt.NDArray[np.float64] | None = None
         self._coins = self._norms = np.zeros(0)
         self._rows = self._own = np.zeros(0, np.intp)
         self._seen, self._everyone = 0, False
+
+    def follow(self, plan: Plan) -> None:
+        """Goes by the probabilities of that plan from now on."""
+        settings = plan.settings
+        assert isinstance(settings, DPIS)
+        self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
     def due(self, number: int, records: int) -> bool:
         """Whether all records are looked at before that step."""
@@ -74,8 +80,8 @@ class Candidates:
         at = self.see(norms)
         return self._stages.taken(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-    def remember(self, world: World) -> None:
-        """Bounds for the steps to come, from the norms that were noted by all processes."""
+    def remember(self, world: World) -> npt.NDArray[np.float64]:
+        """Bounds for the steps to come, from the norms that were noted by all processes, which are returned."""
         world.add_up(
             torch.from_numpy(self._norms).view(torch.int64)
         )  # 0 but for one process: the bits stay as they are
@@ -84,6 +90,11 @@ class Candidates:
             self._bounds = bounds
         else:
             self._bounds[self._rows] = bounds
+        return self._norms
+
+    def noise(self, number: int) -> RandomSource:
+        """For the sum of norms that is released as the ``number``-th."""
+        return self._streams(NORMS + number)
 
 
 class LateBatch(Batch):
@@ -149,6 +160,7 @@ class ImportanceLoader(RunLoader):
 
     def drawn(self, number: int) -> tuple[Rows, Iterator[tuple[Any, int]]]:
         """The candidates of that step, and the same of them."""
+        self.candidates.follow(self._account.now)
         rows = self.candidates.draw(number)
         return rows, self._shares(rows, everyone=False)
 

@@ -17,7 +17,6 @@ from ..train.algorithms.dpis import DPIS
 from ..train.driver import opened, paid, seeded
 from ..train.stated import name_of
 from . import checks, loader, saved
-from .account import Account
 from .adam import DPAdam
 from .checkpoint import Checkpoint
 from .distributed.agreed import agreed
@@ -29,6 +28,7 @@ from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .loader import RunLoader
 from .plan import bounds, plan
+from .released_share import ShareAccount, account_of
 from .run import PrivateRun
 from .settings import check_algorithm, chosen
 
@@ -139,7 +139,7 @@ def make_private(
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        check_algorithm(name, optimizer, arithmetic)
+        check_algorithm(name, own, optimizer, arithmetic)
         checks.check_modules(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)
@@ -172,7 +172,7 @@ def make_private(
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
             group["noise_variance"] = (made.deviation / made.divisor) ** 2
-    account = Account(made)
+    account = account_of(made, sum(p.numel() for p in parameters.values()))
     if before is None:
         identity = world.on_first("the name of the run", saved.identity)
         if checkpoint is not None:
@@ -190,6 +190,8 @@ def make_private(
     if folder is not None:
         folder.hold()
         account.keep = folder.charge
+        if isinstance(account, ShareAccount):
+            account.note = folder.note
     going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity}
     run: PrivateRun
     important: dict[str, Any] = {"streams": streams} if isinstance(own, DPIS) else {}

@@ -45,13 +45,14 @@ class Plan:
     arithmetic: Arithmetic
     count: Gaussian | None
     rest: ApproximateDP | None
-    """What the steps are charged where a released number chose them (docs/theory/exact.md, section 5)."""
+    """What the steps are charged where a release chose them: of the number of records (docs/theory/exact.md, section
+    5), or of sums of norms (docs/theory/dpis.md, section 4)."""
     settings: Settings | None = None
     """Of AdaCliP or DPIS."""
 
     @property
     def sampling_probability(self) -> float:
-        """With which a record takes part in a step; of DPIS with the largest norm."""
+        """With which a record takes part in a step; of DPIS with the largest norm, and the largest share of norms."""
         share = self.settings.norm_share if isinstance(self.settings, DPIS) else None
         return min(1.0, self.batch_size / self.records / (share or 1.0))
 
@@ -68,21 +69,21 @@ class Plan:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What one step releases."""
+        """What one step releases; where the share of norms is released, one of the largest share."""
         return sampled(self.noise_multiplier, self.sampling_probability)
 
     @property
     def charged(self) -> Composition:
         """What the whole run is charged."""
-        if self.count is None or self.rest is None:
+        if self.rest is None:
             return self.mechanism * self.steps
-        return self.count + self.rest
+        return self.rest * 1 if self.count is None else self.count + self.rest
 
     def after(self, steps: int) -> Composition:
         """What a run that ended after ``steps`` would have been charged."""
-        if self.count is None:
-            return self.mechanism * steps if steps else Composition()
-        return self.charged if steps else self.count * 1
+        if not steps:
+            return Composition() if self.count is None else self.count * 1
+        return self.mechanism * steps if self.rest is None else self.charged
 
     @property
     def sensitivity(self) -> float:
@@ -143,7 +144,10 @@ def plan(
     def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
         found = steps_of(settings, expected, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
-        made = Plan(records, expected, found.number, noise, bounds, target.delta, arithmetic, None, None, settings)
+        rest = None
+        if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
+            rest = ApproximateDP(target.epsilon, target.delta)
+        made = Plan(records, expected, found.number, noise, bounds, target.delta, arithmetic, None, rest, settings)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
             raise ValueError(
                 f"epsilon must be larger, or batch_size smaller: a noise multiplier of {noise:g} is too much"

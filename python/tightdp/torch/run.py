@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -29,6 +30,7 @@ from .loader import Batch, RunLoader
 from .onepass.clipping import OnePassSums
 from .plan import Plan
 from .probe import probe
+from .released_share import ShareAccount, release_share
 from .settings import TITLES
 from .sums import Sums
 from .units import ExactUnits, OnePassUnits
@@ -153,7 +155,12 @@ class PrivateRun:
                 elif not self._probed:
                     parts = self._probe(loss_fn, parameters, parts)
             if looks is not None:
-                self._look(loss_fn, parameters, looks)
+                look = partial(self._look, loss_fn, parameters, looks)
+                account, loader = self._account, self.loader
+                if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
+                    release_share(account, self._world, loader.candidates.noise(account.sums), look)
+                else:
+                    look()
             with self._world.together("the sums of a step"):
                 self._account.spend()
                 sums = self._begin(parameters)
@@ -272,15 +279,15 @@ class PrivateRun:
         with kept(self.model, self._copies), own_draws(device_of(self.model)):
             yield
 
-    def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]) -> None:
-        """DPIS looks at the norms of all records."""
+    def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]) -> Any:
+        """DPIS looks at the norms of all records, which are returned."""
         with self._world.together("the norms of all records"):
             sums = self._begin(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
             with self._records_apart():
                 for part, records in parts:
                     sums.candidates.see(sums.norms(self.model, loss_fn, part, records))
-        sums.candidates.remember(self._world)
+        return sums.candidates.remember(self._world)
 
     def _probe(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]
@@ -295,6 +302,7 @@ class PrivateRun:
     def _begin(self, parameters: dict[str, Any]) -> Sums:
         if self._sums is None or not self._sums.serves(parameters):
             self._sums, self._names = self._made(parameters), tuple(parameters)
+        self._sums.follow(self._account.now)
         self._sums.clear()
         return self._sums
 

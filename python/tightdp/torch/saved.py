@@ -32,7 +32,7 @@ def state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, A
         "run": run,
         "plan": {**_plan(account), "max_norm": list(account.plan.max_norm)},
         "parameters": _shapes(parameters),
-        "steps": account.steps,
+        **account.state(),
     }
 
 
@@ -56,6 +56,5 @@ def restore(given: Any, run: str, account: Account, parameters: dict[str, Any], 
         raise ValueError(f"{label} must name its run, got {name!r}")
     if name != run and account.steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
-    if steps > account.steps:
-        account.spend(steps - account.steps)
+    account.take_up(given, steps)
     return name

@@ -28,20 +28,24 @@ def chosen(algorithm: Any) -> tuple[str, Settings | None]:
         for name in _ELSEWHERE:
             if getattr(algorithm, name, None) != plain.get(name):
                 raise ValueError(f"algorithm must leave {name} at its default: make_private or your loop has it")
-        if isinstance(algorithm, DPIS) and (algorithm.norm_share is None or algorithm.adapt is not None):
-            raise ValueError("algorithm must have a norm_share and no adapt: here no sums of norms are released")
+        if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
+            raise ValueError("algorithm must leave adapt at None: here the norm bound stays what max_norm is")
         return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
     _check.choice("algorithm", algorithm, ALGORITHMS)
     named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
     return algorithm, named.get(algorithm)
 
 
-def check_algorithm(name: str, optimizer: Any, arithmetic: str) -> None:
+def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic: str) -> None:
     """ValueError for what does not go with an algorithm."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
     if name == "adaclip" and isinstance(optimizer, DPAdam):
         raise ValueError("optimizer must not be a DPAdam for adaclip, whose noise differs by coordinate")
+    if isinstance(own, DPIS) and own.norm_share is None and isinstance(optimizer, DPAdam):
+        raise ValueError(
+            "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
+        )
     if name == "adaclip" and arithmetic == "float":
         raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
 

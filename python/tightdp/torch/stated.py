@@ -39,6 +39,8 @@ def run(
     """The statement of a run that trains so many numbers."""
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
+    if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
+        released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
     if counted:
         released.append(f"the number of records with noise, {plan.records:,}")
     return Statement(

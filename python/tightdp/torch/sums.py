@@ -20,6 +20,10 @@ class Sums:
         """Whether these are the parameters it was made for."""
         return list(map(id, parameters.values())) == list(map(id, self._parameters.values()))
 
+    def follow(self, plan: Plan) -> None:
+        """Goes by that plan from now on, which differs from the one before in its noise and its divisor alone."""
+        self._plan = plan
+
     def clear(self) -> None:
         for total in self._totals:
             total.zero_()

@@ -81,7 +81,7 @@ class SharedRun(PrivateRun):
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         number = self.steps_ - (1 if self.plan.count is None else 0)  # the first stream is that of the count
         stream = self._key.at(NOISE + number).stream()
-        deviation = clipping.in_steps(self.plan.grid, self.plan.deviation)
+        deviation = clipping.in_steps(self.plan.grid, self._account.now.deviation)
         _core.add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)
         self._ranks.add_up(flat)
         return sums.estimates(totals)

@@ -138,8 +138,8 @@ class DPIS:
         return Plan(budget, run.adaptive(budget, q, noise), count + self.sums)
 
 
-class _Run:
-    """One run's steps, with the noise known in advance or chosen epoch by epoch."""
+class Epochs:
+    """How likely a run takes records and with what noise: fixed in advance, or chosen epoch by epoch."""
 
     def __init__(self, settings: DPIS, public: Public) -> None:
         self.settings, self.public = settings, public
@@ -170,31 +170,12 @@ class _Run:
         """q for a ratio of the mean norm to C."""
         return min(1.0, self.part / share)
 
-    def fixed(self, q: float, noise: float) -> Run:
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._optimizer(q, noise))
-
-        return run
-
-    def adaptive(self, budget: Filtered, q: float, noise: float) -> Run:
-        """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
-
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
-                released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
-                # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
-                least = min(1.0, self.settings.reach * self.part)
-                share = min(max(released / (max_norm * self.public.records), least), 1.0)
-                return self.probability(share), self._noise(budget, epoch, share)
-
-            return self._loop(oracle, gate, w, choose, self._optimizer(q, noise))
-
-        return run
-
-    def _optimizer(self, q: float, noise: float) -> Optimizer:
-        options, steps = self.settings, self.settings.epochs * self.steps
-        signal = q * self.public.records * math.sqrt(steps) / noise
-        return chosen(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
+    def chosen(self, budget: Filtered, epoch: int, released: float, max_norm: float) -> tuple[float, float]:
+        """The share of norms that a released sum tells, and the noise multiplier of the epoch's steps."""
+        # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
+        least = min(1.0, self.settings.reach * self.part)
+        share = min(max(released / (max_norm * self.public.records), least), 1.0)
+        return share, self._noise(budget, epoch, share)
 
     def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""
@@ -213,6 +194,34 @@ class _Run:
         if math.isinf(sigma):
             raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
         return sigma / share
+
+
+class _Run(Epochs):
+    """The steps of a run."""
+
+    def fixed(self, q: float, noise: float) -> Run:
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._optimizer(q, noise))
+
+        return run
+
+    def adaptive(self, budget: Filtered, q: float, noise: float) -> Run:
+        """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+                released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
+                share, noise = self.chosen(budget, epoch, released, max_norm)
+                return self.probability(share), noise
+
+            return self._loop(oracle, gate, w, choose, self._optimizer(q, noise))
+
+        return run
+
+    def _optimizer(self, q: float, noise: float) -> Optimizer:
+        options, steps = self.settings, self.settings.epochs * self.steps
+        signal = q * self.public.records * math.sqrt(steps) / noise
+        return chosen(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
 
     def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
         options, public = self.settings, self.public

@@ -160,8 +160,9 @@ class Oracle:
 
     def norm_sum(self, w: Vector, max_norm: float) -> Query:
         """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
-        grid = grid_below(max_norm, COARSE)
-        return self._sum(partial(_norms, self.model, w, max_norm, grid), (1,), max_norm, grid)
+        return norm_sum(
+            max_norm, lambda grid, source: self.total(partial(_norms, self.model, w, max_norm, grid), 1, source)
+        )
 
     def line_loss_sums(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
@@ -189,6 +190,12 @@ class Oracle:
             return self.total(part, shape[0], source, q)
 
         return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
+
+
+def norm_sum(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
+    """sum_k min(|g_k|, max_norm), shape (1,): ``total`` adds up ``confined`` norms on the grid it is given."""
+    grid = grid_below(max_norm, COARSE)
+    return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
 # What records add to a sum, which a stream of blocks takes to where its records are.
