@@ -6,21 +6,13 @@
 #include "cells.simd.hpp"
 #include "law.hpp"
 #include "tightdp/special/logaddexp.hpp"
+#include "tightdp/special/sampled_loss.hpp"
 
 namespace tightdp::grid {
 namespace {
 
 // Relative error of a mass from the rounding of its logarithm.
 double rounding(double log) { return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0; }
-
-// ln(1 - q + q e^y), as far as 1 - q + q e^y is not near 0.
-double roughly_sampled(double y, double q) { return y > 700 ? y + std::log(q) : std::log1p(q * std::expm1(y)); }
-
-// ln(1 - q + q e^y), to 16 u relatively or 4 u q |y|.
-double sampled_loss(double y, double q) {
-    if (q > 0.5 && y < -0.5) return std::log((1 - q) + q * std::exp(y));  // 1 - q is exact
-    return roughly_sampled(y, q);
-}
 
 // The losses y of the base law at the edges x of a sampled one, e^y (sign = 1) or e^{-y} (sign = -1), and how far y may
 // be off. One edge by itself has the same bits as in a block: what lies between two versions of an edge would be lost.
@@ -43,7 +35,7 @@ class Sampled : public Density {
     // At the losses that edges of the base law become; sign as of BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
-        for (double& y : edges) y = sign * roughly_sampled(sign * y, q_);
+        for (double& y : edges) y = sign * sampled_loss(sign * y, q_);
         edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
         return edges;
     }
@@ -106,7 +98,7 @@ class Remove final : public Sampled {
 
     double top() const override {
         const double y = base_->top();
-        const double x = roughly_sampled(y, q_);
+        const double x = sampled_loss(y, q_);
         return x + 8 * u * (std::abs(x) + q_ * std::abs(y) + std::abs(std::log(q_)) * (y > 700));
     }
 
