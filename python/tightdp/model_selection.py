@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,16 +27,21 @@ from .composition import Composition
 from .derived import RepeatAndSelect
 from .mechanisms import ApproximateDP, Gaussian, Mechanism
 from .pipeline import PrivatePipeline
-from .preprocessing.cells import check_shape, columns_of, rows_of
+from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .release.noise import RandomSource
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
-from .train.driver import opened, paid, seeded
+from .train.blocks.blocks import Blocks
+from .train.blocks.given import as_blocks
+from .train.blocks.stream import scanned
+from .train.blocks.views import Chosen, Mapped, Tossed
+from .train.driver import check_records, opened, paid, seeded
 from .train.estimators import PrivateClassifier
 from .train.labels import learns
-from .train.owned import own, within
-from .train.prepare import labels_of
+from .train.owned import own
+from .train.owned import within as parts_within
+from .train.prepare import labels_in, labels_of
 from .train.releases.budget import Target, parts_of
 from .train.releases.gate import Gate
 from .train.releases.oracle import Query
@@ -112,28 +118,42 @@ class PrivateSearchCV(BaseEstimator):
     ledger: Any = None
 
     @whole
-    def fit(self, X: Any, y: Any) -> Any:
-        """Searches privately with X (n, d), an array or a table of columns, and labels y (n,)."""
-        if y is None:
-            raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
-        columns, declared = columns_of(X), _last(self.estimator).classes
-        check_shape(self, X, columns, reset=True)
-        labels, classes = labels_of("y", y)
-        if len(labels) != len(columns[0]):
-            raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
+
+        Or with ``Blocks``, which hold both, a memory map, a sparse matrix or a collection of Dask. Which records are
+        held out does not depend on the blocks, and neither does a bit of what is found.
+        """
+        declared, algorithms = _last(self.estimator).classes, self._algorithms()
+        blocks = as_blocks(X, y, any(getattr(each, "in_memory", False) for each in algorithms))
+        if blocks is None:
+            labels, classes, width = self._table(X, y)
+            records = len(labels)
+        else:
+            width = blocks.width
+            check_width(self, blocks, width, reset=True)
+            for each in algorithms:
+                check_records(each, True, False)
+            lengths, seen = scanned(blocks, labels_in)
+            classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
         if declared is not None and not learns(declared):
             classes = labels_of("classes", declared)[1]
-        run, found = self._planned(len(columns), max(2, len(classes)))
+        run, found = self._planned(width, max(2, len(classes)))
         charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
         source, book = seeded(self.random_state), opened(self.ledger)
         if book is not None:
             paid(book, payable(charge, target.delta), "PrivateSearchCV.fit")
-        outside = source.bernoulli(self.holdout, len(labels))
-        inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))
-        if outside.all():
-            raise ValueError(
-                f"holdout must leave records to train on: all {len(labels)} were held out, which is paid for"
-            )
+        if blocks is None:
+            outside = source.bernoulli(self.holdout, records)
+            inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+            trained = records - int(outside.sum())
+        else:
+            stream = source.stream()
+            within, beyond = (Tossed(stream, self.holdout, lengths, heads) for heads in (False, True))
+            inner, outer = (_Part(Chosen(blocks, rows), None) for rows in (within, beyond))
+            trained = int(within.counts.sum())
+        if not trained:
+            raise ValueError(f"holdout must leave records to train on: all {records} were held out, which is paid for")
         # Labels that are not declared are those that occur in all records, not in those of one part.
         self._run(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
@@ -143,9 +163,25 @@ class PrivateSearchCV(BaseEstimator):
         self._account_for(self.best_estimator_, target)
         return self
 
+    def _table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
+        """The labels of a table in memory, the set of them, and the number of its columns."""
+        if y is None:
+            raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
+        columns = columns_of(X)
+        check_shape(self, X, columns, reset=True)
+        labels, classes = labels_of("y", y)
+        if len(labels) != len(columns[0]):
+            raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
+        return labels, classes, len(columns)
+
+    def _algorithms(self) -> list[Any]:
+        """Those of all settings; None for a default one."""
+        made = (cloned(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
+        return [_last(each).algorithm for each in made]
+
     def _account_for(self, best: Any, target: Target) -> None:
         """The best model and each part of it tell the charge of the search: that of one fit leaves out the choice."""
-        for part in within(best):
+        for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
             own(part, self)
@@ -287,13 +323,13 @@ class PrivateSearchCV(BaseEstimator):
         tags, of = super().__sklearn_tags__(), self.estimator.__sklearn_tags__()
         for name in ("estimator_type", "classifier_tags", "target_tags", "input_tags"):
             setattr(tags, name, getattr(of, name))
-        tags.input_tags.sparse = False
         return tags
 
 
 class _Part(NamedTuple):
     X: Any
-    y: NDArray[Any]
+    y: NDArray[Any] | None
+    """None where X is blocks."""
 
 
 class _Paid:
@@ -341,19 +377,29 @@ def payable(charge: Composition, delta: float) -> Composition:
     return charge
 
 
-def rights(model: Any, X: Any, y: NDArray[Any]) -> Query:
+def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     """The number of right predictions; a record that has none, for want of a finite feature, counts as wrong."""
+    last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
 
     def evaluate(source: RandomSource) -> NDArray[np.int64]:
-        if not len(y):
+        if isinstance(X, Blocks):
+            made = X if last is model else Mapped(X, model._of_rows)
+            return sum(made.map(partial(_right, last)), np.zeros(1, np.int64))
+        if y is None or not len(y):
             return np.zeros(1, np.int64)
-        last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
-        features = np.asarray(model._transformed(X) if last is not model else X, dtype=np.float64)
-        whole = np.asarray(np.isfinite(features).all(axis=1))
-        predicted = last.predict(np.where(whole[:, None], features, 0.0))
-        return np.array([np.sum(np.asarray(predicted == y) & whole)], np.int64)
+        return _right(last, X if last is model else model._transformed(X), y)
 
     return Query((1,), 1.0, 1.0, 1.0, evaluate)
+
+
+def _right(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
+    """The number of right predictions of a classifier, of some records."""
+    if not len(labels):
+        return np.zeros(1, np.int64)
+    features = np.asarray(features, dtype=np.float64)
+    whole = np.asarray(np.isfinite(features).all(axis=1))
+    predicted = last.predict(np.where(whole[:, None], features, 0.0))
+    return np.array([np.sum(np.asarray(predicted == labels) & whole)], np.int64)
 
 
 def cloned_values(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,24 +15,30 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _check
 from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.cells import check_shape, columns_of
+from .preprocessing.cells import check_shape, check_width, columns_of
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
-from .train.driver import opened, paid, seeded
+from .train.blocks.blocks import Blocks
+from .train.blocks.given import as_blocks, parts, sparse
+from .train.blocks.stream import scanned
+from .train.blocks.views import Mapped
+from .train.driver import check_records, opened, paid, seeded
 from .train.estimator import PrivateEstimator
 from .train.estimators import PrivateClassifier
 from .train.labels import learns
 from .train.owned import check_free, own
 from .train.pca import DPPCA
-from .train.regression import Ridge
+from .train.prepare import labels_in
+from .train.regression import Ridge, numbers_in
 from .train.releases.budget import Caps, Target
 from .train.releases.shares import FAILURE, Spent, cap, check_within, left_for
 from .train.searches import warn_of_search
@@ -112,33 +118,39 @@ class PrivatePipeline(Steps, BaseEstimator):
     _steps = "steps"
 
     @whole
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,)."""
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
+
+        Or to ``Blocks``, which hold both, a memory map, a sparse matrix or a collection of Dask: then every release is
+        a pass or more, features are made as blocks are read, and what is learned has the bits that an array gives.
+        """
         check_free(self)
-        if y is None:
-            raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
-        columns, records = columns_of(X), len(np.asarray(y))
-        check_shape(self, X, columns, reset=True)
-        if len(columns[0]) != records:
-            raise ValueError(f"y must have one target for each record: got {records} for {len(columns[0])} records")
+        *_, (_, last) = self._checked()
+        blocks = as_blocks(X, y, _in_memory(last))
+        if blocks is None:
+            targets, width = self._table(X, y)
+        else:
+            X, width = blocks, blocks.width
+            check_records(_algorithm(last), True, False)
+            check_width(self, X, width, reset=True)
+            targets = _targets(last, blocks)
         target = Target.of(self.epsilon, self.delta)
         seeded(self.random_state)
-        *_, (_, last) = self._checked()
-        _check_targets(last, y)
-        plan = self._plan(len(columns), _classes(last, y))
+        _check_targets(last, targets)
+        plan = self._plan(width, _classes(last, targets))
         book = opened(self.ledger)
         paid(book, plan.charge, "PrivatePipeline.fit")
         warn_of_search(plan.charge, target.delta)  # before the last step's own fit does
         values = X
         for _, step in plan.steps[:-1]:
-            values = step.fit_transform(values) if step is not None else values
+            values = _through(step, values)
         _, estimator = plan.steps[-1]
-        width = len(columns_of(values))
-        if not width:
+        found = values.width if isinstance(values, Blocks) else len(columns_of(values))
+        if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
-        if width != len(columns):  # otherwise it is the number that was planned for
-            check_within(estimator.charge_for(width, _classes(last, y)), plan.last, UNKNOWN)
-        estimator.fit(values, y)
+        if found != width:  # otherwise it is the number that was planned for
+            check_within(estimator.charge_for(found, _classes(last, targets)), plan.last, UNKNOWN)
+        estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
             own(step, self)
         self.steps_: list[tuple[str, Any]] = plan.steps
@@ -149,6 +161,16 @@ class PrivatePipeline(Steps, BaseEstimator):
         )
         self.statement_ = self._stated(target.delta, name_of(book))
         return self
+
+    def _table(self, X: Any, y: Any) -> tuple[Any, int]:
+        """The targets of a table in memory, and the number of its columns."""
+        if y is None:
+            raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
+        columns, records = columns_of(X), len(np.asarray(y))
+        check_shape(self, X, columns, reset=True)
+        if len(columns[0]) != records:
+            raise ValueError(f"y must have one target for each record: got {records} for {len(columns[0])} records")
+        return y, len(columns)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
@@ -251,10 +273,19 @@ class PrivatePipeline(Steps, BaseEstimator):
     def _transformed(self, X: Any) -> Any:
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
+        if sparse(X):
+            return np.concatenate([self._of_rows(part) for part in parts(X)])
         check_shape(self, X, columns_of(X), reset=False)
         for _, step in self.steps_[:-1]:
             X = X if step is None else step.transform(X)
         return X
+
+    def _of_rows(self, rows: Any) -> Any:
+        """The last step's features, of some rows of a block."""
+        for _, step in self.steps_[:-1]:
+            if step is not None:
+                rows = step._of_rows(rows) if isinstance(step, PrivateTransformer) else step.transform(rows)
+        return rows
 
     @property
     def _last(self) -> Any:
@@ -288,12 +319,42 @@ class PrivatePipeline(Steps, BaseEstimator):
         first = self.steps[0][1]
         tags.input_tags = first.__sklearn_tags__().input_tags if hasattr(first, "__sklearn_tags__") else last.input_tags
         tags.input_tags.allow_nan = False  # predictions refuse what no step has filled in
+        tags.input_tags.sparse = not _in_memory(self.steps[-1][1])
         return tags
 
 
 def _stateless(step: Any) -> bool:
     """Whether a transformer of scikit-learn says that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
+
+
+def _algorithm(last: Any) -> Any:
+    """Of the last step, None for its default and where it has none."""
+    return getattr(last, "algorithm", None)
+
+
+def _in_memory(last: Any) -> bool:
+    return bool(getattr(_algorithm(last), "in_memory", False))
+
+
+def _through(step: Any, values: Any) -> Any:
+    """What a step makes of what the last one made, once it is fitted to it."""
+    if step is None:
+        return values
+    if not isinstance(values, Blocks):
+        return step.fit_transform(values)
+    if hasattr(step, "charge_for"):
+        step.fit(values)
+    return step.transform(values) if isinstance(step, PrivateTransformer) else Mapped(values, step.transform)
+
+
+def _targets(last: Any, blocks: Blocks) -> NDArray[Any]:
+    """Some targets that the last step takes if it takes all, after one pass: of a classifier every label."""
+    if not isinstance(last, PrivateClassifier):
+        scanned(blocks, numbers_in)
+        return np.zeros(1)
+    _, labels = scanned(blocks, labels_in)
+    return np.repeat(np.unique(np.concatenate(labels)), 3)  # so often that they are no measurements
 
 
 def _learns(last: Any) -> bool:

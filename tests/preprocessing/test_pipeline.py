@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.preprocessing import Normalizer
 from sklearn.preprocessing import StandardScaler as Public
@@ -20,7 +19,6 @@ from tightdp.train import (
     DPPCA,
     DPSGD,
     AdaCliP,
-    ArrayBlocks,
     LogisticRegression,
     NoisyGD,
     ObjectivePerturbation,
@@ -214,17 +212,6 @@ def test_bad_settings_are_refused_by_name(people, error, message, steps, setting
     model = PrivatePipeline([*(steps or [("p", "passthrough")]), last], **{"epsilon": 1.0, "delta": 1e-6, **settings})
     with pytest.raises(error, match=message):
         model.fit(people, people[:, 0] > 50)
-
-
-def test_tables_are_in_memory(people):
-    blocks = ArrayBlocks(people, people[:, 0] > 50)
-    model = PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression())], 1.0, 1e-6)
-    for given, message in (
-        (blocks, "X must be a table in memory"),
-        (csr_matrix(people), "X must be a dense 2-D array"),
-    ):
-        with pytest.raises(TypeError, match=message):
-            model.fit(given, people[:, 0] > 50)
 
 
 def test_the_last_step_is_a_private_estimator(people):

@@ -90,7 +90,7 @@ def test_one_record_moves_moments_by_at_most_the_sensitivity():
     g = np.random.default_rng(0)
     rows = g.uniform(-1, 1, (20, 3))
     for record in ([1.0, -1.0, 1.0], [np.nan, 1.0, 0.3], [1 + 1e-15, -1 - 1e-15, 0.999999]):
-        query, larger = moments(rows), moments(np.vstack([rows, record]))
+        query, larger = moments(rows, -1.0, 1.0), moments(np.vstack([rows, record]), -1.0, 1.0)
         moved = larger.evaluate(None) - query.evaluate(None)
         assert sum((int(m) * Fraction(query.grid)) ** 2 for m in moved) <= Fraction(query.sensitivity) ** 2
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..tables.text import text_of
 from ..train._sklearn import check_names
-from ..train.blocks.blocks import Blocks
+from ..train.blocks.arrays import ArrayBlocks
 
 
 def names_of(X: Any) -> list[Any] | None:
@@ -21,12 +22,15 @@ def names_of(X: Any) -> list[Any] | None:
     return None if columns is None else list(columns)
 
 
+def in_blocks(X: Any) -> Any:
+    """Memory maps as blocks; anything else as it is."""
+    return ArrayBlocks(X, np.zeros(len(X))) if isinstance(X, np.memmap) and X.ndim == 2 and len(X) else X
+
+
 def columns_of(X: Any) -> list[Any]:
     """The columns of a table, each a sequence of cells. ValueError for what is none, which quotes no cell."""
     if hasattr(X, "tocsr"):
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
-    if isinstance(X, Blocks):
-        raise TypeError("X must be a table in memory: blocks are read by the estimators of tightdp.train alone")
     names = names_of(X)
     if names is not None:
         check_names(X)
@@ -57,11 +61,18 @@ def _plain(column: Any) -> Any:
 
 def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
     """Remembers how many columns there are and their names, or compares with those of ``fit``."""
-    names, count = names_of(X), len(columns)
+    count = len(columns)
     rows = len(columns[0]) if columns else 0
     if not count or not rows:
         what = f"0 feature(s) (shape=({rows}, {count}))" if not count else f"0 sample(s) (shape=({rows}, {count}))"
         raise ValueError(f"Found array with {what} while a minimum of 1 is required: X must be a non-empty 2-D array")
+    check_width(estimator, X, count, reset=reset)
+
+
+def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
+    """The same of a table that may come in blocks; those of numbers alone, ``count`` None, need no names."""
+    names = None if count is None else names_of(X)
+    count = X.width if count is None else count
     texts = names is not None and all(isinstance(name, str) for name in names)
     if reset:
         estimator.n_features_in_ = count
@@ -85,6 +96,19 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     columns = columns_of(X)
     check_shape(estimator, X, columns, reset=reset)
     return [_texts(column) for column in columns]
+
+
+def numbers_of_texts(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
+    """For each column of numbers how many rows have each value, as text."""
+    found = []
+    for column in rows.T:
+        counts: Counter[str] = Counter()
+        for cell, number in zip(*np.unique(column, return_counts=True), strict=True):
+            text = _text(cell)
+            if text not in missing:
+                counts[text] += int(number)
+        found.append(counts)
+    return found
 
 
 def _texts(column: Any) -> list[str]:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
+from ..train.blocks.blocks import Blocks
 from ..train.owned import own
 from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
-from .cells import check_shape, columns_of
+from .cells import check_shape, check_width, columns_of
 from .steps import Steps, cloned, members
 from .transformer import PrivateTransformer
 
@@ -49,13 +50,21 @@ class Chain(Steps, PrivateTransformer):
         return spent.shared(max(1, paying))
 
     def _cells(self, X: Any, *, reset: bool) -> Any:
-        check_shape(self, X, columns_of(X), reset=reset)
+        if isinstance(X, Blocks):
+            check_width(self, X, X.width, reset=reset)
+        else:
+            check_shape(self, X, columns_of(X), reset=reset)
         return X
 
     def _checked(self, X: Any) -> Any:
         """The first one's check is made before anything is released."""
         cloned(members(self.transformers, 2)[0][1])._checked(self._cells(X, reset=True))
         return X
+
+    def _of_rows(self, rows: Any) -> NDArray[np.float64]:
+        for _, member in self.transformers_:
+            rows = member._of_rows(rows)
+        return np.asarray(rows)
 
     def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
         each = self._each(spent)

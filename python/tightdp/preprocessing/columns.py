@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
+from ..train.blocks.blocks import Blocks
+from ..train.blocks.views import Mapped
 from ..train.owned import own
 from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
-from .cells import check_shape, columns_of, names_of
+from .cells import check_shape, check_width, columns_of, names_of
 from .steps import Steps, cloned, members
 from .transformer import PrivateTransformer
 
@@ -57,6 +60,9 @@ class ColumnTransformer(Steps, PrivateTransformer):
         )
 
     def _cells(self, X: Any, *, reset: bool) -> Any:
+        if isinstance(X, Blocks):
+            check_width(self, X, X.width, reset=reset)
+            return X, range(X.width)
         columns = columns_of(X)
         check_shape(self, X, columns, reset=reset)
         return X, columns
@@ -93,6 +99,13 @@ class ColumnTransformer(Steps, PrivateTransformer):
             blocks.append(_numbers(part) if member is None else member.transform(part))
         return np.column_stack(blocks)
 
+    def _of_rows(self, rows: Any) -> NDArray[np.float64]:
+        names, found = getattr(self, "feature_names_in_", None), []
+        for _, member, columns in self.transformers_:
+            part = _columns(_places(columns, None if names is None else list(names), rows.shape[1]), rows)
+            found.append(part if member is None else member._of_rows(part))
+        return np.column_stack(found)
+
     def _named(self, given: list[str]) -> list[str]:
         found = []
         for name, member, columns in self.transformers_:
@@ -122,29 +135,41 @@ def _keys(columns: Any) -> list[Any]:
 
 
 def _part(whole: Any, columns: Any) -> Any:
-    """Some columns, as a mapping by name or an array by number."""
+    """Some columns of a table, as an array, or of blocks as blocks."""
     X, found = whole
-    keys = _keys(columns)
-    names = names_of(X)
-    if not keys:
-        raise ValueError("columns must be one or more")
-    places = []
-    for key in keys:
-        if isinstance(key, str):
-            if names is None or key not in names:
-                raise ValueError(f"columns must be among those of X: there is no {key!r}")
-            places.append(names.index(key))
-        elif -len(found) <= key < len(found):
-            places.append(int(key))
-        else:
-            raise ValueError(f"columns must be numbers below that of the columns of X, {len(found)}, got {key!r}")
+    places = _places(columns, names_of(X), len(found))
+    if isinstance(X, Blocks):
+        return Mapped(X, partial(_columns, places))
     rows = np.empty((len(found[0]), len(places)), dtype=object)
     for j, place in enumerate(places):
         rows[:, j] = found[place]
     return rows
 
 
-def _numbers(part: Any) -> NDArray[np.float64]:
+def _places(columns: Any, names: list[Any] | None, many: int) -> list[int]:
+    """The numbers of some columns of so many, which are given by name or number."""
+    keys, places = _keys(columns), []
+    if not keys:
+        raise ValueError("columns must be one or more")
+    for key in keys:
+        if isinstance(key, str):
+            if names is None or key not in names:
+                raise ValueError(f"columns must be among those of X: there is no {key!r}")
+            places.append(names.index(key))
+        elif -many <= key < many:
+            places.append(int(key))
+        else:
+            raise ValueError(f"columns must be numbers below that of the columns of X, {many}, got {key!r}")
+    return places
+
+
+def _columns(places: list[int], rows: Any) -> NDArray[np.float64]:
+    return np.asarray(rows[:, places], dtype=np.float64)
+
+
+def _numbers(part: Any) -> Any:
+    if isinstance(part, Blocks):  # which hold nothing else
+        return part
     try:
         return np.asarray(part.astype(np.float64))
     except (TypeError, ValueError, OverflowError):

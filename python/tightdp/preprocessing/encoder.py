@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,13 @@ from ..mechanisms import ApproximateDP, Gaussian
 from ..tables.columns import Category
 from ..tables.frequent import occurring
 from ..tables.text import text_of
+from ..train.blocks.blocks import Blocks
+from ..train.blocks.stream import Stream
 from ..train.labels import MISSING
 from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
 from ..train.stated import listed
-from .cells import cells_of
+from .cells import cells_of, numbers_of_texts
 from .transformer import PrivateTransformer
 
 
@@ -65,22 +69,30 @@ class OneHotEncoder(PrivateTransformer):
             return Composition()
         return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
-    def _cells(self, X: Any, *, reset: bool) -> list[list[str]]:
-        return cells_of(self, X, reset=reset)
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        return super()._cells(X, reset=reset) if isinstance(X, Blocks) else cells_of(self, X, reset=reset)
 
-    def _checked(self, X: Any) -> list[list[str]]:
-        values = self._cells(X, reset=True)
-        if self.categories is not None and len(self.categories) != len(values):
-            raise ValueError(f"categories must be one list for each of {len(values)} columns")
+    def _checked(self, X: Any) -> Any:
+        values, size = super()._checked(X), self.n_features_in_
+        if self.categories is not None and len(self.categories) != size:
+            raise ValueError(f"categories must be one list for each of {size} columns")
         return values
 
-    def _learn(self, values: list[list[str]], gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: list[list[str]] | Stream, gate: Gate, spent: Spent) -> None:
         if self.categories is not None:
             self.categories_: list[tuple[str, ...]] = _declared(self.categories)
             return
-        self.categories_ = gate.frequent(
-            len(values), lambda: [occurring(column, self.missing) for column in values], spent
-        ).value
+        self.categories_ = gate.frequent(self.n_features_in_, partial(self._counts, values), spent).value
+
+    def _counts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
+        """How many records have each text, of each column."""
+        if not isinstance(values, Stream):
+            return [occurring(column, self.missing) for column in values]
+        counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
+        for found in values.each(partial(numbers_of_texts, missing=tuple(self.missing))):
+            for column, more in zip(counts, found, strict=True):
+                column.update(more)
+        return counts
 
     def _transformed(self, values: list[list[str]]) -> NDArray[np.float64]:
         columns = [Category("", known) for known in self.categories_]

@@ -15,6 +15,7 @@ from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
 from ..train.stated import bounds_of, listed
 from . import quantiles
+from .passes import Values, width_of
 from .scalers import _width
 from .transformer import PrivateTransformer
 
@@ -53,12 +54,12 @@ class SimpleImputer(PrivateTransformer):
         quantiles.points(self.domain, _width(self.domain))
         return quantiles.charge(self.domain, spent.noise_multiplier)
 
-    def _checked(self, X: Any) -> NDArray[np.float64]:
-        values: NDArray[np.float64] = super()._checked(X)
+    def _checked(self, X: Any) -> Values:
+        values: Values = super()._checked(X)
         if self.strategy == "constant":
-            self._constants(values.shape[1])
+            self._constants(width_of(values))
         else:
-            quantiles.points(self.domain, values.shape[1])
+            quantiles.points(self.domain, width_of(values))
         return values
 
     def _constants(self, columns: int) -> NDArray[np.float64]:
@@ -67,8 +68,8 @@ class SimpleImputer(PrivateTransformer):
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 
-    def _learn(self, values: NDArray[np.float64], gate: Gate, spent: Spent) -> None:
-        size = values.shape[1]
+    def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
+        size = width_of(values)
         if self.strategy == "constant":
             self.statistics_: NDArray[np.float64] = self._constants(size)
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,7 @@ from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
 from ..train.releases.gate import Gate
 from ..train.releases.oracle import Integers, Query
-
-Array = NDArray[np.float64]
+from .passes import Array, Values, total, width_of
 
 DIGITS = 20
 """Binary digits of a level: levels are rounded to multiples of 2^-20, so that sums are integers."""
@@ -78,7 +77,7 @@ def level(name: str, value: Any) -> float:
 
 
 def search(
-    gate: Gate, columns: Array, levels: Sequence[float], domain: Any, noise_multiplier: float
+    gate: Gate, columns: Values, levels: Sequence[float], domain: Any, noise_multiplier: float
 ) -> NDArray[np.intp]:
     """About the least grid point that has the share ``levels[i]`` of a column's values at or below it, as its place on
     the grid: shape (levels, columns). One level, or two that ascend, of which outer ones are taken further inside, by
@@ -86,8 +85,8 @@ def search(
 
     A question depends on the answers before it, and its noise does not.
     """
-    grid, noise = points(domain, columns.shape[1]), _each(domain, noise_multiplier)
-    low = np.zeros((len(levels), columns.shape[1]), np.intp)
+    grid, noise = points(domain, width_of(columns)), _each(domain, noise_multiplier)
+    low = np.zeros((len(levels), width_of(columns)), np.intp)
     high = np.full_like(low, len(grid) - 1)
     for _ in range(rounds(domain)):
         middle = (low + high) // 2
@@ -102,7 +101,7 @@ def search(
     return low
 
 
-def counts(columns: Array, at: Array, levels: Sequence[float]) -> Query:
+def counts(columns: Values, at: Array, levels: Sequence[float]) -> Query:
     """For each level q and column the number of values at or below ``at``, less q times the number of values.
 
     Thresholds are raised to ascend. A value adds 1 - q or -q to each, so that one record adds at most the sensitivity.
@@ -111,13 +110,17 @@ def counts(columns: Array, at: Array, levels: Sequence[float]) -> Query:
     at = np.maximum.accumulate(at, axis=0)
 
     def evaluate(source: RandomSource) -> Integers:
-        whole = (~np.isnan(columns)).sum(axis=0)
-        with np.errstate(invalid="ignore"):
-            below = np.array([(columns <= row).sum(axis=0) for row in at], np.int64)
-        excess = below * 2**DIGITS - np.outer(units, whole)
-        return np.asarray(excess.astype(np.int64).reshape(-1))
+        return total(columns, partial(_excess, at, units), at.size, source)
 
     return Query((at.size,), _sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate)
+
+
+def _excess(at: Array, units: Sequence[int], columns: Array) -> Integers:
+    whole = (~np.isnan(columns)).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        below = np.array([(columns <= row).sum(axis=0) for row in at], np.int64)
+    excess = below * 2**DIGITS - np.outer(units, whole)
+    return np.asarray(excess.astype(np.int64).reshape(-1))
 
 
 def _sensitivity(units: Sequence[int], columns: int) -> float:

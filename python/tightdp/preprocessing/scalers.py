@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..composition import Composition
 from ..mechanisms import Gaussian
@@ -19,9 +19,8 @@ from ..train.releases.shares import Spent
 from ..train.scale import Scale
 from ..train.stated import bounds_of
 from . import quantiles
+from .passes import Array, Values, total, width_of
 from .transformer import PrivateTransformer
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -47,17 +46,17 @@ class Bounded(PrivateTransformer):
         self._levels(), quantiles.points(self.domain, _width(self.domain))
         return quantiles.charge(self.domain, noise_multiplier)
 
-    def _checked(self, X: Any) -> Array:
-        values: Array = super()._checked(X)
+    def _checked(self, X: Any) -> Values:
+        values: Values = super()._checked(X)
         if self.bounds is not None:
-            Scale.of("bounds", self.bounds, values.shape[1])
+            Scale.of("bounds", self.bounds, width_of(values))
         else:
-            quantiles.points(self.domain, values.shape[1])
+            quantiles.points(self.domain, width_of(values))
         return values
 
-    def _bounds(self, values: Array, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
+    def _bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
         """Low and high of each column, low < high."""
-        size = values.shape[1]
+        size = width_of(values)
         if self.bounds is not None:
             scale = Scale.of("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
@@ -113,7 +112,7 @@ class MinMaxScaler(Bounded):
     def _charge(self, spent: Spent) -> Composition:
         return self._bounds_charge(spent.noise_multiplier)
 
-    def _learn(self, values: Array, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
         self.bounds_ = self._bounds(values, gate, spent.noise_multiplier)
 
     def _transformed(self, values: Array) -> Array:
@@ -165,14 +164,13 @@ class StandardScaler(Bounded):
             return z, z
         return z / math.sqrt(SHARE) * (1 + 2.0**-50), z / math.sqrt(1 - SHARE) * (1 + 2.0**-50)
 
-    def _learn(self, values: Array, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
         bounds, noise = self._parts(spent)
         self.bounds_ = low, high = self._bounds(values, gate, bounds)
         middle, half = low + (high - low) / 2, (high - low) / 2
-        units = (np.clip(values, low, high) - middle) / half
-        count, total, squares = gate.gaussian(moments(units), noise).value.reshape(3, -1)
+        count, sums, squares = gate.gaussian(moments(values, low, high), noise).value.reshape(3, -1)
         many = np.maximum(count, 1.0)
-        mean = np.clip(total / many, -1, 1)
+        mean = np.clip(sums / many, -1, 1)
         variance = np.clip(squares / many, 0, 1) - mean**2
         self.mean_: Array = middle + half * mean
         self.scale_: Array = half * np.sqrt(np.maximum(variance, NARROWEST**2))
@@ -185,18 +183,24 @@ class StandardScaler(Bounded):
         return (*released, f"a noisy mean and standard deviation of {self.n_features_in_} columns"), public
 
 
-def moments(units: Array) -> Query:
-    """For each column of values in [-1, 1] their number, sum and sum of squares; NaN is no value.
+def moments(values: Values, low: Any, high: Any) -> Query:
+    """For each column their number, sum and sum of squares, of values clipped to [low, high] and mapped to [-1, 1]; NaN
+    is no value.
 
     A value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20 and so no longer than sqrt(3).
     """
-    one = 2**DIGITS
+    columns = width_of(values)
 
     def evaluate(source: RandomSource) -> Integers:
-        there = ~np.isnan(units)
-        inside = np.clip(np.where(there, units, 0.0), -1, 1)  # a quotient may round past the end
-        parts = there * one, np.trunc(inside * one), np.trunc(inside**2 * one)
-        return np.concatenate([part.astype(np.int64).sum(axis=0) for part in parts])
+        return total(values, partial(_moments, low, high), 3 * columns, source)
 
-    columns = units.shape[1]
     return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate)
+
+
+def _moments(low: Any, high: Any, values: Array) -> Integers:
+    one = 2**DIGITS
+    units = (np.clip(values, low, high) - (low + (high - low) / 2)) / ((high - low) / 2)
+    there = ~np.isnan(units)
+    inside = np.clip(np.where(there, units, 0.0), -1, 1)  # a quotient may round past the end
+    parts = there * one, np.trunc(inside * one), np.trunc(inside**2 * one)
+    return np.concatenate([part.astype(np.int64).sum(axis=0) for part in parts])

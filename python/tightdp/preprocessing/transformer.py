@@ -16,6 +16,8 @@ from ..mechanisms import Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from ..train.blocks.blocks import Blocks
+from ..train.blocks.views import Mapped
 from ..train.driver import opened, paid, seeded
 from ..train.owned import check_free
 from ..train.releases.budget import FixedPlan, Target, noise_for
@@ -24,6 +26,8 @@ from ..train.releases.shares import FAILURE, Spent
 from ..train.searches import warn_of_search
 from ..train.stated import AGAIN, name_of
 from ..train.whole import whole
+from .cells import check_width, in_blocks
+from .passes import streamed
 
 NOTHING = 1e-300
 """The delta of what releases nothing, where none is given: every other would do."""
@@ -59,8 +63,10 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
     @whole
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns privately from X (n, d); y is not used. Errors name the argument, before any record is used."""
+        """Learns privately from X (n, d), which may come in blocks or in a memory map; y is not used. Errors name the
+        argument, before any record is used."""
         check_free(self)
+        X = in_blocks(X)
         spent, delta = self._planned()
         source, book = seeded(self.random_state), opened(self.ledger)
         values, charge = self._checked(X), self._charge(spent)
@@ -72,10 +78,14 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
             warn_of_search(charge, delta)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """The features that X (n, d) becomes, doubles of shape (n, n_features_out)."""
+    def transform(self, X: Any) -> Any:
+        """The features that X (n, d) becomes, doubles of shape (n, n_features_out); of ``Blocks`` blocks of them, which
+        are made as they are read."""
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        if isinstance(X, Blocks):
+            self._cells(X, reset=False)
+            return Mapped(X, self._of_rows)
         return self._transformed(self._cells(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
@@ -120,13 +130,22 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         """What was released, and what was taken to be public, for the statement."""
         raise NotImplementedError
 
+    def _of_rows(self, rows: Any) -> NDArray[np.float64]:
+        """The features of some rows of a block, whose columns have no names."""
+        return self._transformed(self._cells(rows, reset=False))
+
     def _cells(self, X: Any, *, reset: bool) -> Any:
-        """X as ``_learn`` and ``_transformed`` take it."""
+        """X as ``_learn`` and ``_transformed`` take it; blocks as they are."""
+        if isinstance(X, Blocks):
+            check_width(self, X, None, reset=reset)
+            return X
         values = validate_data(self, X, reset=reset)
         return values.astype(np.float64)
 
     def _checked(self, X: Any) -> Any:
-        return self._cells(X, reset=True)
+        """X as ``_learn`` takes it, checked: of blocks a stream."""
+        values = self._cells(X, reset=True)
+        return streamed(values) if isinstance(values, Blocks) else values
 
     # How it runs, by itself and in a pipeline.
 

@@ -104,7 +104,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         deviation = noise * bound**2
         rows = _Rows(inputs, output, constant)
         if blocks is not None:
-            query = second_moment(Stream.of(blocks, rows, _checked), bound, size + constant + 1)
+            query = second_moment(Stream.of(blocks, rows, numbers_in), bound, size + constant + 1)
         else:
             query = second_moment(rows(features, numbers(y, len(features))), bound)
         released, ledger = self._released(query, noise, source)
@@ -167,7 +167,8 @@ def numbers(y: Any, records: int) -> NDArray[np.float64]:
     return values
 
 
-def _checked(features: NDArray[Any], targets: NDArray[Any]) -> None:
+def numbers_in(features: NDArray[Any], targets: NDArray[Any]) -> None:
+    """Checks the targets of a block."""
     numbers(targets, len(features))
 
 

@@ -21,7 +21,7 @@ from .models.linear import LinearModel, Squared
 from .models.records import Array, Records
 from .prepare import Bounds, bounds_of, within
 from .price import price
-from .regression import numbers
+from .regression import numbers, numbers_in
 from .scale import Scale
 
 
@@ -128,7 +128,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
         prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._target(again))
-        lengths, _ = scanned(blocks, _checked)
+        lengths, _ = scanned(blocks, numbers_in)
         return Stream(blocks, prepare, lengths)
 
     def _facts(self) -> stated.Facts:
@@ -145,7 +145,3 @@ class _Prepare:
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         values = self.target.mapped(targets.astype(np.float64)[:, None])[:, 0]
         return Records(within(self.bounds, features), values)
-
-
-def _checked(features: Array, targets: NDArray[Any]) -> None:
-    numbers(targets, len(features))

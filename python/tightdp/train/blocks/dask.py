@@ -49,6 +49,8 @@ class DaskBlocks(Blocks):
             raise TypeError("X and y must be collections of Dask, or y the name of a column of X")
         parts, targets = _frame(X, y) if hasattr(X, "partitions") and hasattr(X, "columns") else _array(X, y)
         self.width, self.dtype = parts.width, parts.dtype
+        if parts.columns is not None:
+            self.columns = parts.columns
         self._parts = list(parts.delayed)
         self._targets = [None] * len(self._parts) if targets is None else list(targets)
         self._label = y if isinstance(y, str) else None
@@ -92,6 +94,7 @@ class _Parts:
     delayed: Any
     width: int
     dtype: np.dtype[Any]
+    columns: tuple[Any, ...] | None = None
 
 
 def _array(X: Any, y: Any) -> tuple[_Parts, Any]:
@@ -114,4 +117,4 @@ def _frame(X: Any, y: Any) -> tuple[_Parts, Any]:
         raise ValueError(f"X must have columns of numbers, and these hold none: {', '.join(text)}")
     narrow = all(kind in (np.float32, np.float16, np.bool_) for kind in kinds.values())
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    return _Parts(X.to_delayed(), len(kinds), dtype), None if isinstance(y, str) else y.to_delayed()
+    return _Parts(X.to_delayed(), len(kinds), dtype, tuple(kinds)), None if isinstance(y, str) else y.to_delayed()

@@ -91,7 +91,11 @@ class Stream:
             total += found
         return total
 
-    def _everyone(self, work: Prepared) -> Iterable[Integers]:
+    def each(self, part: Callable[[Any], Any]) -> Iterable[Any]:
+        """What ``part`` makes of the records of each block, in order."""
+        return self._everyone(Prepared(self._prepare, part, None, self._center))
+
+    def _everyone(self, work: Prepared) -> Iterable[Any]:
         seen = []
         for length, found in self._blocks.map(Measured(work)):
             seen.append(length)

@@ -1,0 +1,50 @@
+"""Numbers in memory, or in blocks that are passed over: what transformers learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..release.noise import RandomSource
+from ..train.blocks.blocks import Blocks
+from ..train.blocks.stream import Stream
+
+Array = NDArray[np.float64]
+Values = Array | Stream
+"""Rows (n, d), or a stream of such rows."""
+
+
+def streamed(blocks: Blocks) -> Stream:
+    """The features of blocks, after one pass over them."""
+    return Stream.of(blocks, _features)
+
+
+def _features(features: NDArray[Any], targets: Any) -> Any:
+    return features
+
+
+def width_of(values: Values) -> int:
+    """The number of columns."""
+    return values.width if isinstance(values, Stream) else int(values.shape[1])
+
+
+def total(
+    values: Values, part: Callable[[Array], NDArray[np.int64]], length: int, source: RandomSource
+) -> NDArray[np.int64]:
+    """The sum of ``part`` over all rows, modulo 2^64. A part is a sum over rows of integers, each of its own row."""
+    if isinstance(values, Stream):
+        return values.total(_OfDoubles(part), length, source)
+    return part(values)
+
+
+class _OfDoubles:
+    """A part, of rows in any type of floats."""
+
+    def __init__(self, part: Callable[[Array], NDArray[np.int64]]) -> None:
+        self._part = part
+
+    def __call__(self, rows: Any) -> NDArray[np.int64]:
+        return self._part(rows.astype(np.float64))
