@@ -1,8 +1,12 @@
 # tightdp_portable(target): a shared object that loads with glibc 2.28 (manylinux_2_28) whatever it was built on, and
-# has its C++ library inside. TIGHTDP_PORTABLE=OFF links what the system has.
-option(TIGHTDP_PORTABLE "Link shared objects so that they load with glibc 2.28" ON)
+# has its C++ library inside; on Windows, with what it needs of MinGW inside. TIGHTDP_PORTABLE=OFF links what the system
+# has.
+option(TIGHTDP_PORTABLE "Link shared objects so that they load with glibc 2.28, or without MinGW's libraries" ON)
 
 function(tightdp_portable target)
+  if(TIGHTDP_PORTABLE AND MINGW)
+    target_link_options(${target} PRIVATE -static)
+  endif()
   if(NOT TIGHTDP_PORTABLE OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
      OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$")
     return()

@@ -18,6 +18,12 @@ function(tightdp_add_simd target)
   set(flags_baseline "")
   set(flags_avx2 -mavx2 -mfma)
   set(flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512)
+  if(MINGW AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC takes the stack to be aligned to a register, and Windows aligns it to 16 bytes
+    # (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=54412): the assembler makes every move one that needs no alignment.
+    list(APPEND flags_avx2 -Wa,-muse-unaligned-vector-move)
+    list(APPEND flags_avx512 -Wa,-muse-unaligned-vector-move)
+  endif()
   set(exact ${ARGN})
   list(FILTER exact INCLUDE REGEX "\\.exact\\.simd\\.cpp$")
   set_source_files_properties(${exact} PROPERTIES

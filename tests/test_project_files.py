@@ -23,7 +23,7 @@ def test_the_citation_is_of_this_version():
 def test_the_presets_exist_and_set_options_that_cmake_knows():
     presets = json.loads((ROOT / "CMakePresets.json").read_text())
     configured = {preset["name"]: preset for preset in presets["configurePresets"]}
-    assert set(configured) == {"base", "release", "debug", "sanitizers", "cuda"}
+    assert set(configured) == {"base", "release", "debug", "sanitizers", "windows", "cuda"}
     cmake = (ROOT / "CMakeLists.txt").read_text() + (ROOT / "cmake" / "cuda.cmake").read_text()
     for preset in configured.values():
         for name in preset["cacheVariables"]:

@@ -51,12 +51,12 @@ class ThreadTeam {
 
 }  // namespace
 
-void emulate_epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
-                           double tolerance, int lanes, double* lower, double* upper, unsigned char* status,
-                           long* nodes, long* abscissae) {
+void emulate_epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps,
+                           const double* delta, double tolerance, int lanes, double* lower, double* upper,
+                           unsigned char* status, std::int64_t* nodes, std::int64_t* abscissae) {
     const auto memory = std::make_unique<BatchMemory>();
     const auto run = [&](const auto& team) {
-        for (long i = 0; i < n; ++i) {
+        for (std::int64_t i = 0; i < n; ++i) {
             const Result r = batch_epsilon(team, *memory, sigma[i], q[i], steps[i], delta[i], tolerance);
             team.sync();
             if (team.lane() != 0) continue;

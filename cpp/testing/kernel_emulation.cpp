@@ -21,7 +21,7 @@ template <class T>
 std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     std::vector<DeviceSegment> table;
     const DeviceClip clip = device_clip(r, table, kWarp);
-    const bool dense = table.size() == 1 && table[0].stride == clip.columns * static_cast<long>(sizeof(T));
+    const bool dense = table.size() == 1 && table[0].stride == clip.columns * static_cast<std::int64_t>(sizeof(T));
     const Machine machine{device.processors, device.shared / 2 - 2048, device.shared - 1024, true, 0};
     const Shape shape = choose_shape(clip, dense, sizeof(T), machine, [&](const HeldShape&) { return device.resident; },
                                      device.slice_threads);
@@ -54,7 +54,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     std::vector<double> sums(static_cast<std::size_t>(clip.columns), 0.0);
     for (std::size_t i = 0; i < partial.size(); ++i) sums[i % sums.size()] += partial[i];
     const DeviceFinish f = device_finish(r, clip, sums.data());
-    for (long tile = 0; tile * random::kTileValues < clip.columns; ++tile)
+    for (std::int64_t tile = 0; tile * random::kTileValues < clip.columns; ++tile)
         for (int lane = 0; lane < random::kLanes; ++lane)
             r.out_double ? finish_lane<double>(clip, f, tile, lane) : finish_lane<float>(clip, f, tile, lane);
     return chosen;
@@ -62,18 +62,18 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
 
 // As clipping/exact_sum.cu, on a device of `blocks` blocks, in groups of `group` rows.
 template <class T>
-void emulate_exact(const ClipRequest& r, long blocks, long group) {
+void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group) {
     std::vector<DeviceSegment> table;
     DeviceClip clip = device_clip(r, table, kSquareLanes);
     const DeviceExact exact = device_exact(r, clip);
     std::vector<double> squares(static_cast<std::size_t>(group * exact.tiles)),
         factors(static_cast<std::size_t>(group));
     std::vector<unsigned long long> sums(static_cast<std::size_t>(clip.columns));
-    const auto launch = [](long count, const std::function<void()>& kernel) {
+    const auto launch = [](std::int64_t count, const std::function<void()>& kernel) {
         on_host::Launch(static_cast<unsigned>(count), kExactThreads, 0, kernel).run();
     };
-    for (long begin = 0; begin < clip.rows; begin += group) {
-        const long count = std::min(group, clip.rows - begin);
+    for (std::int64_t begin = 0; begin < clip.rows; begin += group) {
+        const std::int64_t count = std::min(group, clip.rows - begin);
         launch(blocks, [&] { exact_squares_kernel<T>(clip, exact.tiles, begin, count, squares.data()); });
         launch(ceiling(count, kExactThreads),
                [&] { exact_factors_kernel<T>(clip, exact, begin, count, squares.data(), factors.data()); });
@@ -87,7 +87,7 @@ void emulate_exact(const ClipRequest& r, long blocks, long group) {
 
 }  // namespace
 
-void emulate_exact_kernels(const ClipRequest& request, long blocks, long group) {
+void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group) {
     with_dtype(request.dtype, [&]<class T> { emulate_exact<T>(request, blocks, group); });
 }
 
@@ -105,7 +105,7 @@ std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 
-void emulate_exact_kernels(const ClipRequest&, long, long) {
+void emulate_exact_kernels(const ClipRequest&, std::int64_t, std::int64_t) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 

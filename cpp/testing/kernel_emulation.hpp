@@ -1,6 +1,7 @@
 // The kernels of clipping/device (one_read.cuh, exact_kernels.cuh) run by the host, block by block, thread by thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "clipping/clipped_sum.hpp"
@@ -9,7 +10,7 @@ namespace tightdp {
 
 // A device as small as a test wants it: multiprocessors, bytes of shared memory of each, blocks that one takes at once.
 struct SmallDevice {
-    long processors, shared, resident;
+    std::int64_t processors, shared, resident;
     int slice_threads;
 };
 
@@ -19,6 +20,6 @@ struct SmallDevice {
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
 // The exact form of the same, in groups of `group` rows, by `blocks` blocks at a time or more.
-void emulate_exact_kernels(const ClipRequest& request, long blocks, long group);
+void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group);
 
 }  // namespace tightdp

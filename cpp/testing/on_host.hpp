@@ -28,7 +28,7 @@ struct Index {
 
 struct Barrier {
     int members = 0, waiting = 0;
-    long generation = 0;
+    std::int64_t generation = 0;
 };
 
 struct Copy {
@@ -61,7 +61,7 @@ class Launch {
     static constexpr int kPatience = 200;  // rounds, longer than a block rests
     static constexpr unsigned char kNonsense = 0xff;  // a NaN in every type
 
-    Launch(unsigned blocks, unsigned threads, long shared, std::function<void()> kernel)
+    Launch(unsigned blocks, unsigned threads, std::int64_t shared, std::function<void()> kernel)
         : grid{blocks}, threads{threads}, kernel_(std::move(kernel)), blocks_(blocks), fibers_(blocks * threads) {
         for (unsigned b = 0; b < blocks; ++b) {
             Block& block = blocks_[b];
@@ -117,7 +117,7 @@ class Launch {
     void yield() { swapcontext(&fiber->context, &main_); }
     void moved() { moved_ = true; }
     void wait(Barrier& barrier) {
-        const long before = barrier.generation;
+        const std::int64_t before = barrier.generation;
         if (++barrier.waiting == barrier.members) {
             barrier.waiting = 0;
             ++barrier.generation;
@@ -159,7 +159,7 @@ class Launch {
     std::vector<Block> blocks_;
     std::vector<Fiber> fibers_;
     ucontext_t main_{};
-    long shared_ = 0;
+    std::int64_t shared_ = 0;
     unsigned resting_ = ~0u;
     bool moved_ = false;
 };

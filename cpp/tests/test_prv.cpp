@@ -25,12 +25,12 @@ void law(const Law& law) {
     const Support s = support(law, 1e-12);
     const double h = (s.high - s.low) / 501;
     const long long first = std::llround(s.low / h), last = std::llround(s.high / h);
-    const long count = static_cast<long>(last - first + 1);
+    const std::int64_t count = static_cast<std::int64_t>(last - first + 1);
     std::vector<double> p(static_cast<std::size_t>(count)), r(p.size());
     cells(law, h, first, count, p.data());
     cells(reversed(law), h, -last, count, r.data());
     double total = 0, moment = 0;
-    for (long i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < count; ++i) {
         CHECK(p[i] >= 0);
         total += p[i];
         moment += p[i] * static_cast<double>(first + i) * h;

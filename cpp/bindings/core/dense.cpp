@@ -11,8 +11,8 @@ using Vector = Matrix<double>;
 using Targets = Matrix<std::int64_t>;
 
 template <class A>
-long extent(const A& array, int axis) {
-    return static_cast<long>(array.shape(axis));
+std::int64_t extent(const A& array, int axis) {
+    return static_cast<std::int64_t>(array.shape(axis));
 }
 
 template <class T>
@@ -67,7 +67,7 @@ Vector loss_value(int kind, double width, const Matrix<T>& z, const Targets& tar
 template <class T>
 Matrix<T> tanh_of(const Matrix<T>& x) {
     return filled<T>({x.shape(), x.shape() + x.ndim()},
-                     [&](T* out) { tightdp::tanh_of(x.data(), static_cast<long>(x.size()), out); });
+                     [&](T* out) { tightdp::tanh_of(x.data(), static_cast<std::int64_t>(x.size()), out); });
 }
 
 // (inputs, errors, steps, squares, bias) and, under a centre and a scale, (center, inverse_scale, column_squares)
@@ -90,7 +90,7 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
         if (moved) {
             const auto& [center, inverse, columns] = *moved;
             layer.center = center.data(), layer.inverse_scale = inverse.data(), layer.column_squares = columns.data();
-            layer.padded = static_cast<long>(columns.size());
+            layer.padded = static_cast<std::int64_t>(columns.size());
             require(layer.padded % tightdp::kScaledPad == 0 && layer.padded >= layer.columns + bias &&
                     center.size() == layer.outputs * layer.padded && inverse.size() == center.size());
         }
@@ -98,7 +98,7 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
         request.layers.push_back(layer);
     }
     require((!taken || taken->size() == n) && (!norms || norms->size() == n) && (!out || out->size() == size));
-    request.rows = static_cast<long>(n);
+    request.rows = static_cast<std::int64_t>(n);
     request.bound = bound, request.inverse_grid = inverse_grid, request.center_norm = center_norm;
     request.normalize = normalize;
     request.taken = taken ? taken->data() : nullptr;

@@ -19,7 +19,7 @@ Composer composer_of(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {
         py::gil_scoped_acquire acquire;
         std::vector<Entry> entries;
-        std::vector<std::pair<long long, long>> spans;
+        std::vector<std::pair<long long, std::int64_t>> spans;
         for (const Run& r : runs) entries.push_back(entry_of(r));
         for (const auto& span : circle.spans) spans.emplace_back(span.first, span.count);
         using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;

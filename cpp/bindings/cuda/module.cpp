@@ -66,10 +66,11 @@ Dtype dtype_of(const std::string& name) {
 
 // arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid:
 // 0, or the exact form.
-void clipped_sum(const std::vector<std::tuple<Address, long, long, Address, std::uint64_t>>& arrays, long rows,
-                 const std::string& dtype, const std::string& out_dtype, double max_norm, bool normalize,
-                 double stability, Address weights, Address center, Address inverse_scale, double deviation,
-                 const SealedStream* noise, bool accumulate, Address norms, double grid, int device, Address stream) {
+void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_t, Address, std::uint64_t>>& arrays,
+                 std::int64_t rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
+                 bool normalize, double stability, Address weights, Address center, Address inverse_scale,
+                 double deviation, const SealedStream* noise, bool accumulate, Address norms, double grid, int device,
+                 Address stream) {
     ClipRequest r;
     for (const auto& [data, stride, columns, out, noise_index] : arrays)
         r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});
@@ -109,7 +110,7 @@ py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, 
         auto* const d_status = reinterpret_cast<unsigned char*>(d + 6 * n);
         for (std::size_t i = 0; i < 4; ++i)
             check(cudaMemcpyAsync(d + i * n, inputs[i], n * 8, cudaMemcpyHostToDevice, nullptr), "copying settings");
-        tightdp::cuda::epsilon_batch(static_cast<long>(n), d, d + n, d + 2 * n, d + 3 * n, tolerance, d + 4 * n,
+        tightdp::cuda::epsilon_batch(static_cast<std::int64_t>(n), d, d + n, d + 2 * n, d + 3 * n, tolerance, d + 4 * n,
                                      d + 5 * n, d_status, nullptr);
         check(cudaMemcpyAsync(lo, d + 4 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
         check(cudaMemcpyAsync(up, d + 5 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
@@ -119,8 +120,8 @@ py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, 
     return py::make_tuple(lower, upper, status);
 }
 
-void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first, long count, Address out, int device,
-               Address stream) {
+void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first, std::int64_t count, Address out,
+               int device, Address stream) {
     const tightdp::prv::Run run = tightdp::bindings::run(entry);
     py::gil_scoped_release release;
     const OnDevice current(device);

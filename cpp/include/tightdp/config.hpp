@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cfloat>
+#include <cstdint>
 
 // Marks a formula that is compiled for the host and, under nvcc, for the device too.
 #if defined(__CUDACC__)
@@ -35,8 +36,7 @@
 
 namespace tightdp {
 
-// Steps and indices are of type long, and go up to 2^53. On Windows a long has 32 bits.
-static_assert(sizeof(long) >= 8, "tightdp needs a long of 64 bits");
+// Steps and indices are std::int64_t, and go up to 2^53: on Windows a long has 32 bits.
 static_assert(FLT_EVAL_METHOD == 0, "tightdp needs doubles that are rounded after every operation");
 
 // Unit roundoff of double, round to nearest: every error bound of the project is written in multiples of it.

@@ -105,9 +105,9 @@ class Clipper {
     void rethrow() const { stop_.rethrow(); }
 
     // to[j] = (add ? to[j] : 0) + sums[j]; integers modulo 2^64.
-    static void add_up(Sum* to, const Sum* sums, long n, bool add) noexcept {
+    static void add_up(Sum* to, const Sum* sums, std::int64_t n, bool add) noexcept {
         using Wrapping = std::conditional_t<kExact, std::uint64_t, double>;
-        for (long j = 0; j < n; ++j)
+        for (std::int64_t j = 0; j < n; ++j)
             to[j] = add ? static_cast<Sum>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(sums[j])) : sums[j];
     }
 

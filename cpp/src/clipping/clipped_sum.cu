@@ -19,11 +19,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlockWarps = kThreads / 32;
 
-Machine machine_here(long& cache) {
+Machine machine_here(std::int64_t& cache) {
     cache = attribute(cudaDevAttrL2CacheSize);
-    const long alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    const std::int64_t alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     // A block's own kilobyte, and a little for the runtime.
-    const long half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
+    const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     const bool grid = attribute(cudaDevAttrCooperativeLaunch) != 0;
     return {attribute(cudaDevAttrMultiProcessorCount), half, alone - 1024, grid};
 }
@@ -31,14 +31,14 @@ Machine machine_here(long& cache) {
 // sums[column] = the blocks' partial sums: 32 columns a block, every 32nd part a warp, the warps in order.
 constexpr int kAddThreads = 1024;
 __global__ void __launch_bounds__(kAddThreads)
-    add_partial_kernel(const double* partial, long parts, long columns, double* sums) {
+    add_partial_kernel(const double* partial, std::int64_t parts, std::int64_t columns, double* sums) {
     constexpr int warps = kAddThreads / kWarp;
     __shared__ double by_warp[warps][kWarp];
-    const long lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, c = blockIdx.x * 32L + lane;
+    const std::int64_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, c = blockIdx.x * std::int64_t{32} + lane;
     double sum = 0;
     if (c < columns) {
 #pragma unroll 8
-        for (long i = warp; i < parts; i += warps) sum += partial[i * columns + c];
+        for (std::int64_t i = warp; i < parts; i += warps) sum += partial[i * columns + c];
     }
     by_warp[warp][lane] = sum;
     __syncthreads();
@@ -50,35 +50,36 @@ __global__ void __launch_bounds__(kAddThreads)
 // Rows [begin, begin + count): squares[row - begin][piece], a warp a piece.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    squares_kernel(DeviceClip clip, long begin, long count, long pieces, double* squares) {
+    squares_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count, std::int64_t pieces, double* squares) {
     const WarpTeam team;
-    const long warps = static_cast<long>(gridDim.x) * kBlockWarps;
-    for (long i = static_cast<long>(blockIdx.x) * kBlockWarps + threadIdx.x / 32; i < count * pieces; i += warps) {
+    const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * kBlockWarps;
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlockWarps + threadIdx.x / 32; i < count * pieces;
+         i += warps) {
         const double square = piece_squares<T>(clip, team, begin + i / pieces, i % pieces * kDevicePiece);
         if (team.lane() == 0) squares[i] = square;
     }
 }
 
 template <class T>
-__global__ void factors_kernel(DeviceClip clip, long begin, long count, long pieces, const double* squares,
-                               double* factors) {
-    const long i = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
+__global__ void factors_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count, std::int64_t pieces,
+                               const double* squares, double* factors) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= count) return;
     double square = 0;
-    for (long p = 0; p < pieces; ++p) square += squares[i * pieces + p];
+    for (std::int64_t p = 0; p < pieces; ++p) square += squares[i * pieces + p];
     factors[i] = row_factor<T>(clip, begin + i, square);
 }
 
 // sums[column] += the group's clipped rows, a thread a column.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    sums_kernel(DeviceClip clip, long begin, long count, const double* factors, double* sums, bool fresh) {
-    const long c = static_cast<long>(blockIdx.x) * kThreads + threadIdx.x;
+__global__ void __launch_bounds__(kThreads) sums_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count,
+                                                        const double* factors, double* sums, bool fresh) {
+    const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
     if (c >= clip.columns) return;
     const DeviceSegment& segment = segment_of(clip, c);
     double sum = fresh ? 0 : sums[c];
 #pragma unroll 4
-    for (long r = 0; r < count; ++r) {
+    for (std::int64_t r = 0; r < count; ++r) {
         const double x = wide(row_of<T>(segment, begin + r)[c - segment.first]);
         if (factors[r] > 0) sum += product(clip, transformed(clip, x, c), factors[r]);
     }
@@ -87,8 +88,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) finish_kernel(DeviceClip clip, DeviceFinish finish) {
-    const long i = static_cast<long>(blockIdx.x) * kThreads + threadIdx.x;
-    const long tile = i / random::kLanes;
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+    const std::int64_t tile = i / random::kLanes;
     if (tile * random::kTileValues < finish.columns)
         finish_lane<Real>(clip, finish, tile, static_cast<int>(i % random::kLanes));
 }
@@ -102,7 +103,8 @@ class Launch {
     template <class T>
     void run() {
         const SegmentTable table(table_, stream_);
-        const bool dense = table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<long>(sizeof(T));
+        const bool dense =
+            table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<std::int64_t>(sizeof(T));
         clip_.segments = table.at();
         const Shape shape = choose_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
             int resident = 0;
@@ -118,7 +120,7 @@ class Launch {
 
   private:
     template <class Kernel>
-    static void allow(Kernel kernel, long bytes) {
+    static void allow(Kernel kernel, std::int64_t bytes) {
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
               "shared memory");
     }
@@ -156,7 +158,7 @@ class Launch {
         return true;
     }
 
-    void finish_partial(const Scratch& partial, long parts) {
+    void finish_partial(const Scratch& partial, std::int64_t parts) {
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
         add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, kWarp)), kAddThreads, 0, stream_>>>(
             partial.as<double>(), parts, clip_.columns, sums.as<double>());
@@ -166,16 +168,18 @@ class Launch {
 
     template <class T>
     void grouped_rows() {
-        const long pieces = ceiling(clip_.columns, kDevicePiece);
-        const long fitting = cache_ / 2 / std::max<long>(1, clip_.columns * static_cast<long>(sizeof(T)));
+        const std::int64_t pieces = ceiling(clip_.columns, kDevicePiece);
+        const std::int64_t fitting =
+            cache_ / 2 / std::max<std::int64_t>(1, clip_.columns * static_cast<std::int64_t>(sizeof(T)));
         // Rows too long for the cache are read twice; 64 at a time keep the traffic of the sums small.
-        const long group = std::max<long>(fitting, 64);
+        const std::int64_t group = std::max<std::int64_t>(fitting, 64);
         const Scratch squares(static_cast<std::size_t>(group * pieces) * 8, stream_);
         const Scratch factors(static_cast<std::size_t>(group) * 8, stream_);
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
-        for (long begin = 0; begin < clip_.rows; begin += group) {
-            const long count = std::min(group, clip_.rows - begin);
-            const long warps = std::min<long>(ceiling(count * pieces, kBlockWarps), 16 * machine_.processors);
+        for (std::int64_t begin = 0; begin < clip_.rows; begin += group) {
+            const std::int64_t count = std::min(group, clip_.rows - begin);
+            const std::int64_t warps =
+                std::min<std::int64_t>(ceiling(count * pieces, kBlockWarps), 16 * machine_.processors);
             squares_kernel<T><<<static_cast<unsigned>(warps), kThreads, 0, stream_>>>(clip_, begin, count, pieces,
                                                                                      squares.as<double>());
             factors_kernel<T><<<static_cast<unsigned>(ceiling(count, 128)), 128, 0, stream_>>>(
@@ -189,7 +193,7 @@ class Launch {
 
     void finish(const double* sums) {
         const DeviceFinish f = device_finish(r_, clip_, sums);
-        const long threads = ceiling(clip_.columns, random::kTileValues) * random::kLanes;
+        const std::int64_t threads = ceiling(clip_.columns, random::kTileValues) * random::kLanes;
         const auto blocks = static_cast<unsigned>(ceiling(threads, kThreads));
         if (r_.out_double) finish_kernel<double><<<blocks, kThreads, 0, stream_>>>(clip_, f);
         else finish_kernel<float><<<blocks, kThreads, 0, stream_>>>(clip_, f);
@@ -198,7 +202,7 @@ class Launch {
 
     const ClipRequest& r_;
     cudaStream_t stream_;
-    long cache_ = 0;
+    std::int64_t cache_ = 0;
     const Machine machine_;
     std::vector<DeviceSegment> table_;
     DeviceClip clip_{};

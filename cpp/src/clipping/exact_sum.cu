@@ -9,7 +9,9 @@
 namespace tightdp::cuda {
 namespace {
 
-unsigned launched(long blocks) { return static_cast<unsigned>(blocks); }
+unsigned launched(std::int64_t blocks) {
+    return static_cast<unsigned>(blocks);
+}
 
 template <class T>
 void run(const ClipRequest& r, cudaStream_t stream) {
@@ -19,17 +21,17 @@ void run(const ClipRequest& r, cudaStream_t stream) {
     const SegmentTable table(entries, stream);
     clip.segments = table.at();
 
-    const long busy = 8 * attribute(cudaDevAttrMultiProcessorCount);  // blocks that occupy the device
-    const long fitting =
-        attribute(cudaDevAttrL2CacheSize) / 2 / std::max<long>(1, clip.columns * static_cast<long>(sizeof(T)));
-    const long group = std::min(clip.rows, std::max<long>(fitting, 64));
+    const std::int64_t busy = 8 * attribute(cudaDevAttrMultiProcessorCount);  // blocks that occupy the device
+    const std::int64_t fitting = attribute(cudaDevAttrL2CacheSize) / 2 /
+                                 std::max<std::int64_t>(1, clip.columns * static_cast<std::int64_t>(sizeof(T)));
+    const std::int64_t group = std::min(clip.rows, std::max<std::int64_t>(fitting, 64));
     const Scratch squares(static_cast<std::size_t>(group * exact.tiles) * 8, stream);
     const Scratch factors(static_cast<std::size_t>(group) * 8, stream);
     const Scratch sums(static_cast<std::size_t>(clip.columns) * 8, stream);
     check(cudaMemsetAsync(sums.as<void>(), 0, static_cast<std::size_t>(clip.columns) * 8, stream), "sums");
-    for (long begin = 0; begin < clip.rows; begin += group) {
-        const long count = std::min(group, clip.rows - begin);
-        const long squaring = std::min(busy, ceiling(count * exact.tiles, kExactThreads / kSquareLanes));
+    for (std::int64_t begin = 0; begin < clip.rows; begin += group) {
+        const std::int64_t count = std::min(group, clip.rows - begin);
+        const std::int64_t squaring = std::min(busy, ceiling(count * exact.tiles, kExactThreads / kSquareLanes));
         exact_squares_kernel<T>
             <<<launched(squaring), kExactThreads, 0, stream>>>(clip, exact.tiles, begin, count, squares.as<double>());
         exact_factors_kernel<T><<<launched(ceiling(count, 128)), 128, 0, stream>>>(

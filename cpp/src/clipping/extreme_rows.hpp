@@ -18,20 +18,21 @@ class ClipRows {
     ClipRows& operator=(const ClipRows&) = delete;
 
     const char* at(std::size_t row, const ClipTile& tile) const noexcept {
-        return clipping::row_of<char>(segments_[tile.segment], static_cast<long>(row)) + tile.column * size_;
+        return clipping::row_of<char>(segments_[tile.segment], static_cast<std::int64_t>(row)) + tile.column * size_;
     }
 
     // The norm of a row whose sum of squares overflowed or met a NaN.
     double norm_of_large(std::size_t row) const noexcept {
-        return with_dtype(dtype_, [&]<class T> { return clipping::norm_of_large<T>(clip_, static_cast<long>(row)); });
+        return with_dtype(dtype_,
+                          [&]<class T> { return clipping::norm_of_large<T>(clip_, static_cast<std::int64_t>(row)); });
     }
 
     // sums[j] += trunc(factor * row_j) modulo 2^64, multiplied in double; the integers are under 2^62.
     void add_integers(std::size_t row, const ClipTile& tile, double factor, std::int64_t* sums) const noexcept {
         with_dtype(dtype_, [&]<class T> {
             const auto* const p = reinterpret_cast<const T*>(at(row, tile));
-            for (long j = 0; j < tile.columns; ++j) {
-                const double x = transformed(clip_, clipping::wide(p[j]), static_cast<long>(tile.first) + j);
+            for (std::int64_t j = 0; j < tile.columns; ++j) {
+                const double x = transformed(clip_, clipping::wide(p[j]), static_cast<std::int64_t>(tile.first) + j);
                 sums[j] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[j]) +
                                                     clipping::exact_term(clip_, x, -factor));
             }

@@ -1,9 +1,9 @@
 #include "plan.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
+
+#include "runtime/system.hpp"
 
 namespace tightdp {
 namespace {
@@ -20,11 +20,8 @@ constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;
 
 const std::size_t second_level_cache = [] {
-#if defined(_SC_LEVEL2_CACHE_SIZE)
-    const long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    if (size > 0) return static_cast<std::size_t>(size);
-#endif
-    return std::size_t{1} << 20;
+    const std::size_t size = system::second_level_cache();
+    return size > 0 ? size : std::size_t{1} << 20;
 }();
 
 }  // namespace
@@ -37,7 +34,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     for (std::size_t s = 0; s < request.segments.size(); ++s) {
         const std::size_t n = request.segments[s].columns;
         for (std::size_t c = 0; c < n; c += kTileColumns)
-            tiles.push_back({s, c, columns + c, static_cast<long>(std::min<std::size_t>(kTileColumns, n - c))});
+            tiles.push_back({s, c, columns + c, static_cast<std::int64_t>(std::min<std::size_t>(kTileColumns, n - c))});
         columns += n;
     }
     row_bytes = columns * element_size(request.dtype);

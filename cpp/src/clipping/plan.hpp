@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "clipped_sum.hpp"
@@ -13,7 +14,7 @@ struct ClipTile {
     std::size_t segment;
     std::size_t column;  // in the segment
     std::size_t first;   // over all segments
-    long columns;
+    std::int64_t columns;
 };
 
 // Rows of one block at most: what one thread keeps of their state is small, and 64 streams still prefetch

@@ -15,7 +15,7 @@ template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[maybe_unused]] long j) {
+TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[maybe_unused]] std::int64_t j) {
     if constexpr (transformed)
         return (load_wide(p + j) - load_wide(t.center + j)) * load_wide(t.inverse_scale + j);
     else
@@ -33,11 +33,11 @@ constexpr int kVecs = kColumns / kWidth;
 
 // Bytes ahead in each row. Eight rows side by side hide each other's page ends, where the processor's own
 // prefetching stops; a single row is read a third slower.
-constexpr long kAhead = 512;
+constexpr std::int64_t kAhead = 512;
 
 template <class T>
 TIGHTDP_CLIP_INLINE void prefetch(const T* p) {
-    for (long c = 0; c < kColumns; c += 64 / static_cast<long>(sizeof(T)))
+    for (std::int64_t c = 0; c < kColumns; c += 64 / static_cast<std::int64_t>(sizeof(T)))
         __builtin_prefetch(reinterpret_cast<const char*>(p + c) + kAhead, 0, 3);
 }
 
@@ -50,7 +50,7 @@ struct Squares {
         for (auto& v : s.sums) v = {DoubleVec{}, DoubleVec{}};
     }
 
-    TIGHTDP_CLIP_INLINE void take(Squares& s, const T* p, Transform t, long j) {
+    TIGHTDP_CLIP_INLINE void take(Squares& s, const T* p, Transform t, std::int64_t j) {
         for (int v = 0; v < kVecs; ++v) {
             const Wide x = entries<T, transformed>(p, t, j + v * kWidth);
             if constexpr (kSingle<T, transformed>)
@@ -74,7 +74,8 @@ struct Squares {
 
 // sum_r factors[r] * row_r over kWidth columns of one group.
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t, long j) {
+TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
+                                   std::int64_t j) {
     if constexpr (kSingle<T, transformed>) {
         FloatVec total = load(rows[0] + j) * factors[0];
         for (int r = 1; r < kGroup; ++r) total += load(rows[r] + j) * factors[r];
@@ -89,7 +90,7 @@ TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transfo
 // sum_r trunc(factors[r] * row_r) over kWidth columns of all rows of a sweep, each product rounded first.
 template <class T, bool transformed, int count>
 TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
-                                       long j) {
+                                       std::int64_t j) {
     IntVec total{};
     for (int r = 0; r < count; ++r) {
         if constexpr (kSingle<T, transformed>)
@@ -102,7 +103,7 @@ TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, tra
 
 // The last n < kColumns columns of rows, padded with zeros.
 template <class T>
-TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, long n) {
+TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, std::int64_t n) {
     for (int i = 0; i < kColumns; ++i) to[i] = i < n ? p[i] : T{};
     return to;
 }
@@ -126,7 +127,7 @@ struct Rows {
         s.t = given.transform;
     }
     // The columns from j on become the first.
-    TIGHTDP_CLIP_INLINE void pad(Rows& s, Tail<T, groups>& to, long j, long left) {
+    TIGHTDP_CLIP_INLINE void pad(Rows& s, Tail<T, groups>& to, std::int64_t j, std::int64_t left) {
         for (int r = 0; r < count; ++r) s.rows[r] = padded(to.rows[r], s.rows[r] + j, left);
         if constexpr (transformed)
             s.t = {padded(to.center, s.t.center + j, left), padded(to.inverse, s.t.inverse_scale + j, left)};
@@ -139,7 +140,7 @@ struct Squarer {
     Squares<T, transformed> running[groups * kGroup];
 
     // kColumns columns from j on.
-    TIGHTDP_CLIP_INLINE void columns(Squarer& s, long j) {
+    TIGHTDP_CLIP_INLINE void columns(Squarer& s, std::int64_t j) {
 #pragma GCC unroll 8  // so that the running sums of all rows are in registers
         for (int r = 0; r < s.of.count; ++r) {
             prefetch(s.of.rows[r] + j);
@@ -153,9 +154,9 @@ void square(const Sweep& given, double* squares) {
     Squarer<T, transformed, groups> s;
     s.of.take(s.of, given);
     for (auto& running : s.running) running.clear(running);
-    long j = 0;
+    std::int64_t j = 0;
     for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
-    if (const long left = given.n - j; left > 0) {
+    if (const std::int64_t left = given.n - j; left > 0) {
         Tail<T, groups> tail;
         s.of.pad(s.of, tail, j, left);
         s.columns(s, 0);
@@ -171,9 +172,9 @@ struct Adder {
     bool fresh;
 
     // kColumns columns from j on.
-    TIGHTDP_CLIP_INLINE void columns(Adder& s, long j) {
+    TIGHTDP_CLIP_INLINE void columns(Adder& s, std::int64_t j) {
         for (int v = 0; v < kVecs; ++v) {
-            const long at = j + v * kWidth;
+            const std::int64_t at = j + v * kWidth;
             if constexpr (std::is_same_v<Sum, double>) {
                 Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
                 for (int r = 0; r < s.of.count; r += kGroup)
@@ -196,9 +197,9 @@ void add(const Sweep& given, const double* factors, void* given_sums, bool fresh
     for (int r = 0; r < s.of.count; ++r) s.factors[r] = static_cast<Factor<T, transformed>>(factors[r]);
     Sum* const sums = static_cast<Sum*>(given_sums);
     s.sums = sums, s.fresh = fresh;
-    long j = 0;
+    std::int64_t j = 0;
     for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
-    if (const long left = given.n - j; left > 0) {
+    if (const std::int64_t left = given.n - j; left > 0) {
         Tail<T, groups> tail;
         Sum last[kColumns];
         s.of.pad(s.of, tail, j, left);
@@ -232,9 +233,9 @@ ClipKernels kernels(bool transformed, bool exact) {
 }
 
 template <class Real>
-void finish(Real* __restrict out, const double* __restrict sums, const Real* __restrict noise, double deviation, long n,
-            bool add) {
-    for (long j = 0; j < n; ++j) {
+void finish(Real* __restrict out, const double* __restrict sums, const Real* __restrict noise, double deviation,
+            std::int64_t n, bool add) {
+    for (std::int64_t j = 0; j < n; ++j) {
         double value = sums[j];
         if (noise) value += deviation * static_cast<double>(noise[j]);
         out[j] = static_cast<Real>(add ? static_cast<double>(out[j]) + value : value);
@@ -242,8 +243,8 @@ void finish(Real* __restrict out, const double* __restrict sums, const Real* __r
 }
 
 template <class Real>
-void finish_integers(Real* __restrict out, const std::int64_t* __restrict integers, double grid, long n) {
-    for (long j = 0; j < n; ++j) out[j] = static_cast<Real>(static_cast<double>(integers[j]) * grid);
+void finish_integers(Real* __restrict out, const std::int64_t* __restrict integers, double grid, std::int64_t n) {
+    for (std::int64_t j = 0; j < n; ++j) out[j] = static_cast<Real>(static_cast<double>(integers[j]) * grid);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ template <class F>
 
 // Columns in a tile: its sums (8 KB) and what the rows bring meanwhile stay in the first-level cache. Half as
 // many cost a tenth of the time for starting and ending sweeps.
-inline constexpr long kTileColumns = 1024;
+inline constexpr std::int64_t kTileColumns = 1024;
 // Rows that are added in the row's own precision before the sum in double takes them.
 inline constexpr int kGroup = 4;
 // Groups in one sweep: more rows at once than eight are more streams than a core follows.
@@ -47,7 +47,7 @@ struct Transform {
 // Some columns of some rows. Rows that are not there are rows of zeros.
 struct Sweep {
     int groups;  // of kGroup rows, at most kMostGroups
-    long n;      // columns, at most kTileColumns
+    std::int64_t n;  // columns, at most kTileColumns
     Transform transform;
     const void* const* rows;
 };
@@ -63,10 +63,10 @@ struct ClipKernels {
 // out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null. `of_integers`: out[j] =
 // grid * integers[j], rounded.
 struct FinishKernels {
-    void (*single)(float* out, const double* sums, const float* noise, double deviation, long n, bool add);
-    void (*full)(double* out, const double* sums, const double* noise, double deviation, long n, bool add);
-    void (*single_of_integers)(float* out, const std::int64_t* integers, double grid, long n);
-    void (*full_of_integers)(double* out, const std::int64_t* integers, double grid, long n);
+    void (*single)(float* out, const double* sums, const float* noise, double deviation, std::int64_t n, bool add);
+    void (*full)(double* out, const double* sums, const double* noise, double deviation, std::int64_t n, bool add);
+    void (*single_of_integers)(float* out, const std::int64_t* integers, double grid, std::int64_t n);
+    void (*full_of_integers)(double* out, const std::int64_t* integers, double grid, std::int64_t n);
 };
 
 TIGHTDP_DECLARE_SIMD(ClipKernels, clip_kernels, (Dtype dtype, bool transformed, bool exact))

@@ -67,8 +67,8 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups)
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
 
-long CompositionMgf::nodes() const {
-    long all = 0;
+std::int64_t CompositionMgf::nodes() const {
+    std::int64_t all = 0;
     for (const SampledMgf& part : parts_) all += part.nodes();
     for (const Interpolation& some : interpolations_)
         for (const SampledMgf& node : some.nodes()) all += node.nodes();
@@ -159,7 +159,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach);
     if (!(length <= reach) && bins_.empty()) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
-    plan.count = static_cast<long>(std::ceil(length / plan.step)) + 1;
+    plan.count = static_cast<std::int64_t>(std::ceil(length / plan.step)) + 1;
     return Status::certified;
 }
 

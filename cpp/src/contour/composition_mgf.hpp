@@ -1,6 +1,7 @@
 // The moment generating function of a whole composition on the host: the Curve of contour/inversion.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "composition.hpp"
@@ -20,7 +21,7 @@ class CompositionMgf {
     CompositionMgf(const Composition& composition, bool groups);
 
     double total_count() const { return total_count_; }
-    long nodes() const;
+    std::int64_t nodes() const;
     void restart() { reach_ = -1; }
 
     // Extends coarse nodes as needed. False: too many nodes.

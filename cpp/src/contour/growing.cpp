@@ -105,7 +105,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool 
         !plan.consistent)
         return {};
     plan.step *= kFinerStep;
-    plan.count = static_cast<long>(std::ceil(static_cast<double>(plan.count) / kFinerStep)) + 1;
+    plan.count = static_cast<std::int64_t>(std::ceil(static_cast<double>(plan.count) / kFinerStep)) + 1;
     line.log_inverse = std::log(32 * (1 + kMoreSteps * total_count_) / tolerance) + 8;
     const double each = -plan.log_decay / (1 + kMoreSteps * total_count_);
     line.exact = std::max(std::log(1e3 / each), each + 7);

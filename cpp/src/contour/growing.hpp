@@ -2,6 +2,7 @@
 // docs/theory/contour.md, section 9.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -63,7 +64,7 @@ class Growing {
     std::map<std::pair<double, double>, std::size_t> index_;
     CompensatedSum mu2_;
     double total_count_ = 0, distance_ = 0, most_ = 0;
-    long additions_ = 0;
+    std::int64_t additions_ = 0;
     std::optional<Line> line_;
     HostSum sum_;
 };

@@ -1,6 +1,8 @@
 // What an inversion comes to.
 #pragma once
 
+#include <cstdint>
+
 #include "compare.hpp"
 
 namespace tightdp::contour {
@@ -18,7 +20,7 @@ struct Result {
     double lower = 0, upper = 0;
     // Parts of the width, in the unit of the answer.
     double aliasing = 0, truncation = 0, quadrature = 0, rounding = 0;
-    long nodes = 0, abscissae = 0;
+    std::int64_t nodes = 0, abscissae = 0;
 };
 
 // Of two directions. Declined where one of them is.

@@ -8,7 +8,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-constexpr long kBlock = kDenseBlock;
+constexpr std::int64_t kBlock = kDenseBlock;
 using Lanes = double[kBlock];
 
 // Kept between the bound and what is aimed at, beside twice the comparison's slack: more than the roundings of the
@@ -22,20 +22,22 @@ constexpr double kFinite = 0x1p1022;
 // of a record, infinite where one is not finite or the record contributes nothing.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
-    for (long k = 0; k < kBlock; ++k) top[k] = k < c.count && (!c.taken || c.taken[c.first + k]) ? 0.0 : 2 * kFinite;
-    for (long l = 0; l < c.layer_count; ++l) {
+    for (std::int64_t k = 0; k < kBlock; ++k)
+        top[k] = k < c.count && (!c.taken || c.taken[c.first + k]) ? 0.0 : 2 * kFinite;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
         const DenseLayer& layer = c.layers[l];
         const T* const errors = static_cast<const T*>(layer.errors) + c.first * layer.outputs;
         Lanes units;
-        for (long k = 0; k < kBlock; ++k) {
+        for (std::int64_t k = 0; k < kBlock; ++k) {
             const double step = k < c.count ? layer.steps[c.first + k] : 0.0;
             units[k] = step > 0 ? c.inverse_grid / step : 0.0;
             if (!(step > 0)) top[k] = 2 * kFinite;
         }
-        for (long o = 0; o < layer.outputs; ++o, v += kBlock) {
-            for (long k = 0; k < c.count; ++k) v[k] = static_cast<double>(errors[k * layer.outputs + o]) * units[k];
-            for (long k = c.count; k < kBlock; ++k) v[k] = 0;
-            for (long k = 0; k < kBlock; ++k) {
+        for (std::int64_t o = 0; o < layer.outputs; ++o, v += kBlock) {
+            for (std::int64_t k = 0; k < c.count; ++k)
+                v[k] = static_cast<double>(errors[k * layer.outputs + o]) * units[k];
+            for (std::int64_t k = c.count; k < kBlock; ++k) v[k] = 0;
+            for (std::int64_t k = 0; k < kBlock; ++k) {
                 const double size = __builtin_fabs(v[k]);
                 const double kept = size <= kFinite ? size : 2 * kFinite;  // NaN too
                 top[k] = kept > top[k] ? kept : top[k];
@@ -46,22 +48,22 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
 
 // sums[k] = sum over layers of Q_k sum over outputs of v^2 (v in units of 1 / scale[k]).
 TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const double* scale, double* sums) {
-    for (long k = 0; k < kBlock; ++k) sums[k] = 0;
-    for (long l = 0; l < c.layer_count; ++l) {
+    for (std::int64_t k = 0; k < kBlock; ++k) sums[k] = 0;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
         const DenseLayer& layer = c.layers[l];
         Lanes part = {};
-        for (long o = 0; o < layer.outputs; ++o, v += kBlock)
-            for (long k = 0; k < kBlock; ++k) {
+        for (std::int64_t o = 0; o < layer.outputs; ++o, v += kBlock)
+            for (std::int64_t k = 0; k < kBlock; ++k) {
                 const double x = v[k] * scale[k];
                 part[k] += x * x;
             }
-        for (long k = 0; k < c.count; ++k) sums[k] += part[k] * layer.squares[c.first + k];
+        for (std::int64_t k = 0; k < c.count; ++k) sums[k] += part[k] * layer.squares[c.first + k];
     }
 }
 
 // A power of two that brings the largest entry into [1, 2), 0 where the record is not to contribute.
 TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
-    for (long k = 0; k < kBlock; ++k) {
+    for (std::int64_t k = 0; k < kBlock; ++k) {
         const double power = power_below(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
         scale[k] = top[k] <= kFinite ? 1.0 / power : 0.0;
     }
@@ -75,36 +77,36 @@ void plain(const DenseClip& c) {
     shrink(top, scale);
     add_squares(c, v, scale, sums);
     Lanes margin = {};
-    for (long l = 0; l < c.layer_count; ++l)
-        for (long k = 0; k < c.count; ++k)
+    for (std::int64_t l = 0; l < c.layer_count; ++l)
+        for (std::int64_t k = 0; k < c.count; ++k)
             margin[k] += static_cast<double>(c.layers[l].outputs) * c.layers[l].squares[c.first + k];
     const double reach = c.bound * (1 - (kSlack + 2 * c.slack)), longest = c.normalize ? __builtin_inf() : 1.0;
     // Loops without a branch, which vectorise. Rounding moves w (x) q by at most half of |q| for each output.
-    for (long k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
-    for (long k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
-    for (long k = 0; k < kBlock; ++k) {
+    for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
+    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
+    for (std::int64_t k = 0; k < kBlock; ++k) {
         const double whole = longest / scale[k];
         factor[k] = factor[k] < whole ? factor[k] : whole;
     }
-    for (long k = 0; k < kBlock; ++k) factor[k] = sums[k] > 0 ? factor[k] : 0.0;
-    for (long k = 0; k < kBlock; ++k) factor[k] = goal[k] > 0 ? factor[k] : 0.0;
+    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] > 0 ? factor[k] : 0.0;
+    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] > 0 ? factor[k] : 0.0;
     for (double& one : ones) one = 1;
     if (c.norms)
-        for (long k = 0; k < kBlock; ++k)
+        for (std::int64_t k = 0; k < kBlock; ++k)
             c.norms[k] = scale[k] > 0 ? __builtin_sqrt(sums[k]) * (1 + kSlack) / scale[k] : 0.0;
-    long rows = 0;
-    for (long l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
-    for (long i = 0; i < rows; ++i)
-        for (long k = 0; k < kBlock; ++k) {
+    std::int64_t rows = 0;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
+    for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t k = 0; k < kBlock; ++k) {
             const double w = scale[k] > 0 ? v[i * kBlock + k] * scale[k] * factor[k] : 0.0;
             v[i * kBlock + k] = nearest(w);
         }
     // Squares and sums of integers: at most a rounding each.
     add_squares(c, v, ones, sums);
     const double most = c.bound * c.bound * (1 - c.slack);
-    for (long k = 0; k < kBlock; ++k) factor[k] = sums[k] <= most ? 1.0 : 0.0;
-    for (long i = 0; i < rows; ++i)
-        for (long k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
+    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= most ? 1.0 : 0.0;
+    for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }
 
 // Sixteen running sums, so that the order does not depend on the width of the registers.
@@ -121,17 +123,17 @@ TIGHTDP_VINLINE double total(const Sixteen& s) {
 }
 
 // sum over layers and entries of ((v q - f A) grid / b)^2 of record k.
-TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, long k) {
+TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;
-    for (long l = 0; l < c.layer_count; ++l) {
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
         const DenseLayer& layer = c.layers[l];
-        for (long o = 0; o < layer.outputs; ++o, v += kBlock) {
+        for (std::int64_t o = 0; o < layer.outputs; ++o, v += kBlock) {
             const double *const a = layer.center + o * layer.padded, *const s = layer.inverse_scale + o * layer.padded;
             const Vec vo = splat(v[k]), fo = splat(f);
-            for (long j = 0; j < layer.padded; j += 16)
+            for (std::int64_t j = 0; j < layer.padded; j += 16)
                 for (int p = 0; p < 16 / kLanes; ++p) {
-                    const long at = j + p * kLanes;
+                    const std::int64_t at = j + p * kLanes;
                     const Vec t = (vo * load(q + at) - fo * load(a + at)) * load(s + at);
                     sums.part[p] += t * t;
                 }
@@ -143,15 +145,15 @@ TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double
 
 // The rows q of record k to the scratch, and the sum of (q grid / b)^2 over all layers and entries.
 template <class T>
-TIGHTDP_VINLINE double scaled_rows(const DenseClip& c, long k) {
+TIGHTDP_VINLINE double scaled_rows(const DenseClip& c, std::int64_t k) {
     Sixteen sums = {};
     double* q = c.scratch;
-    for (long l = 0; l < c.layer_count; ++l) {
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
         const DenseLayer& layer = c.layers[l];
         const double step = layer.steps[c.first + k];
         quantize(static_cast<const T*>(layer.inputs) + (c.first + k) * layer.columns, layer.columns, step, q);
         if (layer.bias) q[layer.columns] = nearest(step);
-        for (long j = 0; j < layer.padded; j += 16)
+        for (std::int64_t j = 0; j < layer.padded; j += 16)
             for (int p = 0; p < 16 / kLanes; ++p) {
                 const Vec x = load(q + j + p * kLanes);
                 sums.part[p] += x * x * load(layer.column_squares + j + p * kLanes);
@@ -167,9 +169,9 @@ void scaled(const DenseClip& c) {
     double* const v = c.weights;
     load_errors<T>(c, v, top);
     shrink(top, scale);
-    long rows = 0;
-    for (long l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
-    for (long k = 0; k < kBlock; ++k) {
+    std::int64_t rows = 0;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
+    for (std::int64_t k = 0; k < kBlock; ++k) {
         double f = 0;
         if (scale[k] > 0) {
             const double margin = 0.5 * (__builtin_sqrt(scaled_rows<T>(c, k)) + c.center_norm / kCenterUnit);
@@ -180,7 +182,8 @@ void scaled(const DenseClip& c) {
             if (!(norm > 0 && norm <= kFinite && goal > 0 && factor > 0 && factor <= kFinite)) factor = 0;
             if (c.norms) c.norms[k] = norm * (1 + kSlack);
             f = factor > 0 ? nearest(factor * kCenterUnit) : 0.0;
-            for (long i = 0; i < rows; ++i) v[i * kBlock + k] = factor > 0 ? nearest(v[i * kBlock + k] * factor) : 0.0;
+            for (std::int64_t i = 0; i < rows; ++i)
+                v[i * kBlock + k] = factor > 0 ? nearest(v[i * kBlock + k] * factor) : 0.0;
             // Integers below 2^53, exact, and then sums of positive terms.
             if (!(scaled_square(c, v, f, k) <= c.bound * c.bound * (1 - c.slack))) scale[k] = 0;
         } else if (c.norms) {
@@ -188,7 +191,7 @@ void scaled(const DenseClip& c) {
         }
         if (!(scale[k] > 0)) {
             f = 0;
-            for (long i = 0; i < rows; ++i) v[i * kBlock + k] = 0;
+            for (std::int64_t i = 0; i < rows; ++i) v[i * kBlock + k] = 0;
         }
         c.factors[k] = f;
     }

@@ -15,18 +15,20 @@ int workers_for(double multiplications) noexcept {
 }
 
 template <class Body>
-void over_rows(long rows, double multiplications, long grain, const Body& body) {
+void over_rows(std::int64_t rows, double multiplications, std::int64_t grain, const Body& body) {
     parallel(workers_for(multiplications), [&](int worker, int workers) {
         const Range mine = share(static_cast<std::size_t>(rows), static_cast<std::size_t>(grain), worker, workers);
-        if (mine.begin < mine.end) body(static_cast<long>(mine.begin), static_cast<long>(mine.end - mine.begin));
+        if (mine.begin < mine.end)
+            body(static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end - mine.begin));
     });
 }
 
 template <class T>
-std::vector<T> packed(const T* weights, long outputs, long columns) {
-    const long lines = (columns + kLine<T> - 1) / kLine<T>, whole = columns / kLine<T>, width = lines * kLine<T>;
+std::vector<T> packed(const T* weights, std::int64_t outputs, std::int64_t columns) {
+    const std::int64_t lines = (columns + kLine<T> - 1) / kLine<T>, whole = columns / kLine<T>,
+                       width = lines * kLine<T>;
     std::vector<T> out(static_cast<std::size_t>(outputs * width), T(0));
-    for (long o = 0; o < outputs; ++o) {
+    for (std::int64_t o = 0; o < outputs; ++o) {
         const T* const row = weights + o * columns;
         std::copy_n(row, whole * kLine<T>, out.begin() + o * width);
         std::copy(row + whole * kLine<T>, row + columns, out.begin() + (o + 1) * width - (columns - whole * kLine<T>));
@@ -34,11 +36,11 @@ std::vector<T> packed(const T* weights, long outputs, long columns) {
     return out;
 }
 
-constexpr long kStrip =
+constexpr std::int64_t kStrip =
     256;  // columns whose integers are held: 128 KB a block, half of a small second-level cache
-constexpr long kFlush = 1l << 14;  // records whose sums a double holds: 2^14 2^39 = 2^53
+constexpr std::int64_t kFlush = std::int64_t{1} << 14;  // records whose sums a double holds: 2^14 2^39 = 2^53
 
-long padded(long n, long multiple) noexcept {
+std::int64_t padded(std::int64_t n, std::int64_t multiple) noexcept {
     return (n + multiple - 1) / multiple * multiple;
 }
 
@@ -51,7 +53,7 @@ class Summer {
           clip_(TIGHTDP_SELECT_SIMD(dense_clip_kernels)().of<T>()) {
         std::size_t outputs = 0, widths = 0, sums = 0;
         for (const DenseLayer& layer : r.layers) {
-            offsets_.push_back(static_cast<long>(sums));
+            offsets_.push_back(static_cast<std::int64_t>(sums));
             outputs += static_cast<std::size_t>(layer.outputs);
             widths += static_cast<std::size_t>(layer.padded);
             sums += static_cast<std::size_t>(layer.outputs * stride(layer));
@@ -70,9 +72,9 @@ class Summer {
         totals.resize(size_);
     }
 
-    void run(long first, long rows) {
+    void run(std::int64_t first, std::int64_t rows) {
         DenseClip c{r_.layers.data(),
-                    static_cast<long>(r_.layers.size()),
+                    static_cast<std::int64_t>(r_.layers.size()),
                     0,
                     0,
                     r_.bound,
@@ -86,13 +88,13 @@ class Summer {
                     scratch_.data(),
                     r_.center_norm};
         const bool scaled = r_.layers.front().center != nullptr;
-        long held = 0;
-        for (const long end = first + rows; first < end; first += kDenseBlock) {
+        std::int64_t held = 0;
+        for (const std::int64_t end = first + rows; first < end; first += kDenseBlock) {
             c.first = first;
             c.count = std::min(kDenseBlock, end - first);
             scaled ? clip_.scaled(c) : clip_.plain(c);
             if (r_.norms)
-                for (long k = 0; k < c.count; ++k)
+                for (std::int64_t k = 0; k < c.count; ++k)
                     r_.norms[first + k] = scaled ? norms_[static_cast<std::size_t>(k)]
                                                  : norms_[static_cast<std::size_t>(k)] / r_.inverse_grid;
             if (!r_.out) continue;
@@ -107,8 +109,8 @@ class Summer {
     std::uint64_t factor_total = 0;
 
   private:
-    static long width(const DenseLayer& layer) noexcept { return layer.columns + layer.bias; }
-    static long stride(const DenseLayer& layer) noexcept { return padded(width(layer), kSumTile); }
+    static std::int64_t width(const DenseLayer& layer) noexcept { return layer.columns + layer.bias; }
+    static std::int64_t stride(const DenseLayer& layer) noexcept { return padded(width(layer), kSumTile); }
 
     void add(const DenseClip& c, bool scaled) {
         const double* w = weights_.data();
@@ -122,9 +124,9 @@ class Summer {
 
     void add(const DenseLayer& layer, const DenseClip& c, const double* w, double* sums) {
         const T* const x = static_cast<const T*>(layer.inputs) + c.first * layer.columns;
-        for (long j = 0; j < width(layer); j += kStrip) {
-            const long here = std::min(width(layer) - j, kStrip), held = padded(here, kSumTile);
-            const long columns = std::clamp(layer.columns - j, 0l, kStrip);
+        for (std::int64_t j = 0; j < width(layer); j += kStrip) {
+            const std::int64_t here = std::min(width(layer) - j, kStrip), held = padded(here, kSumTile);
+            const std::int64_t columns = std::clamp(layer.columns - j, std::int64_t{0}, kStrip);
             rows_.quantize({x + j, layer.columns, c.count, columns, here > columns, layer.steps + c.first,
                             q_.data(), held});
             accumulate_(q_.data(), held, c.count, w, layer.outputs, held, sums + j, stride(layer));
@@ -135,8 +137,8 @@ class Summer {
         std::uint64_t* total = totals.data();
         double* sum = sums_.data();
         for (const DenseLayer& layer : r_.layers)
-            for (long o = 0; o < layer.outputs; ++o, sum += stride(layer))
-                for (long j = 0; j < width(layer); ++j)
+            for (std::int64_t o = 0; o < layer.outputs; ++o, sum += stride(layer))
+                for (std::int64_t j = 0; j < width(layer); ++j)
                     *total++ += static_cast<std::uint64_t>(static_cast<std::int64_t>(sum[j]));
         std::fill(sums_.begin(), sums_.end(), 0.0);
     }
@@ -147,27 +149,28 @@ class Summer {
     decltype(&baseline::dense_accumulate) accumulate_ = TIGHTDP_SELECT_SIMD(dense_accumulate);
     std::size_t size_ = 0;
     double slack_ = 0;
-    std::vector<long> offsets_;
+    std::vector<std::int64_t> offsets_;
     std::vector<double> weights_, factors_, norms_, scratch_, q_, sums_;
 };
 
 }  // namespace
 
 template <class T>
-void affine(const T* inputs, long rows, long columns, const T* weights, long outputs, const T* bias, T* scores) {
+void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
+            const T* bias, T* scores) {
     const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
     const auto lines = columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns)
                                           : packed(weights, outputs, columns);
-    over_rows(rows, static_cast<double>(rows) * columns * outputs, 8, [&](long first, long count) {
+    over_rows(rows, static_cast<double>(rows) * columns * outputs, 8, [&](std::int64_t first, std::int64_t count) {
         kernels.affine({inputs + first * columns, count, columns, outputs, lines.data(), bias,
                         scores + first * outputs});
     });
 }
 
 template <class T>
-void row_units(const T* x, long rows, long columns, bool bias, double* steps, double* squares) {
+void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares) {
     const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
-    over_rows(rows, static_cast<double>(rows) * columns, 1, [&](long first, long count) {
+    over_rows(rows, static_cast<double>(rows) * columns, 1, [&](std::int64_t first, std::int64_t count) {
         kernels.units(x + first * columns, count, columns, bias, steps + first, squares + first);
     });
 }
@@ -175,7 +178,7 @@ void row_units(const T* x, long rows, long columns, bool bias, double* steps, do
 template <class T>
 void loss_residual(const LossRequest<T>& r, T* out) {
     const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
-    over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](long first, long count) {
+    over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](std::int64_t first, std::int64_t count) {
         kernels.residual({r.kind, r.width, r.z + first * r.outputs, r.targets + first, count, r.outputs},
                          out + first * r.outputs);
     });
@@ -184,15 +187,16 @@ void loss_residual(const LossRequest<T>& r, T* out) {
 template <class T>
 void loss_value(const LossRequest<T>& r, double* out) {
     const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
-    over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](long first, long count) {
+    over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](std::int64_t first, std::int64_t count) {
         kernels.value({r.kind, r.width, r.z + first * r.outputs, r.targets + first, count, r.outputs}, out + first);
     });
 }
 
 template <class T>
-void tanh_of(const T* x, long n, T* out) {
+void tanh_of(const T* x, std::int64_t n, T* out) {
     const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
-    over_rows(n, 10.0 * n, 8, [&](long first, long count) { kernels.tanh(x + first, count, out + first); });
+    over_rows(n, 10.0 * n, 8,
+              [&](std::int64_t first, std::int64_t count) { kernels.tanh(x + first, count, out + first); });
 }
 
 template <class T>
@@ -203,8 +207,8 @@ void outer_sum(const OuterSum& r) {
     std::vector<Summer<T>> summers(static_cast<std::size_t>(wanted), Summer<T>(r));
     parallel(wanted, [&](int worker, int workers) {
         const Range mine = share(static_cast<std::size_t>(r.rows), kDenseBlock, worker, workers);
-        summers[static_cast<std::size_t>(worker)].run(static_cast<long>(mine.begin),
-                                                      static_cast<long>(mine.end - mine.begin));
+        summers[static_cast<std::size_t>(worker)].run(static_cast<std::int64_t>(mine.begin),
+                                                      static_cast<std::int64_t>(mine.end - mine.begin));
     });
     if (!r.out) return;
     std::vector<std::uint64_t> total = std::move(summers.front().totals);
@@ -215,8 +219,8 @@ void outer_sum(const OuterSum& r) {
     }
     std::size_t i = 0;
     for (const DenseLayer& layer : r.layers)
-        for (long o = 0; o < layer.outputs; ++o)
-            for (long j = 0; j < layer.columns + layer.bias; ++j, ++i) {
+        for (std::int64_t o = 0; o < layer.outputs; ++o)
+            for (std::int64_t j = 0; j < layer.columns + layer.bias; ++j, ++i) {
                 if (layer.center)
                     total[i] -= factors * static_cast<std::uint64_t>(
                                               static_cast<std::int64_t>(layer.center[o * layer.padded + j]));
@@ -224,12 +228,12 @@ void outer_sum(const OuterSum& r) {
             }
 }
 
-#define TIGHTDP_DENSE_OF(T)                                                                        \
-    template void affine(const T*, long, long, const T*, long, const T*, T*);                      \
-    template void row_units(const T*, long, long, bool, double*, double*);                         \
-    template void loss_residual(const LossRequest<T>&, T*);                                        \
-    template void loss_value(const LossRequest<T>&, double*);                                      \
-    template void tanh_of(const T*, long, T*);                                                     \
+#define TIGHTDP_DENSE_OF(T)                                                                           \
+    template void affine(const T*, std::int64_t, std::int64_t, const T*, std::int64_t, const T*, T*); \
+    template void row_units(const T*, std::int64_t, std::int64_t, bool, double*, double*);            \
+    template void loss_residual(const LossRequest<T>&, T*);                                           \
+    template void loss_value(const LossRequest<T>&, double*);                                         \
+    template void tanh_of(const T*, std::int64_t, T*);                                                \
     template void outer_sum<T>(const OuterSum&);
 TIGHTDP_DENSE_OF(float)
 TIGHTDP_DENSE_OF(double)

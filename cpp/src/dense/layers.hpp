@@ -12,21 +12,22 @@ namespace tightdp {
 // scores = inputs weights^T + bias, weights outputs x columns as they come. Row k is the same whatever the
 // other rows are.
 template <class T>
-void affine(const T* inputs, long rows, long columns, const T* weights, long outputs, const T* bias, T* scores);
+void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
+            const T* bias, T* scores);
 
 template <class T>
-void row_units(const T* x, long rows, long columns, bool bias, double* steps, double* squares);
+void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares);
 
 template <class T>
 void loss_residual(const LossRequest<T>& request, T* out);
 template <class T>
 void loss_value(const LossRequest<T>& request, double* out);
 template <class T>
-void tanh_of(const T* x, long n, T* out);
+void tanh_of(const T* x, std::int64_t n, T* out);
 
 struct OuterSum {
     std::vector<DenseLayer> layers;  // of one element type; with a scale in all or none
-    long rows;
+    std::int64_t rows;
     double bound, inverse_grid, center_norm;
     bool normalize;
     const std::uint8_t* taken;  // null: all

@@ -23,7 +23,7 @@ struct ForBothTypes {
 
 // Columns of one line of the affine map: 64 bytes, whatever the width of the registers.
 template <class T>
-inline constexpr long kLine = 64 / static_cast<long>(sizeof(T));
+inline constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 
 // scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o], in T, in the order of section 1. Where columns
 // >= kLine<T>, an output's weights are ceil(columns / kLine<T>) lines: the last holds those of the last
@@ -32,7 +32,7 @@ inline constexpr long kLine = 64 / static_cast<long>(sizeof(T));
 template <class T>
 struct Affine {
     const T* inputs;
-    long rows, columns, outputs;
+    std::int64_t rows, columns, outputs;
     const T* weights;
     const T* bias;
     T* scores;
@@ -42,18 +42,18 @@ struct Affine {
 template <class T>
 struct QuantizedRows {
     const T* x;
-    long x_stride, rows, columns;
+    std::int64_t x_stride, rows, columns;
     bool bias;
     const double* steps;
     double* q;
-    long stride;
+    std::int64_t stride;
 };
 
 template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
     // Section 2: steps[k] = 2^e_k and squares[k] = |q_k|^2; a step of 0 means that the record contributes nothing.
-    void (*units)(const T* x, long rows, long columns, bool bias, double* steps, double* squares);
+    void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
 };
 
@@ -68,7 +68,7 @@ struct LossRequest {
     double width;
     const T* z;
     const std::int64_t* targets;
-    long rows, outputs;
+    std::int64_t rows, outputs;
 };
 
 template <class T>
@@ -77,23 +77,23 @@ struct LossKernels {
     void (*residual)(const LossRequest<T>& r, T* out);
     // The loss; NaN where a score is not finite.
     void (*value)(const LossRequest<T>& r, double* out);
-    void (*tanh)(const T* x, long n, T* out);
+    void (*tanh)(const T* x, std::int64_t n, T* out);
 };
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 
 // Records that are clipped side by side, one a lane.
-inline constexpr long kDenseBlock = 64;
+inline constexpr std::int64_t kDenseBlock = 64;
 // f_k = round(F_k 2^22) multiplies a centre.
 inline constexpr double kCenterUnit = 0x1p22;
 // Rows of doubles under a centre and a scale are zero up to a multiple of this.
-inline constexpr long kScaledPad = 16;
+inline constexpr std::int64_t kScaledPad = 16;
 
 // One layer of a batch: record k's gradient is the outer product of errors[k] and (inputs[k], 1).
 struct DenseLayer {
     const void* inputs;  // rows x columns
     const void* errors;  // rows x outputs
-    long columns, outputs;
+    std::int64_t columns, outputs;
     bool bias;
     const double* steps;
     const double* squares;
@@ -101,13 +101,13 @@ struct DenseLayer {
     const double* center;          // A, integers
     const double* inverse_scale;   // grid / b, rounded up
     const double* column_squares;  // one row: sum over outputs of inverse_scale^2
-    long padded;
+    std::int64_t padded;
 };
 
 // The records [first, first + count), count <= kDenseBlock.
 struct DenseClip {
     const DenseLayer* layers;
-    long layer_count, first, count;
+    std::int64_t layer_count, first, count;
     double bound;               // C / grid; under a scale C
     double inverse_grid;        // a power of two
     double slack;               // of the square of a norm: more than the roundings of the comparison with the bound
@@ -131,9 +131,9 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, dense_clip_kernels, ())
 
 // sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, a multiple of kSumTile.
 // Products and sums are integers below 2^53: neither order nor contraction matters (section 4).
-inline constexpr long kSumTile = 8;
+inline constexpr std::int64_t kSumTile = 8;
 TIGHTDP_DECLARE_SIMD(void, dense_accumulate,
-                     (const double* q, long stride, long rows, const double* w, long outputs, long width,
-                      double* sums, long sums_stride))
+                     (const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,
+                      std::int64_t width, double* sums, std::int64_t sums_stride))
 
 }  // namespace tightdp

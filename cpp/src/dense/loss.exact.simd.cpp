@@ -23,17 +23,18 @@ TIGHTDP_VINLINE void put_run(double* p, Vec v) { store(p, v); }
 
 // Column o of kLanes rows; the last row stands in for those that are not there.
 template <class T>
-TIGHTDP_VINLINE Vec column(const T* rows, long stride, long o, long count) {
+TIGHTDP_VINLINE Vec column(const T* rows, std::int64_t stride, std::int64_t o, std::int64_t count) {
     if (stride == 1 && count == kLanes) return run_of(rows);
     Vec v{};
-    for (long i = 0; i < kLanes; ++i) v[i] = static_cast<double>(rows[(i < count ? i : count - 1) * stride + o]);
+    for (std::int64_t i = 0; i < kLanes; ++i)
+        v[i] = static_cast<double>(rows[(i < count ? i : count - 1) * stride + o]);
     return v;
 }
 
 template <class T>
-TIGHTDP_VINLINE void put(T* rows, long stride, long o, long count, Vec v) {
+TIGHTDP_VINLINE void put(T* rows, std::int64_t stride, std::int64_t o, std::int64_t count, Vec v) {
     if (stride == 1 && count == kLanes) return put_run(rows, v);
-    for (long i = 0; i < count; ++i) rows[i * stride + o] = static_cast<T>(v[i]);
+    for (std::int64_t i = 0; i < count; ++i) rows[i * stride + o] = static_cast<T>(v[i]);
 }
 
 TIGHTDP_VINLINE Vec nan_unless_finite(Vec z, Vec value) {
@@ -41,14 +42,14 @@ TIGHTDP_VINLINE Vec nan_unless_finite(Vec z, Vec value) {
 }
 
 // 1 where the record's class is `one`, else 0.
-TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, long one, long count) {
+TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, std::int64_t one, std::int64_t count) {
     if (count == kLanes) {
         Mask t;
         __builtin_memcpy(&t, targets, sizeof t);
         return select((Mask)(t == one), splat(1.0), splat(0.0));
     }
     Vec v{};
-    for (long i = 0; i < count; ++i) v[i] = targets[i] == one ? 1.0 : 0.0;
+    for (std::int64_t i = 0; i < count; ++i) v[i] = targets[i] == one ? 1.0 : 0.0;
     return v;
 }
 
@@ -83,14 +84,14 @@ struct Softmax {
 
 // Of rows z, kLanes of them; exponentials go to `powers` unless that is null.
 template <class T>
-TIGHTDP_VINLINE Softmax<T> softmax(const T* z, long outputs, long count, T* powers) {
+TIGHTDP_VINLINE Softmax<T> softmax(const T* z, std::int64_t outputs, std::int64_t count, T* powers) {
     Softmax<T> s{column(z, outputs, 0, count), splat(0.0), splat(0.0)};
-    for (long o = 0; o < outputs; ++o) {
+    for (std::int64_t o = 0; o < outputs; ++o) {
         const Vec x = column(z, outputs, o, count);
         s.top = max(s.top, x);
         s.finite = s.finite + nan_unless_finite(x, splat(0.0));
     }
-    for (long o = 0; o < outputs; ++o) {
+    for (std::int64_t o = 0; o < outputs; ++o) {
         const Vec e = exp(column(z, outputs, o, count) - s.top);
         if (powers) put(powers, outputs, o, count, e);
         s.sum += e;
@@ -100,21 +101,21 @@ TIGHTDP_VINLINE Softmax<T> softmax(const T* z, long outputs, long count, T* powe
 
 template <class T>
 void residual(const LossRequest<T>& r, T* out) {
-    const long d = r.outputs;
-    for (long k = 0; k < r.rows; k += kLanes) {
-        const long count = r.rows - k < kLanes ? r.rows - k : kLanes;
+    const std::int64_t d = r.outputs;
+    for (std::int64_t k = 0; k < r.rows; k += kLanes) {
+        const std::int64_t count = r.rows - k < kLanes ? r.rows - k : kLanes;
         const T* const z = r.z + k * d;
         if (r.kind == LossKind::multinomial) {
             const auto s = softmax(z, d, count, out + k * d);
             const Vec inverse = 1.0 / s.sum + s.finite;
-            for (long o = 0; o < d; ++o)
+            for (std::int64_t o = 0; o < d; ++o)
                 put(out + k * d, d, o, count,
                     column(out + k * d, d, o, count) * inverse - indicator(r.targets + k, o, count));
             continue;
         }
         Vec finite = splat(0.0);
-        for (long o = 0; o < d; ++o) finite = finite + nan_unless_finite(column(z, d, o, count), splat(0.0));
-        for (long o = 0; o < d; ++o) {
+        for (std::int64_t o = 0; o < d; ++o) finite = finite + nan_unless_finite(column(z, d, o, count), splat(0.0));
+        for (std::int64_t o = 0; o < d; ++o) {
             const Vec own = indicator(r.targets + k, d == 1 ? 1 : o, count);
             put(out + k * d, d, o, count, one_score(r.kind, column(z, d, o, count), own, r.width).derivative + finite);
         }
@@ -123,21 +124,21 @@ void residual(const LossRequest<T>& r, T* out) {
 
 template <class T>
 void value(const LossRequest<T>& r, double* out) {
-    const long d = r.outputs;
-    for (long k = 0; k < r.rows; k += kLanes) {
-        const long count = r.rows - k < kLanes ? r.rows - k : kLanes;
+    const std::int64_t d = r.outputs;
+    for (std::int64_t k = 0; k < r.rows; k += kLanes) {
+        const std::int64_t count = r.rows - k < kLanes ? r.rows - k : kLanes;
         const T* const z = r.z + k * d;
         Vec sum = splat(0.0);
         if (r.kind == LossKind::multinomial) {
             const auto s = softmax(z, d, count, static_cast<T*>(nullptr));
             Vec chosen{};
-            for (long i = 0; i < count; ++i) {
+            for (std::int64_t i = 0; i < count; ++i) {
                 const std::int64_t own = r.targets[k + i];
                 chosen[i] = own >= 0 && own < d ? static_cast<double>(z[i * d + own]) : __builtin_nan("");
             }
             sum = log(s.sum) + (s.top - chosen) + s.finite;
         } else {
-            for (long o = 0; o < d; ++o) {
+            for (std::int64_t o = 0; o < d; ++o) {
                 const Vec x = column(z, d, o, count), own = indicator(r.targets + k, d == 1 ? 1 : o, count);
                 sum += nan_unless_finite(x, one_score(r.kind, x, own, r.width).value);
             }
@@ -148,9 +149,9 @@ void value(const LossRequest<T>& r, double* out) {
 
 // tanh x = e / (e + 2) with e = e^{2x} - 1; past |x| = 20 it is 1 to the last bit.
 template <class T>
-void tanh(const T* x, long n, T* out) {
-    for (long k = 0; k < n; k += kLanes) {
-        const long count = n - k < kLanes ? n - k : kLanes;
+void tanh(const T* x, std::int64_t n, T* out) {
+    for (std::int64_t k = 0; k < n; k += kLanes) {
+        const std::int64_t count = n - k < kLanes ? n - k : kLanes;
         const Vec v = column(x + k, 1, 0, count);
         const Vec e = expm1(2.0 * max(min(v, splat(20.0)), splat(-20.0)));
         put(out + k, 1, 0, count, select(v == v, e / (e + 2.0), v));

@@ -49,14 +49,14 @@ constexpr int kRows = 1, kOutputs = 2, kSingleRows = 2;
 #endif
 
 template <class T, int rows, int outputs>
-TIGHTDP_VINLINE void tile(const Affine<T>& a, long k, long o) {
+TIGHTDP_VINLINE void tile(const Affine<T>& a, std::int64_t k, std::int64_t o) {
     constexpr int parts = Line<T>::kParts, width = kRegisterBytes / static_cast<int>(sizeof(T));
-    const long lines = (a.columns + kLine<T> - 1) / kLine<T>;
+    const std::int64_t lines = (a.columns + kLine<T> - 1) / kLine<T>;
     const T* const x = a.inputs + k * a.columns;
     const T* const w = a.weights + o * lines * kLine<T>;
     Line<T> sums[rows][outputs] = {};
-    for (long c = 0; c < lines; ++c) {
-        const long at = c * kLine<T> + kLine<T> <= a.columns ? c * kLine<T> : a.columns - kLine<T>;
+    for (std::int64_t c = 0; c < lines; ++c) {
+        const std::int64_t at = c * kLine<T> + kLine<T> <= a.columns ? c * kLine<T> : a.columns - kLine<T>;
 #pragma GCC unroll 8
         for (int p = 0; p < parts; ++p) {
             Register<T> entries[rows];
@@ -80,43 +80,44 @@ TIGHTDP_VINLINE void tile(const Affine<T>& a, long k, long o) {
 }
 
 template <class T, int rows>
-TIGHTDP_VINLINE void outputs_of(const Affine<T>& a, long k) {
-    long o = 0;
+TIGHTDP_VINLINE void outputs_of(const Affine<T>& a, std::int64_t k) {
+    std::int64_t o = 0;
     for (; o + kOutputs <= a.outputs; o += kOutputs) tile<T, rows, kOutputs>(a, k, o);
     for (; o < a.outputs; ++o) tile<T, rows, 1>(a, k, o);
 }
 
 template <class T>
 void affine(const Affine<T>& a) {
-    long k = 0;
+    std::int64_t k = 0;
     if (a.columns < kLine<T>) {
         for (; k < a.rows; ++k)
-            for (long o = 0; o < a.outputs; ++o) {
+            for (std::int64_t o = 0; o < a.outputs; ++o) {
                 T sum = 0;
-                for (long j = 0; j < a.columns; ++j) sum += a.inputs[k * a.columns + j] * a.weights[o * a.columns + j];
+                for (std::int64_t j = 0; j < a.columns; ++j)
+                    sum += a.inputs[k * a.columns + j] * a.weights[o * a.columns + j];
                 a.scores[k * a.outputs + o] = sum + (a.bias ? a.bias[o] : T(0));
             }
         return;
     }
     if (a.outputs < kOutputs)
         for (; k + kSingleRows <= a.rows; k += kSingleRows)
-            for (long o = 0; o < a.outputs; ++o) tile<T, kSingleRows, 1>(a, k, o);
+            for (std::int64_t o = 0; o < a.outputs; ++o) tile<T, kSingleRows, 1>(a, k, o);
     for (; k + kRows <= a.rows; k += kRows) outputs_of<T, kRows>(a, k);
     for (; k < a.rows; ++k) outputs_of<T, 1>(a, k);
 }
 
 // Sixteen columns, the last ones of a row padded with zeros.
-constexpr long kColumns = 16;
+constexpr std::int64_t kColumns = 16;
 constexpr int kWides = kColumns / kWidth;
 struct Columns {
     Wide wide[kWides];
 };
 
 template <class T>
-TIGHTDP_VINLINE Columns columns_at(const T* x, long left) {
+TIGHTDP_VINLINE Columns columns_at(const T* x, std::int64_t left) {
     T padded[kColumns] = {};
     if (left < kColumns) {
-        for (long j = 0; j < left; ++j) padded[j] = x[j];
+        for (std::int64_t j = 0; j < left; ++j) padded[j] = x[j];
         x = padded;
     }
     Columns c;
@@ -128,8 +129,8 @@ TIGHTDP_VINLINE Columns columns_at(const T* x, long left) {
 TIGHTDP_VINLINE double total(const Columns& c) {
     double lanes[kColumns];
     for (int i = 0; i < kWides; ++i) store(lanes + i * kWidth, c.wide[i]);
-    for (long half = kColumns / 2; half > 0; half /= 2)
-        for (long i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    for (std::int64_t half = kColumns / 2; half > 0; half /= 2)
+        for (std::int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
     return lanes[0];
 }
 
@@ -138,11 +139,11 @@ TIGHTDP_VINLINE DoubleVec nearest_of(DoubleVec x, double step) {
 }
 
 template <class T>
-void units(const T* x, long rows, long columns, bool bias, double* steps, double* squares) {
-    for (long k = 0; k < rows; ++k, x += columns) {
+void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares) {
+    for (std::int64_t k = 0; k < rows; ++k, x += columns) {
         steps[k] = squares[k] = 0;
         Columns sums = {};
-        for (long j = 0; j < columns; j += kColumns) {
+        for (std::int64_t j = 0; j < columns; j += kColumns) {
             const Columns c = columns_at(x + j, columns - j);
             for (int i = 0; i < kWides; ++i) sums.wide[i] = sums.wide[i] + c.wide[i] * c.wide[i];
         }
@@ -154,7 +155,7 @@ void units(const T* x, long rows, long columns, bool bias, double* steps, double
         }
         const double step = kRowNorm / power_below(__builtin_sqrt(square));
         Columns integers = {};
-        for (long j = 0; j < columns; j += kColumns) {
+        for (std::int64_t j = 0; j < columns; j += kColumns) {
             const Columns c = columns_at(x + j, columns - j);
             for (int i = 0; i < kWides; ++i) {
                 const DoubleVec low = nearest_of(c.wide[i].low, step), high = nearest_of(c.wide[i].high, step);
@@ -168,9 +169,9 @@ void units(const T* x, long rows, long columns, bool bias, double* steps, double
 
 template <class T>
 void quantize_rows(const QuantizedRows<T>& r) {
-    for (long k = 0; k < r.rows; ++k) {
+    for (std::int64_t k = 0; k < r.rows; ++k) {
         double* const q = r.q + k * r.stride;
-        for (long j = 0; j < r.columns; j += kLine<T>) fetch_ahead(r.x + k * r.x_stride + j);
+        for (std::int64_t j = 0; j < r.columns; j += kLine<T>) fetch_ahead(r.x + k * r.x_stride + j);
         quantize(r.x + k * r.x_stride, r.columns, r.steps[k], q);
         if (r.bias) q[r.columns] = nearest(r.steps[k]);
     }

@@ -15,14 +15,14 @@ constexpr int kVecs = 4;
 
 struct Sums {
     const double* q;
-    long stride, rows;
+    std::int64_t stride, rows;
     const double* w;
     double* sums;
-    long sums_stride;
+    std::int64_t sums_stride;
 };
 
 template <int outputs, int vecs>
-TIGHTDP_VINLINE void tile(const Sums& t, long o, long j) {
+TIGHTDP_VINLINE void tile(const Sums& t, std::int64_t o, std::int64_t j) {
     Vec s[outputs][vecs];
     double* const sums = t.sums + o * t.sums_stride + j;
     const double* const w = t.w + o * kDenseBlock;
@@ -30,7 +30,7 @@ TIGHTDP_VINLINE void tile(const Sums& t, long o, long j) {
     for (int i = 0; i < outputs; ++i)
 #pragma GCC unroll 8
         for (int v = 0; v < vecs; ++v) s[i][v] = load(sums + i * t.sums_stride + v * kLanes);
-    for (long k = 0; k < t.rows; ++k) {
+    for (std::int64_t k = 0; k < t.rows; ++k) {
 #pragma GCC unroll 8
         for (int v = 0; v < vecs; ++v) {
             const Vec x = load(t.q + k * t.stride + j + v * kLanes);
@@ -45,19 +45,19 @@ TIGHTDP_VINLINE void tile(const Sums& t, long o, long j) {
 }
 
 template <int vecs>
-TIGHTDP_VINLINE void columns(const Sums& t, long outputs, long j) {
-    long o = 0;
+TIGHTDP_VINLINE void columns(const Sums& t, std::int64_t outputs, std::int64_t j) {
+    std::int64_t o = 0;
     for (; o + kOutputs <= outputs; o += kOutputs) tile<kOutputs, vecs>(t, o, j);
     for (; o < outputs; ++o) tile<1, vecs>(t, o, j);
 }
 
 }  // namespace
 
-void dense_accumulate(const double* q, long stride, long rows, const double* w, long outputs, long width,
-                      double* sums, long sums_stride) {
+void dense_accumulate(const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,
+                      std::int64_t width, double* sums, std::int64_t sums_stride) {
     static_assert(kSumTile % kLanes == 0);
     const Sums t{q, stride, rows, w, sums, sums_stride};
-    long j = 0;
+    std::int64_t j = 0;
     for (; j + kVecs * kLanes <= width; j += kVecs * kLanes) columns<kVecs>(t, outputs, j);
     for (; j < width; j += kLanes) columns<1>(t, outputs, j);
 }

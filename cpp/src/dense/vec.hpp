@@ -1,6 +1,8 @@
 // What the loops of dense layers share. For .simd.cpp files only.
 #pragma once
 
+#include <cstdint>
+
 #include "simd/vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
@@ -46,11 +48,11 @@ TIGHTDP_VINLINE double power_below(double x) {
 // `step` is a power of two, so that the product is exact, or so small that it rounds to 0; a row whose step is 0 may
 // hold what is not finite, and becomes zeros.
 template <class T>
-TIGHTDP_VINLINE void quantize(const T* __restrict x, long columns, double step, double* __restrict q) {
+TIGHTDP_VINLINE void quantize(const T* __restrict x, std::int64_t columns, double step, double* __restrict q) {
     if (step > 0)
-        for (long j = 0; j < columns; ++j) q[j] = nearest(static_cast<double>(x[j]) * step);
+        for (std::int64_t j = 0; j < columns; ++j) q[j] = nearest(static_cast<double>(x[j]) * step);
     else
-        for (long j = 0; j < columns; ++j) q[j] = 0;
+        for (std::int64_t j = 0; j < columns; ++j) q[j] = 0;
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

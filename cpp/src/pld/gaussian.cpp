@@ -15,7 +15,7 @@ constexpr double kFar = 39;
 // Between the edges of sketches.
 constexpr double kStep = 0.1;
 // Pieces of one cell: some milliseconds.
-constexpr long kMostPieces = 1 << 17;
+constexpr std::int64_t kMostPieces = 1 << 17;
 // Of work: a piece.
 constexpr std::int64_t kPieceUnits = 20;
 
@@ -68,8 +68,8 @@ class Gaussian final : public Density {
         // mode on the left to P's on the right; between two that are far apart there is nothing.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
-            const long n = static_cast<long>((to - from) / kStep);
-            for (long i = 0; i <= n; ++i) {
+            const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);
+            for (std::int64_t i = 0; i <= n; ++i) {
                 const double share = static_cast<double>(i) / static_cast<double>(n);
                 edges.push_back(mu_ * (from + (to - from) * share) - 0.5 * mu_ * mu_);
             }
@@ -84,7 +84,7 @@ class Gaussian final : public Density {
     // An interval [z0, z1] as far as the normal law with this mean has more than e^{-42} of what it has there.
     struct Reach {
         double first, last;
-        long pieces = -1;  // that the rule of 5 nodes can reach; negative: too many
+        std::int64_t pieces = -1;  // that the rule of 5 nodes can reach; negative: too many
 
         Reach(double z0, double z1, double low_mean, double high_mean, double mu) {
             const double left = std::min(z1, low_mean) - low_mean, right = std::max(z0, high_mean) - high_mean;
@@ -92,27 +92,27 @@ class Gaussian final : public Density {
             last = std::min(z1, high_mean + right + 60 / (6 + right));
             const double finest = std::max(std::abs(first - high_mean), std::abs(last - high_mean)) + mu + 3.7;
             const double wanted = std::ceil((last - first) * finest / (0.9 * kGaussianReach5));
-            if (wanted <= kMostPieces) pieces = std::max(1L, static_cast<long>(wanted));
+            if (wanted <= kMostPieces) pieces = std::max(std::int64_t{1}, static_cast<std::int64_t>(wanted));
         }
     };
 
     // visit(z, s, t, rel, log_scale) for each piece, of the law with loss rate mu and mean `mean`.
     template <class Visit>
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
-        constexpr long kBlock = 64;
+        constexpr std::int64_t kBlock = 64;
         const double step = (reach_.last - reach_.first) / static_cast<double>(reach_.pieces);
         alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock],
             rel[kBlock], bend[kBlock], reach[kBlock];
         work::spend(kPieceUnits * reach_.pieces);
-        for (long p = 0; p < reach_.pieces; p += kBlock) {
-            const long here = std::min(kBlock, reach_.pieces - p), padded = (here + 7) / 8 * 8;
-            for (long i = 0; i <= padded; ++i) {
+        for (std::int64_t p = 0; p < reach_.pieces; p += kBlock) {
+            const std::int64_t here = std::min(kBlock, reach_.pieces - p), padded = (here + 7) / 8 * 8;
+            for (std::int64_t i = 0; i <= padded; ++i) {
                 z[i] = reach_.first + step * static_cast<double>(std::min(p + i, reach_.pieces));
                 shifted[i] = z[i] - (mean - mu);
             }
             TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt,
                                                      pl, rel, bend, reach);
-            for (long i = 0; i < here; ++i) visit(z[i], ps[i], pt[i], rel[i], pl[i]);
+            for (std::int64_t i = 0; i < here; ++i) visit(z[i], ps[i], pt[i], rel[i], pl[i]);
         }
     }
 

@@ -3,6 +3,8 @@
 // side of an edge see the same edge.
 #pragma once
 
+#include <cstdint>
+
 #include "law.hpp"
 #include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"
@@ -13,14 +15,14 @@ namespace tightdp::prv {
 struct Cells {
     double h;
     long long first;
-    long count;
+    std::int64_t count;
 
-    TIGHTDP_HD double left(long i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
-    TIGHTDP_HD double right(long i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
+    TIGHTDP_HD double left(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
+    TIGHTDP_HD double right(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
     // The cell that holds an atom; those beyond the ends belong to the outermost.
-    TIGHTDP_HD long at(double y) const noexcept {
+    TIGHTDP_HD std::int64_t at(double y) const noexcept {
         const long long i = llround(y / h) - first;
-        return i < 0 ? 0 : i >= count ? count - 1 : static_cast<long>(i);
+        return i < 0 ? 0 : i >= count ? count - 1 : static_cast<std::int64_t>(i);
     }
 };
 
@@ -39,12 +41,12 @@ TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
 
 // Postcondition of each: P(Y in cell i) as law.hpp promises of `cells`.
 
-TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, long i) noexcept {
+TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double inverse = 1 / law.mu, middle = 0.5 * law.mu;
     return normal_between(c.left(i) * inverse - middle, c.right(i) * inverse - middle);
 }
 
-TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, long i) noexcept {
+TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
     // Y = -L under "add".
     const double low = law.add ? -c.right(i) : c.left(i), high = law.add ? -c.left(i) : c.right(i);
@@ -54,7 +56,7 @@ TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, long i) noe
     return law.add ? base : (1 - law.q) * base + law.q * normal_between(a - shift, b - shift);
 }
 
-TIGHTDP_HD inline double cell(const LaplaceLaw& law, const Cells& c, long i) noexcept {
+TIGHTDP_HD inline double cell(const LaplaceLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double a = c.left(i) > -law.mu ? c.left(i) : -law.mu, b = c.right(i) < law.mu ? c.right(i) : law.mu;
     double mass = b > a ? -0.5 * std::exp(0.5 * (b - law.mu)) * std::expm1(0.5 * (a - b)) : 0.0;
     if (i == c.at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
@@ -62,7 +64,7 @@ TIGHTDP_HD inline double cell(const LaplaceLaw& law, const Cells& c, long i) noe
     return mass;
 }
 
-TIGHTDP_HD inline double cell(const PureLaw& law, const Cells& c, long i) noexcept {
+TIGHTDP_HD inline double cell(const PureLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double e = std::exp(-law.eps), p = 1 / (1 + e);
     return (i == c.at(law.eps) ? p : 0.0) + (i == c.at(-law.eps) ? p * e : 0.0);
 }

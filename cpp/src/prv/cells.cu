@@ -11,13 +11,13 @@ constexpr int kThreads = 128;
 
 template <class L>
 __global__ void __launch_bounds__(kThreads) cells_kernel(L law, prv::Cells cells, double* out) {
-    const long i = static_cast<long>(blockIdx.x) * kThreads + threadIdx.x;
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
     if (i < cells.count) out[i] = prv::cell(law, cells, i);
 }
 
 }  // namespace
 
-void prv_cells(const prv::Law& law, double h, long long first, long count, double* out, cudaStream_t stream) {
+void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream) {
     if (count == 0) return;
     // Fewer than 2^31 blocks: a circle has at most 2^30 points, a law not many more cells.
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);

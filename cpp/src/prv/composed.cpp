@@ -15,7 +15,7 @@ namespace {
 constexpr double u = kUnitRoundoff;
 
 // A compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of magnitudes.
-constexpr long kChunk = 32;
+constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
 // Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise
@@ -29,9 +29,9 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
     cells(law, circle.h, first, count, mass.data());
 
     CompensatedSum total, moment, magnitude;
-    for (long from = 0; from < count; from += kChunk) {
+    for (std::int64_t from = 0; from < count; from += kChunk) {
         double t = 0, m = 0, a = 0;
-        for (long i = from; i < std::min(count, from + kChunk); ++i) {
+        for (std::int64_t i = from; i < std::min(count, from + kChunk); ++i) {
             const double index = static_cast<double>(first + i);
             t += mass[static_cast<std::size_t>(i)];
             m += mass[static_cast<std::size_t>(i)] * index;
@@ -43,7 +43,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
     }
     const double inverse = 1 / total;
     std::fill_n(out, circle.n, 0.0);
-    for (long i = 0; i < count; ++i)
+    for (std::int64_t i = 0; i < count; ++i)
         // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): scratch has circle.n elements wherever it is used
         out[static_cast<std::size_t>(first + i) & (circle.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
     return {total, moment, magnitude};
@@ -77,7 +77,7 @@ Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Compos
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const long long first = std::llround(plan.supports[j].low / plan.step),
                         last = std::llround(plan.supports[j].high / plan.step);
-        circle.spans.push_back({first, static_cast<long>(last - first + 1)});
+        circle.spans.push_back({first, static_cast<std::int64_t>(last - first + 1)});
     }
     made_ = compose(parts, circle);
     for (std::size_t j = 0; j < parts.size(); ++j) {
@@ -106,7 +106,8 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
 void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
-    const double squares = TIGHTDP_SELECT_SIMD(prv_sum_squares)(made_.values.data(), static_cast<long>(plan_.n));
+    const double squares =
+        TIGHTDP_SELECT_SIMD(prv_sum_squares)(made_.values.data(), static_cast<std::int64_t>(plan_.n));
     double least_count = HUGE_VAL;
     for (const Run& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
     const double norm = std::sqrt(1.1 * squares + std::pow(2 * kTau, 2 * least_count));

@@ -35,7 +35,7 @@ struct Circle {
     std::size_t n;
     struct Span {
         long long first;
-        long count;
+        std::int64_t count;
     };
     std::vector<Span> spans;
 };

@@ -10,7 +10,7 @@ namespace tightdp::prv {
 Curve::Curve(const double* p, std::size_t n, long long first, double h, double offset, double floor)
     : p_(p), n_(n), end_(first + static_cast<long long>(n)), h_(h), offset_(offset) {
     double decay[kBlock];
-    for (long j = 0; j < kBlock; ++j) decay[j] = std::exp(-static_cast<double>(j) * h);
+    for (std::int64_t j = 0; j < kBlock; ++j) decay[j] = std::exp(-static_cast<double>(j) * h);
     const double block_decay = std::exp(-static_cast<double>(kBlock) * h);
     Suffix above{0, 0};
     const std::size_t blocks = n / kBlock;

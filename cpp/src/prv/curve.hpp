@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "runtime/dispatch.hpp"
@@ -10,10 +11,10 @@ namespace tightdp {
 
 // sum = sum_j p[j], weighted = sum_j p[j] decay[j]; count a multiple of eight.
 TIGHTDP_DECLARE_SIMD(void, prv_block_sums,
-                     (const double* p, const double* decay, long count, double& sum, double& weighted))
+                     (const double* p, const double* decay, std::int64_t count, double& sum, double& weighted))
 
 // count a multiple of sixteen.
-TIGHTDP_DECLARE_SIMD(double, prv_sum_squares, (const double* p, long count))
+TIGHTDP_DECLARE_SIMD(double, prv_sum_squares, (const double* p, std::int64_t count))
 
 }  // namespace tightdp
 
@@ -25,7 +26,7 @@ namespace tightdp::prv {
 // given. Suffix sums are kept at the starts of blocks, so that a query touches one block.
 class Curve {
   public:
-    static constexpr long kBlock = 512;
+    static constexpr std::int64_t kBlock = 512;
 
     // n a multiple of kBlock, first too.
     Curve(const double* p, std::size_t n, long long first, double h, double offset, double floor);

@@ -4,9 +4,9 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-void prv_block_sums(const double* p, const double* decay, long count, double& total, double& weighted) {
+void prv_block_sums(const double* p, const double* decay, std::int64_t count, double& total, double& weighted) {
     Vec a{}, b{};
-    for (long j = 0; j < count; j += kLanes) {
+    for (std::int64_t j = 0; j < count; j += kLanes) {
         const Vec v = load(p + j);
         a += v;
         b += v * load(decay + j);
@@ -15,9 +15,9 @@ void prv_block_sums(const double* p, const double* decay, long count, double& to
     weighted = sum(b);
 }
 
-double prv_sum_squares(const double* p, long count) {
+double prv_sum_squares(const double* p, std::int64_t count) {
     Vec a{}, b{};
-    for (long j = 0; j < count; j += 2 * kLanes) {
+    for (std::int64_t j = 0; j < count; j += 2 * kLanes) {
         const Vec v = load(p + j), w = load(p + j + kLanes);
         a += v * v;
         b += w * w;

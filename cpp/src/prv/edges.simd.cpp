@@ -60,20 +60,20 @@ TIGHTDP_VINLINE Vec signed_tails(Vec z0, double w0, Vec z1, double w1) {
     return w0 * signed_tail(z0, m0, inverse * d1) + w1 * signed_tail(z1, m1, inverse * d0);
 }
 
-TIGHTDP_VINLINE long count_negative(Vec z, long valid) {
-    long n = 0;
+TIGHTDP_VINLINE std::int64_t count_negative(Vec z, std::int64_t valid) {
+    std::int64_t n = 0;
     for (int l = 0; l < kLanes && l < valid; ++l) n += z[l] < 0;
     return n;
 }
 
 }  // namespace
 
-EdgesLeft prv_edges_sampled(double sigma, double q, double w0, double w1, double h, double first, long count,
+EdgesLeft prv_edges_sampled(double sigma, double q, double w0, double w1, double h, double first, std::int64_t count,
                             double* out) {
     const double inverse_q = 1 / q, log_q = std::log(q), half = 0.5 / sigma, shift = 1 / sigma;
     const bool mostly_sampled = q > 0.5;
     EdgesLeft left{0, 0};
-    for (long j = 0; j < count; j += kLanes) {
+    for (std::int64_t j = 0; j < count; j += kLanes) {
         const Vec y = ((first + static_cast<double>(j)) + iota()) * h;
         // e^y - 1 + q from terms that are as small as they can be
         Vec numerator = expm1(y) + q;
@@ -89,10 +89,10 @@ EdgesLeft prv_edges_sampled(double sigma, double q, double w0, double w1, double
     return left;
 }
 
-EdgesLeft prv_edges_gaussian(double mu, double h, double first, long count, double* out) {
+EdgesLeft prv_edges_gaussian(double mu, double h, double first, std::int64_t count, double* out) {
     const double inverse = 1 / mu;
     EdgesLeft left{0, 0};
-    for (long j = 0; j < count; j += kLanes) {
+    for (std::int64_t j = 0; j < count; j += kLanes) {
         const Vec y = ((first + static_cast<double>(j)) + iota()) * h;
         const Vec z = y * inverse - 0.5 * mu;
         store(out + j, signed_tail(z));

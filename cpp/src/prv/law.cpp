@@ -98,9 +98,10 @@ Mean mean_of(const SampledLaw& law) {
     const double strip = std::min(0.5 * pi * law.sigma, 9.0);
     const double step = 2 * pi * strip / (45 + 0.5 * strip * strip + std::log(height));
     const double right = reach + (law.add ? 0 : shift);
-    const auto first = static_cast<long>(std::floor(-reach / step)), last = static_cast<long>(std::ceil(right / step));
+    const auto first = static_cast<std::int64_t>(std::floor(-reach / step)),
+               last = static_cast<std::int64_t>(std::ceil(right / step));
     double sum = 0, magnitude = 0;
-    for (long i = first; i <= last; ++i) {
+    for (std::int64_t i = first; i <= last; ++i) {
         const double z = static_cast<double>(i) * step, loss = loss_at(law, z);
         const double weight =
             law.add ? -normal_density(z) : (1 - law.q) * normal_density(z) + law.q * normal_density(z - shift);
@@ -115,22 +116,22 @@ Mean mean_of(const SampledLaw& law) {
 
 // --- Cells
 
-void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, long count, double* out) {
-    for (long i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
+void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
     // Where a component's centre lies inside a cell, its two tails were both taken from 1.
     if (left.base > 0 && left.base <= count) out[left.base - 1] += w0;
     if (w1 > 0 && left.shifted > 0 && left.shifted <= count) out[left.shifted - 1] += w1;
-    for (long i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
 }
 
-void cells_of(const GaussianLaw& law, double h, long long first, long count, double* out) {
+void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t count, double* out) {
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
     const double start = static_cast<double>(first) - 0.5;
     const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
     differences(edges, left, 1, 0, count, out);
 }
 
-void cells_of(const SampledLaw& law, double h, long long first, long count, double* out) {
+void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
     // Y = -L under "add": the same cells, last to first
@@ -141,12 +142,12 @@ void cells_of(const SampledLaw& law, double h, long long first, long count, doub
     if (law.add) std::reverse(out, out + count);
 }
 
-void cells_of(const LaplaceLaw& law, double h, long long first, long count, double* out) {
+void cells_of(const LaplaceLaw& law, double h, long long first, std::int64_t count, double* out) {
     const Cells lattice{h, first, count};
-    for (long i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
 }
 
-void cells_of(const PureLaw& law, double h, long long first, long count, double* out) {
+void cells_of(const PureLaw& law, double h, long long first, std::int64_t count, double* out) {
     const Cells lattice{h, first, count};
     std::fill_n(out, count, 0.0);
     for (const double atom : {-law.eps, law.eps}) out[lattice.at(atom)] = cell(law, lattice, lattice.at(atom));
@@ -183,7 +184,7 @@ double edge_error(const Law& law, const Support& s) {
                       law);
 }
 
-void cells(const Law& law, double h, long long first, long count, double* out) {
+void cells(const Law& law, double h, long long first, std::int64_t count, double* out) {
     std::visit([&](const auto& l) { cells_of(l, h, first, count, out); }, law);
 }
 

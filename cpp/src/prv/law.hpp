@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <variant>
 
 #include "tightdp/config.hpp"
@@ -55,7 +56,7 @@ double edge_error(const Law& law, const Support& s);
 
 // out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]), i < count, each within 4 u relatively of the
 // same with displaced edges (at most two cells excepted, within 2 u absolutely).
-void cells(const Law& law, double h, long long first, long count, double* out);
+void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // The law of the reversed pair (Q, P).
 Law reversed(const Law& law);

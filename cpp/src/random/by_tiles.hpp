@@ -10,7 +10,7 @@
 namespace tightdp {
 
 // Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
-inline constexpr long kTilesAtOnce = 8;
+inline constexpr std::int64_t kTilesAtOnce = 8;
 
 // Of the values [first, first + n): whole(tile, tiles, at) for runs of up to kTilesAtOnce whole tiles, and part(tile,
 // skip, count, at) for `count` values of one after its first `skip`; `at` is where they begin, counted from `first`.
@@ -22,7 +22,7 @@ void by_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexce
         const std::size_t skip = (first + at) % kValues, left = n - at;
         if (skip == 0 && left >= kValues) {
             const std::size_t tiles = std::min<std::size_t>(kTilesAtOnce, left / kValues);
-            whole(tile, static_cast<long>(tiles), at);
+            whole(tile, static_cast<std::int64_t>(tiles), at);
             at += tiles * kValues;
         } else {
             const std::size_t count = std::min(left, kValues - skip);

@@ -36,7 +36,7 @@ class ChunkWords {
     }
 
   private:
-    static constexpr long kTiles = 4;
+    static constexpr std::int64_t kTiles = 4;
     static constexpr int kWords = kTiles * random::kTileWords;
 
     void refill() noexcept {

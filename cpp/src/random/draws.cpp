@@ -1,17 +1,10 @@
 #include "draws.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
-
-#if defined(__linux__) || defined(__APPLE__)
-#include <sys/random.h>
-#endif
 
 #include "by_tiles.hpp"
 #include "runtime/parallel.hpp"
+#include "runtime/system.hpp"
 #include "tiles.simd.hpp"
 
 namespace tightdp {
@@ -27,7 +20,7 @@ constexpr std::size_t kGrain = 1u << 14;
 template <class T, class Tiles>
 void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
     by_tiles(
-        first, n, [&](std::uint64_t tile, long count, std::size_t at) { tiles(tile, count, out + at); },
+        first, n, [&](std::uint64_t tile, std::int64_t count, std::size_t at) { tiles(tile, count, out + at); },
         [&](std::uint64_t tile, std::size_t skip, std::size_t count, std::size_t at) {
             alignas(64) T buffer[kTileValues];
             tiles(tile, 1, buffer);
@@ -45,11 +38,12 @@ void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
 // Tiles of values that are a function of each tile's words.
 template <class T, class Transform>
 auto value_tiles(const RandomStream& stream, Transform transform) {
-    return [&stream, transform, draw = TIGHTDP_SELECT_SIMD(random_tiles)](std::uint64_t tile, long count, T* out) {
-        alignas(64) std::uint32_t words[kTilesAtOnce * kTileWords];
-        draw(stream, tile, count, words);
-        transform(words, count, out);
-    };
+    return
+        [&stream, transform, draw = TIGHTDP_SELECT_SIMD(random_tiles)](std::uint64_t tile, std::int64_t count, T* out) {
+            alignas(64) std::uint32_t words[kTilesAtOnce * kTileWords];
+            draw(stream, tile, count, words);
+            transform(words, count, out);
+        };
 }
 
 auto normal_tiles(const RandomStream& stream, float*) {
@@ -62,8 +56,8 @@ auto normal_tiles(const RandomStream& stream, double*) {
 
 template <class T, class Function>
 auto integer_tiles(const RandomStream& stream, Function function) {
-    return value_tiles<T>(stream, [function](const std::uint32_t* words, long count, T* out) {
-        for (long row = 0; row < count * kRows / 2; ++row)
+    return value_tiles<T>(stream, [function](const std::uint32_t* words, std::int64_t count, T* out) {
+        for (std::int64_t row = 0; row < count * kRows / 2; ++row)
             for (int lane = 0; lane < kLanes; ++lane) {
                 const std::uint64_t high = words[2 * row * kLanes + lane];
                 const std::uint64_t low = words[(2 * row + 1) * kLanes + lane];
@@ -74,27 +68,9 @@ auto integer_tiles(const RandomStream& stream, Function function) {
 
 }  // namespace
 
-void operating_system_random(void* out, std::size_t bytes) {
-    auto* to = static_cast<unsigned char*>(out);
-    while (bytes > 0) {
-#if defined(__linux__)
-        const ssize_t got = getrandom(to, bytes, 0);
-#else
-        const std::size_t piece = std::min<std::size_t>(bytes, 256);  // getentropy's limit
-        const ssize_t got = getentropy(to, piece) == 0 ? static_cast<ssize_t>(piece) : -1;
-#endif
-        if (got < 0) {
-            if (errno == EINTR) continue;
-            throw std::system_error(errno, std::generic_category(), "the operating system gave no random bytes");
-        }
-        to += got;
-        bytes -= static_cast<std::size_t>(got);
-    }
-}
-
 RandomStream secure_stream() {
     RandomStream stream{Generator::chacha20, {}, 0};
-    operating_system_random(stream.key, sizeof stream.key);
+    system::random_bytes(stream.key, sizeof stream.key);
     return stream;
 }
 

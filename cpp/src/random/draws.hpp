@@ -11,9 +11,6 @@
 
 namespace tightdp {
 
-// Fills with bytes of the operating system's generator. Throws std::system_error where it has none to give.
-void operating_system_random(void* out, std::size_t bytes);
-
 // A ChaCha20 stream with a key drawn from the operating system now.
 random::RandomStream secure_stream();
 

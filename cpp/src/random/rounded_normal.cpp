@@ -40,13 +40,13 @@ void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uin
 }
 
 // Whole tiles, at most kTilesAtOnce of them.
-void add_tiles(const RandomStream& stream, std::uint64_t tile, long count, Deviations sigma,
+void add_tiles(const RandomStream& stream, std::uint64_t tile, std::int64_t count, Deviations sigma,
                std::int64_t* values) noexcept {
     alignas(64) std::uint32_t words[kTilesAtOnce * kTileWords];
     unsigned char doubt[kTilesAtOnce * kGroups];
     TIGHTDP_SELECT_SIMD(random_tiles)(stream, tile, count, words);
     TIGHTDP_SELECT_SIMD(rounded_groups)(words, count * kGroups, sigma.sigma, sigma.each, values, doubt);
-    for (long g = 0; g < count * kGroups; ++g)
+    for (std::int64_t g = 0; g < count * kGroups; ++g)
         if (doubt[g])
             add_doubtful(stream, pair_of(tile, 0, static_cast<int>(g)), words + g * 4 * kLanes,
                          sigma.from(static_cast<std::size_t>(g * kGroupDraws)), values + g * kGroupDraws);
@@ -58,7 +58,7 @@ void add_rounded_normals_range(const RandomStream& stream, Deviations sigma, std
                                std::int64_t* values) noexcept {
     by_tiles(
         first, n,
-        [&](std::uint64_t tile, long tiles, std::size_t at) {
+        [&](std::uint64_t tile, std::int64_t tiles, std::size_t at) {
             add_tiles(stream, tile, tiles, sigma.from(at), values + at);
         },
         [&](std::uint64_t tile, std::size_t skip, std::size_t count, std::size_t at) {

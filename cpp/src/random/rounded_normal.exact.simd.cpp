@@ -10,11 +10,11 @@ using namespace random;
 namespace {
 
 template <bool each>
-inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __restrict words, long groups,
+inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __restrict words, std::int64_t groups,
                                                       const double* __restrict sigma, std::int64_t* __restrict values,
                                                       unsigned char* __restrict doubt) {
     const RoundingLimits all = rounding_limits<64>(*sigma);
-    for (long group = 0; group < groups; ++group) {
+    for (std::int64_t group = 0; group < groups; ++group) {
         const std::uint32_t* const w = words + group * 4 * kLanes;
         std::int64_t* const out = values + group * 2 * kLanes;
         std::int64_t drawn[2][kLanes];
@@ -42,8 +42,8 @@ inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __res
 
 }  // namespace
 
-void rounded_groups(const std::uint32_t* words, long groups, const double* sigma, bool each, std::int64_t* values,
-                    unsigned char* doubt) {
+void rounded_groups(const std::uint32_t* words, std::int64_t groups, const double* sigma, bool each,
+                    std::int64_t* values, unsigned char* doubt) {
     each ? add_groups<true>(words, groups, sigma, values, doubt)
          : add_groups<false>(words, groups, sigma, values, doubt);
 }

@@ -11,7 +11,7 @@ namespace tightdp {
 // Of a group with a draw in doubt nothing is added and doubt[group] is not 0. sigma: one, or with `each` one
 // a value.
 TIGHTDP_DECLARE_SIMD(void, rounded_groups,
-                     (const std::uint32_t* words, long groups, const double* sigma, bool each, std::int64_t* values,
-                      unsigned char* doubt))
+                     (const std::uint32_t* words, std::int64_t groups, const double* sigma, bool each,
+                      std::int64_t* values, unsigned char* doubt))
 
 }  // namespace tightdp

@@ -10,11 +10,10 @@ namespace tightdp {
 
 // The words of `count` tiles from tile `first`. The same integers from every variant.
 TIGHTDP_DECLARE_SIMD(void, random_tiles,
-                     (const random::RandomStream& stream, std::uint64_t first, long count,
-                      std::uint32_t* out))
+                     (const random::RandomStream& stream, std::uint64_t first, std::int64_t count, std::uint32_t* out))
 
 // 256 words a tile become 128 normals a tile. The same bits from every variant.
-TIGHTDP_DECLARE_SIMD(void, normal_tiles_f32, (const std::uint32_t* words, long count, float* out))
-TIGHTDP_DECLARE_SIMD(void, normal_tiles_f64, (const std::uint32_t* words, long count, double* out))
+TIGHTDP_DECLARE_SIMD(void, normal_tiles_f32, (const std::uint32_t* words, std::int64_t count, float* out))
+TIGHTDP_DECLARE_SIMD(void, normal_tiles_f64, (const std::uint32_t* words, std::int64_t count, double* out))
 
 }  // namespace tightdp

@@ -54,9 +54,9 @@ void philox_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
 
 }  // namespace
 
-void random_tiles(const RandomStream& stream, std::uint64_t first, long count, std::uint32_t* out) {
+void random_tiles(const RandomStream& stream, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
     const bool chacha = stream.generator == Generator::chacha20;
-    for (long t = 0; t < count; ++t) {
+    for (std::int64_t t = 0; t < count; ++t) {
         const std::uint64_t tile = first + static_cast<std::uint64_t>(t);
         std::uint32_t* const to = out + t * kTileWords;
         chacha ? chacha_tile(stream, tile, to) : philox_tile(stream, tile, to);

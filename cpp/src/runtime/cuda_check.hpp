@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -19,7 +20,7 @@ inline void check(cudaError_t status, const char* what) {
 }
 
 // An attribute of the current device.
-inline long attribute(cudaDeviceAttr what) {
+inline std::int64_t attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
     check(cudaGetDevice(&device), "the current device");
     check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");

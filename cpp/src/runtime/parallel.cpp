@@ -1,8 +1,5 @@
 #include "parallel.hpp"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <cfenv>
 #include <chrono>
@@ -14,6 +11,7 @@
 
 #include "openmp.hpp"
 #include "per_process.hpp"
+#include "system.hpp"
 
 namespace tightdp {
 namespace {
@@ -35,13 +33,10 @@ constexpr int kBarrierSpins = 200;
 
 int processors() noexcept {
     if (const char* text = std::getenv("TIGHTDP_NUM_THREADS")) {
-        const long n = std::strtol(text, nullptr, 10);
+        const std::int64_t n = std::strtol(text, nullptr, 10);
         if (n >= 1 && n <= 1024) return static_cast<int>(n);
     }
-#if defined(__linux__)
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
-#endif
+    if (const int n = system::processors(); n > 0) return n;
     const unsigned n = std::thread::hardware_concurrency();
     return n ? static_cast<int>(n) : 1;
 }
@@ -93,20 +88,12 @@ class Pool {
         }
     }
 
-    // Bars the helpers from the caller's processor. Linux on a virtual machine takes a processor that has
-    // slept for some milliseconds for one that the host has taken away, and wakes a thread beside its waker
-    // instead, where it waits for the next tick: measured as 2 to 4 ms a job after any pause.
+    // Bars the helpers from the caller's processor, where the system would wake them beside the caller.
     void leave_processor() noexcept {
-#if defined(__linux__)
-        const int here = sched_getcpu();
+        const int here = system::processor_to_leave();
         if (here < 0 || here == avoided_) return;
         avoided_ = here;
-        cpu_set_t others;
-        if (sched_getaffinity(0, sizeof others, &others) != 0) return;
-        CPU_CLR(here, &others);
-        if (CPU_COUNT(&others) == 0) return;
-        for (const auto helper : helpers_) pthread_setaffinity_np(helper, sizeof others, &others);
-#endif
+        system::keep_off(here, helpers_);
     }
 
     // A helper takes the next place in the team, waits until the team is closed, and works. One that comes
@@ -166,7 +153,8 @@ void SpinBarrier::wait(int workers) noexcept {
         generation_.fetch_add(1);
         return;
     }
-    for (int spin = 0; generation_.load() == generation; ++spin) spin < kBarrierSpins ? pause() : (void)sched_yield();
+    for (int spin = 0; generation_.load() == generation; ++spin)
+        spin < kBarrierSpins ? pause() : std::this_thread::yield();
 }
 
 }  // namespace tightdp

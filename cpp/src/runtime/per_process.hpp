@@ -1,9 +1,9 @@
 // What a process has one of, after fork too.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
+
+#include "system.hpp"
 
 namespace tightdp {
 
@@ -28,7 +28,7 @@ class PerProcess {
 
   private:
     static inline std::atomic<T*> current_{nullptr};
-    static inline const int registered_ = pthread_atfork(nullptr, nullptr, [] { current_.store(nullptr); });
+    static inline const int registered_ = system::at_fork(nullptr, [] { current_.store(nullptr); });
 };
 
 }  // namespace tightdp

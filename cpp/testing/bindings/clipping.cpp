@@ -7,11 +7,12 @@ void bind_clipping(py::module_& m) {
     using namespace py::literals;
     using namespace tightdp;
     bindings::def_clipped_sum(m, "emulate_clipped_sum", &emulate_clipped_sum);
-    bindings::def_clipped_sum<long, long>(m, "emulate_exact_kernels", &emulate_exact_kernels, "blocks"_a, "group"_a);
+    bindings::def_clipped_sum<std::int64_t, std::int64_t>(m, "emulate_exact_kernels", &emulate_exact_kernels,
+                                                          "blocks"_a, "group"_a);
     // device: (multiprocessors, bytes of shared memory, resident blocks, threads of a slice's block)
-    bindings::def_clipped_sum<std::tuple<long, long, long, int>>(
+    bindings::def_clipped_sum<std::tuple<std::int64_t, std::int64_t, std::int64_t, int>>(
         m, "emulate_clip_kernels",
-        [](const ClipRequest& request, const std::tuple<long, long, long, int>& device) {
+        [](const ClipRequest& request, const std::tuple<std::int64_t, std::int64_t, std::int64_t, int>& device) {
             const auto [processors, shared, resident, threads] = device;
             return emulate_clip_kernels(request, {processors, shared, resident, threads});
         },

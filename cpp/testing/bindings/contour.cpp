@@ -43,7 +43,7 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_levels",
         [](const std::vector<double>& sigmas, const std::vector<double>& counts, double q, bool add, double c,
-           double other, double step, long count, double log_inverse) -> py::object {
+           double other, double step, std::int64_t count, double log_inverse) -> py::object {
             using namespace tightdp::contour;
             std::vector<Sampled> levels;
             for (std::size_t i = 0; i < sigmas.size(); ++i) levels.push_back({sigmas[i], q, counts[i]});
@@ -55,7 +55,7 @@ void bind_contour(py::module_& m) {
             std::vector<LogRatio> ratios(count + 1);
             made->add_to(ratios, step);
             py::array_t<double> rows({static_cast<py::ssize_t>(count), py::ssize_t{4}});
-            for (long i = 0; i < count; ++i) {
+            for (std::int64_t i = 0; i < count; ++i) {
                 const LogRatio& one = ratios[i + 1];
                 const double row[] = {one.re, one.im, one.rule, one.round};
                 std::copy(row, row + 4, rows.mutable_data(i, 0));
@@ -72,10 +72,10 @@ void bind_contour(py::module_& m) {
             const py::ssize_t n = sigma.size();
             py::array_t<double> lower(n), upper(n);
             py::array_t<unsigned char> status(n);
-            py::array_t<long> nodes(n), abscissae(n);
+            py::array_t<std::int64_t> nodes(n), abscissae(n);
             double *lo = lower.mutable_data(), *up = upper.mutable_data();
             unsigned char* st = status.mutable_data();
-            long *at = nodes.mutable_data(), *on = abscissae.mutable_data();
+            std::int64_t *at = nodes.mutable_data(), *on = abscissae.mutable_data();
             {
                 py::gil_scoped_release release;
                 tightdp::contour::emulate_epsilon_batch(n, sigma.data(), q.data(), steps.data(), delta.data(),

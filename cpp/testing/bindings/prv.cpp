@@ -11,13 +11,13 @@ using tightdp::bindings::Entry;
 using tightdp::bindings::run;
 
 // As the threads of a device compute them.
-void cells_by_thread(const Law& law, double h, long long first, long count, double* out) {
+void cells_by_thread(const Law& law, double h, long long first, std::int64_t count, double* out) {
     const Cells c{h, first, count};
-    for (long i = 0; i < count; ++i) out[i] = std::visit([&](const auto& l) { return cell(l, c, i); }, law);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = std::visit([&](const auto& l) { return cell(l, c, i); }, law);
 }
 
-template <void (*fill)(const Law&, double, long long, long, double*)>
-py::array_t<double> cells_of(const Entry& entry, double h, long long first, long count) {
+template <void (*fill)(const Law&, double, long long, std::int64_t, double*)>
+py::array_t<double> cells_of(const Entry& entry, double h, long long first, std::int64_t count) {
     py::array_t<double> out(count);
     fill(run(entry).law, h, first, count, out.mutable_data());
     return out;

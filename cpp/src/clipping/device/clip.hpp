@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "tightdp/clipping/factor.hpp"
 #include "tightdp/clipping/narrow_float.hpp"
@@ -18,30 +19,30 @@ namespace tightdp::clipping {
 // first_tile tiles (exact.hpp).
 struct DeviceSegment {
     const void* data;
-    long stride, first, columns;
+    std::int64_t stride, first, columns;
     void* out;
-    long first_tile;
+    std::int64_t first_tile;
     std::uint64_t noise_index;
 };
 
 struct DeviceClip {
     const DeviceSegment* segments;
     int segment_count;
-    long rows, columns;
+    std::int64_t rows, columns;
     double max_norm, stability;
     Rule rule;
     Rounding rounding;
     const double *weights, *center, *inverse_scale;  // null: none
     double* norms;                                   // null: not wanted
 
-    TIGHTDP_HD double weight(long row) const noexcept { return weights ? weights[row] : 1.0; }
+    TIGHTDP_HD double weight(std::int64_t row) const noexcept { return weights ? weights[row] : 1.0; }
 };
 
 // Columns a team squares at a time on the way to a row's norm.
-inline constexpr long kDevicePiece = 4096;
+inline constexpr std::int64_t kDevicePiece = 4096;
 
 // Additions that one square goes through: a lane's share of a piece, the butterfly, the pieces in turn.
-TIGHTDP_HD inline double device_chain(long columns, int lanes) noexcept {
+TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept {
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
 
@@ -51,8 +52,8 @@ TIGHTDP_HD inline double wide(Float16 x) noexcept { return to_float(x); }
 TIGHTDP_HD inline double wide(BFloat16 x) noexcept { return to_float(x); }
 
 // The last segment whose first column, or first tile, is at most `index`: the one that holds it.
-template <long DeviceSegment::*first = &DeviceSegment::first>
-TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, long index) noexcept {
+template <std::int64_t DeviceSegment::* first = &DeviceSegment::first>
+TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, std::int64_t index) noexcept {
     int low = 0, high = clip.segment_count - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
@@ -63,11 +64,11 @@ TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, long i
 }
 
 template <class T>
-TIGHTDP_HD inline const T* row_of(const DeviceSegment& segment, long row) noexcept {
+TIGHTDP_HD inline const T* row_of(const DeviceSegment& segment, std::int64_t row) noexcept {
     return reinterpret_cast<const T*>(static_cast<const char*>(segment.data) + row * segment.stride);
 }
 
-TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, long column) noexcept {
+TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, std::int64_t column) noexcept {
     return clip.center ? (x - clip.center[column]) * clip.inverse_scale[column] : x;
 }
 
@@ -79,9 +80,9 @@ TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor
 
 // `sum` and the squares of columns begin, begin + step, .. before `end` of a row whose column c is row[c - origin].
 template <class T>
-TIGHTDP_HD inline double add_squares(const DeviceClip& clip, double sum, const T* row, long origin, long begin,
-                                     long end, int step) noexcept {
-    for (long c = begin; c < end; c += step) {
+TIGHTDP_HD inline double add_squares(const DeviceClip& clip, double sum, const T* row, std::int64_t origin,
+                                     std::int64_t begin, std::int64_t end, int step) noexcept {
+    for (std::int64_t c = begin; c < end; c += step) {
         const double x = transformed(clip, wide(row[c - origin]), c);
         sum += x * x;
     }
@@ -90,19 +91,20 @@ TIGHTDP_HD inline double add_squares(const DeviceClip& clip, double sum, const T
 
 // The sum of squares of columns [begin, end), as the team's lanes share it.
 template <class T, class Team>
-TIGHTDP_HD inline double run_squares(const DeviceClip& clip, const Team& team, const T* row, long origin, long begin,
-                                     long end) noexcept {
+TIGHTDP_HD inline double run_squares(const DeviceClip& clip, const Team& team, const T* row, std::int64_t origin,
+                                     std::int64_t begin, std::int64_t end) noexcept {
     return team.sum(add_squares(clip, 0.0, row, origin, begin + team.lane(), end, team.size()));
 }
 
 // The sum of squares of columns [begin, begin + kDevicePiece) of a row.
 template <class T, class Team>
-TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team, long row, long begin) noexcept {
-    const long end = begin + kDevicePiece < clip.columns ? begin + kDevicePiece : clip.columns;
+TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team, std::int64_t row,
+                                       std::int64_t begin) noexcept {
+    const std::int64_t end = begin + kDevicePiece < clip.columns ? begin + kDevicePiece : clip.columns;
     double sum = 0;
-    for (long column = begin; column < end;) {
+    for (std::int64_t column = begin; column < end;) {
         const DeviceSegment& segment = segment_of(clip, column);
-        const long stop = segment.first + segment.columns < end ? segment.first + segment.columns : end;
+        const std::int64_t stop = segment.first + segment.columns < end ? segment.first + segment.columns : end;
         sum = add_squares(clip, sum, row_of<T>(segment, row), segment.first, column + team.lane(), stop, team.size());
         column = stop;
     }
@@ -112,7 +114,7 @@ TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team,
 // The norm of a row whose sum of squares overflowed or met a NaN: in units of the largest entry; +inf where an entry is
 // not finite. Rounded up by what a sum of that many squares in a row can lose. Rare, so one thread's plain loop.
 template <class T>
-TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, long row) noexcept {
+TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, std::int64_t row) noexcept {
     double largest = 0, square = 0;
     bool finite = true;
     for (int pass = 0; pass < 2; ++pass) {
@@ -120,7 +122,7 @@ TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, long row) noexcep
         const int exponent = pass == 0 ? 0 : std::ilogb(largest);
         for (int i = 0; i < clip.segment_count; ++i) {
             const DeviceSegment& segment = clip.segments[i];
-            for (long c = 0; c < segment.columns; ++c) {
+            for (std::int64_t c = 0; c < segment.columns; ++c) {
                 const double x = std::fabs(transformed(clip, wide(row_of<T>(segment, row)[c]), segment.first + c));
                 if (pass == 0) {
                     finite = finite && x < HUGE_VAL;
@@ -139,7 +141,7 @@ TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, long row) noexcep
 
 // The norm of a row from its sum of squares, reported where asked for.
 template <class T>
-TIGHTDP_HD inline double row_norm(const DeviceClip& clip, long row, double square) noexcept {
+TIGHTDP_HD inline double row_norm(const DeviceClip& clip, std::int64_t row, double square) noexcept {
     const double norm = square < HUGE_VAL ? std::sqrt(square) : norm_of_large<T>(clip, row);
     if (clip.norms) clip.norms[row] = norm;
     return norm;
@@ -147,7 +149,7 @@ TIGHTDP_HD inline double row_norm(const DeviceClip& clip, long row, double squar
 
 // The factor of a row from its sum of squares.
 template <class T>
-TIGHTDP_HD inline double row_factor(const DeviceClip& clip, long row, double square) noexcept {
+TIGHTDP_HD inline double row_factor(const DeviceClip& clip, std::int64_t row, double square) noexcept {
     const double norm = row_norm<T>(clip, row, square), weight = clip.weight(row);
     // Weights in device memory were not looked at by the host: one out of range adds nothing.
     if (!(weight >= 0 && weight * clip.max_norm <= (clip.rounding.to_single ? 1e25 : 1e100))) return 0;
@@ -157,14 +159,15 @@ TIGHTDP_HD inline double row_factor(const DeviceClip& clip, long row, double squ
 // Where the sums go: sums (null: zero), plus noise, plus what out held.
 struct DeviceFinish {
     const double* sums;
-    long columns;
+    std::int64_t columns;
     double deviation;
     bool noisy, accumulate;
     random::RandomStream stream;
 };
 
 template <class Real>
-TIGHTDP_HD inline void finish_column(const DeviceClip& clip, const DeviceFinish& f, long column, Real noise) noexcept {
+TIGHTDP_HD inline void finish_column(const DeviceClip& clip, const DeviceFinish& f, std::int64_t column,
+                                     Real noise) noexcept {
     if (column >= f.columns) return;
     double value = f.sums ? f.sums[column] : 0;
     const DeviceSegment& segment = segment_of(clip, column);
@@ -175,11 +178,12 @@ TIGHTDP_HD inline void finish_column(const DeviceClip& clip, const DeviceFinish&
 
 // The eight columns of a lane of a tile of 128.
 template <class Real>
-TIGHTDP_HD inline void finish_lane(const DeviceClip& clip, const DeviceFinish& f, long tile, int lane) noexcept {
+TIGHTDP_HD inline void finish_lane(const DeviceClip& clip, const DeviceFinish& f, std::int64_t tile,
+                                   int lane) noexcept {
     random::NormalPair<Real> pairs[4] = {};
     if (f.noisy) random::lane_normals<Real>(f.stream, static_cast<std::uint64_t>(tile), lane, pairs);
     for (int k = 0; k < 4; ++k) {
-        const long column = tile * random::kTileValues + 32 * k + lane;
+        const std::int64_t column = tile * random::kTileValues + 32 * k + lane;
         finish_column<Real>(clip, f, column, pairs[k].cosine);
         finish_column<Real>(clip, f, column + 16, pairs[k].sine);
     }

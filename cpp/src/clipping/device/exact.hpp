@@ -3,6 +3,8 @@
 // contraction.
 #pragma once
 
+#include <cstdint>
+
 #include "clip.hpp"
 #include "tightdp/random/rounded_normal.hpp"
 
@@ -12,23 +14,23 @@ namespace tightdp::clipping {
 // those of a tile, 16 columns apart, by 16 lanes; the lanes as a tree; the tiles of a stripe in turn; the
 // stripes in turn.
 inline constexpr int kSquareLanes = 16;
-inline constexpr long kSquareTile = 1024;
+inline constexpr std::int64_t kSquareTile = 1024;
 inline constexpr int kMostStripes = 64;
 
 struct DeviceExact {
     double grid;
     double lane_weight;  // rows of a larger weight are multiplied in double
-    long tiles;
+    std::int64_t tiles;
     int stripes;
-    long stripe[kMostStripes + 1];  // the first tile of each, then the number of tiles
+    std::int64_t stripe[kMostStripes + 1];  // the first tile of each, then the number of tiles
 };
 
 // A lane's share of the sum of squares of a tile of a row.
 template <class T>
-TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, long row, long tile, int lane) noexcept {
+TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, std::int64_t row, std::int64_t tile, int lane) noexcept {
     const DeviceSegment& segment = segment_of<&DeviceSegment::first_tile>(clip, tile);
-    const long begin = (tile - segment.first_tile) * kSquareTile;
-    const long end = begin + kSquareTile < segment.columns ? begin + kSquareTile : segment.columns;
+    const std::int64_t begin = (tile - segment.first_tile) * kSquareTile;
+    const std::int64_t end = begin + kSquareTile < segment.columns ? begin + kSquareTile : segment.columns;
     return add_squares(clip, 0.0, row_of<T>(segment, row), segment.first, segment.first + begin + lane,
                        segment.first + end, kSquareLanes);
 }
@@ -36,12 +38,12 @@ TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, long row, long til
 // T such that row k adds trunc(fl(T x)), from the sums of squares of its tiles; negative where the row is
 // heavy: then -T.
 template <class T>
-TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact& exact, long row,
+TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
                                       const double* squares) noexcept {
     double square = 0;
     for (int s = 0; s < exact.stripes; ++s) {
         double of_stripe = 0;
-        for (long t = exact.stripe[s]; t < exact.stripe[s + 1]; ++t) of_stripe += squares[t];
+        for (std::int64_t t = exact.stripe[s]; t < exact.stripe[s + 1]; ++t) of_stripe += squares[t];
         square += of_stripe;
     }
     const double norm = row_norm<T>(clip, row, square), weight = clip.weight(row);
@@ -68,9 +70,9 @@ struct ExactFinish {
     random::RandomStream stream;
 };
 
-TIGHTDP_HD inline void finish_exactly(const DeviceClip& clip, const ExactFinish& f, long column) noexcept {
+TIGHTDP_HD inline void finish_exactly(const DeviceClip& clip, const ExactFinish& f, std::int64_t column) noexcept {
     const DeviceSegment& segment = segment_of(clip, column);
-    const long at = column - segment.first;
+    const std::int64_t at = column - segment.first;
     unsigned long long sum = f.sums[column];
     if (f.noisy)
         sum += static_cast<unsigned long long>(

@@ -2,6 +2,8 @@
 // second, which waits across blocks, must be launched so that all its blocks are resident.
 #pragma once
 
+#include <cstdint>
+
 #include "block.cuh"
 #include "runtime/warp_team.cuh"
 #include "shape.hpp"
@@ -16,31 +18,33 @@ __device__ inline unsigned place16(const void* p) {
 
 // `count` entries in units of `bytes` after as many single ones as it takes to get to a multiple; threads of a team.
 template <int bytes, class T>
-__device__ inline void copy_units(T* to, const T* from, long count, int thread, int threads) {
-    constexpr long per = bytes / static_cast<long>(sizeof(T));
-    const long ahead = (bytes - place16(from) % bytes) % bytes / static_cast<long>(sizeof(T));
-    const long head = ahead < count ? ahead : count, units = (count - head) / per, done = head + units * per;
-    for (long i = thread; i < units; i += threads) copy_async<bytes>(to + head + i * per, from + head + i * per);
-    for (long i = thread; i < head; i += threads) to[i] = from[i];
-    for (long i = done + thread; i < count; i += threads) to[i] = from[i];
+__device__ inline void copy_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
+    constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t ahead = (bytes - place16(from) % bytes) % bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t head = ahead < count ? ahead : count, units = (count - head) / per, done = head + units * per;
+    for (std::int64_t i = thread; i < units; i += threads)
+        copy_async<bytes>(to + head + i * per, from + head + i * per);
+    for (std::int64_t i = thread; i < head; i += threads) to[i] = from[i];
+    for (std::int64_t i = done + thread; i < count; i += threads) to[i] = from[i];
 }
 
 // A run of entries into shared memory, in the largest units that both ends allow. Done once the thread's
 // batch has arrived.
 template <class T>
-__device__ inline void copy_run(T* to, const T* from, long count, int thread, int threads) {
+__device__ inline void copy_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
     const unsigned apart = (place16(to) - place16(from)) & 15u;
     if (apart == 0) return copy_units<16>(to, from, count, thread, threads);
     if (apart % 8 == 0) return copy_units<8>(to, from, count, thread, threads);
     if constexpr (sizeof(T) <= 4)
         if (apart % 4 == 0) return copy_units<4>(to, from, count, thread, threads);
-    for (long i = thread; i < count; i += threads) to[i] = from[i];
+    for (std::int64_t i = thread; i < count; i += threads) to[i] = from[i];
 }
 
 // sum of factor * entry over rows [first, count), every step-th, of a column of rows in shared memory.
 template <class T>
-__device__ inline double add_rows(const DeviceClip& clip, double sum, const unsigned char* column_of_row_0, long pitch,
-                                  const double* factors, int first, int count, int step, long column) {
+__device__ inline double add_rows(const DeviceClip& clip, double sum, const unsigned char* column_of_row_0,
+                                  std::int64_t pitch, const double* factors, int first, int count, int step,
+                                  std::int64_t column) {
     TIGHTDP_UNROLL_4
     for (int r = first; r < count; r += step) {
         const double x = wide(*reinterpret_cast<const T*>(column_of_row_0 + r * pitch)), factor = factors[r];
@@ -57,8 +61,8 @@ __device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, 
     // Every lane of a warp takes part in every round, with the last item again where there is none for its team.
     for (int base = 0; base < items; base += teams) {
         const int asked = base + static_cast<int>(threadIdx.x) / team.size(), item = asked < items ? asked : items - 1;
-        const long begin = item % s.pieces * HeldShape::kPiece;
-        const long end = begin + HeldShape::kPiece < s.columns ? begin + HeldShape::kPiece : s.columns;
+        const std::int64_t begin = item % s.pieces * HeldShape::kPiece;
+        const std::int64_t end = begin + HeldShape::kPiece < s.columns ? begin + HeldShape::kPiece : s.columns;
         const T* const row = reinterpret_cast<const T*>(rows + item / s.pieces * s.pitch);
         const double square = run_squares(clip, team, row, 0, begin, end);
         if (team.lane() == 0 && asked < items) squares[item] = square;
@@ -73,9 +77,9 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     double* const squares = reinterpret_cast<double*>(memory + s.squares_at());
     double* const factors = reinterpret_cast<double*>(memory + s.factors_at());
     const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-    const long shares = s.groups * s.columns;
-    for (long i = thread; i < shares; i += threads) sums[i] = 0;
-    for (long begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
+    const std::int64_t shares = s.groups * s.columns;
+    for (std::int64_t i = thread; i < shares; i += threads) sums[i] = 0;
+    for (std::int64_t begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
         const int count = static_cast<int>(clip.rows - begin < s.rows ? clip.rows - begin : s.rows);
         unsigned char* rows = memory + s.rows_at();
         __syncthreads();  // the last group's rows are taken
@@ -103,15 +107,15 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
             factors[thread] = row_factor<T>(clip, begin + thread, square);
         }
         __syncthreads();
-        for (long i = thread; i < shares; i += threads) {
+        for (std::int64_t i = thread; i < shares; i += threads) {
             const int group = s.groups == 1 ? 0 : static_cast<int>(i) / static_cast<int>(s.columns);
-            const long c = i - group * s.columns;
-            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<long>(sizeof(T)), s.pitch, factors,
+            const std::int64_t c = i - group * s.columns;
+            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<std::int64_t>(sizeof(T)), s.pitch, factors,
                                   group, count, s.groups, c);
         }
     }
     __syncthreads();
-    for (long c = thread; c < s.columns; c += threads) {
+    for (std::int64_t c = thread; c < s.columns; c += threads) {
         double sum = sums[c];
         for (int g = 1; g < s.groups; ++g) sum += sums[g * s.columns + c];
         partial[blockIdx.x * s.columns + c] = sum;
@@ -123,30 +127,32 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
 // first of them.
 class SlicePlace {
   public:
-    __device__ SlicePlace(const DeviceClip& clip, long first, long size) {
+    __device__ SlicePlace(const DeviceClip& clip, std::int64_t first, std::int64_t size) {
         const DeviceSegment& segment = segment_of(clip, first);
         start_ = reinterpret_cast<unsigned long long>(segment.data) +
                  static_cast<unsigned long long>((first - segment.first) * size);
         stride_ = segment.stride;
     }
     template <class T>
-    __device__ T* row(unsigned char* buffer_row, long index) const {
+    __device__ T* row(unsigned char* buffer_row, std::int64_t index) const {
         return reinterpret_cast<T*>(buffer_row + ((start_ + static_cast<unsigned long long>(index * stride_)) & 15u));
     }
 
   private:
     unsigned long long start_;
-    long stride_;
+    std::int64_t stride_;
 };
 
 // Columns [first, first + width) of a group of rows into a buffer, by all threads of the block.
 template <class T>
 __device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, const SlicePlace& place,
-                                  unsigned char* buffer, long begin, long count, long first, long width) {
-    for (long column = first; column < first + width;) {
+                                  unsigned char* buffer, std::int64_t begin, std::int64_t count, std::int64_t first,
+                                  std::int64_t width) {
+    for (std::int64_t column = first; column < first + width;) {
         const DeviceSegment& segment = segment_of(clip, column);
-        const long beyond = segment.first + segment.columns, stop = beyond < first + width ? beyond : first + width;
-        for (long r = 0; r < count; ++r)
+        const std::int64_t beyond = segment.first + segment.columns,
+                           stop = beyond < first + width ? beyond : first + width;
+        for (std::int64_t r = 0; r < count; ++r)
             copy_run(place.row<T>(buffer + r * s.pitch, begin + r) + (column - first),
                      row_of<T>(segment, begin + r) + (column - segment.first), stop - column,
                      static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
@@ -172,9 +178,9 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
     const WarpTeam team;
     const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x), warp = thread / kWarp;
     const int squaring = threads / kWarp - SliceShape::kFactorWarps;
-    const long in_team = blockIdx.x % s.blocks, team_index = blockIdx.x / s.blocks;
-    const long first = in_team * s.slice < clip.columns ? in_team * s.slice : clip.columns;
-    const long width = clip.columns - first < s.slice ? clip.columns - first : s.slice;
+    const std::int64_t in_team = blockIdx.x % s.blocks, team_index = blockIdx.x / s.blocks;
+    const std::int64_t first = in_team * s.slice < clip.columns ? in_team * s.slice : clip.columns;
+    const std::int64_t width = clip.columns - first < s.slice ? clip.columns - first : s.slice;
     const SlicePlace place(clip, first, sizeof(T));
     exchange += team_index * SliceShape::kSlots * s.rows * s.blocks;
     arrived += team_index * SliceShape::kSlots;
@@ -182,31 +188,31 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
     DeviceClip quiet = clip;
     if (in_team != 0) quiet.norms = nullptr;
 
-    const auto begin_of = [&](long g) { return (team_index + g * s.teams) * s.rows; };
-    const auto count_of = [&](long g) {
-        const long left = clip.rows - begin_of(g);
+    const auto begin_of = [&](std::int64_t g) { return (team_index + g * s.teams) * s.rows; };
+    const auto count_of = [&](std::int64_t g) {
+        const std::int64_t left = clip.rows - begin_of(g);
         return left < 0 ? 0 : left < s.rows ? left : s.rows;
     };
-    const auto buffer_of = [&](long g) {
+    const auto buffer_of = [&](std::int64_t g) {
         return memory + s.buffers_at() + g % SliceShape::kBuffers * s.rows * s.pitch;
     };
-    const auto slot_of = [&](long g) { return exchange + g % SliceShape::kSlots * s.rows * s.blocks; };
-    const auto load = [&](long g) {
+    const auto slot_of = [&](std::int64_t g) { return exchange + g % SliceShape::kSlots * s.rows * s.blocks; };
+    const auto load = [&](std::int64_t g) {
         if (count_of(g) > 0) load_slice<T>(clip, s, place, buffer_of(g), begin_of(g), count_of(g), first, width);
         close_batch();
     };
 
-    for (long c = thread; c < width; c += threads) sums[c] = 0;
+    for (std::int64_t c = thread; c < width; c += threads) sums[c] = 0;
     load(0);
     load(1);
-    for (long g = 0; count_of(g) > 0 || (g > 0 && count_of(g - 1) > 0); ++g) {
-        const long count = count_of(g), last = g > 0 ? count_of(g - 1) : 0;
+    for (std::int64_t g = 0; count_of(g) > 0 || (g > 0 && count_of(g - 1) > 0); ++g) {
+        const std::int64_t count = count_of(g), last = g > 0 ? count_of(g - 1) : 0;
         wait_batches<1>();
         __syncthreads();  // group g is here
         if (warp < squaring) {
-            for (long item = warp; item < count * s.pieces; item += squaring) {
-                const long r = item / s.pieces, from = first + item % s.pieces * s.piece;
-                const long to = from + s.piece < first + width ? from + s.piece : first + width;
+            for (std::int64_t item = warp; item < count * s.pieces; item += squaring) {
+                const std::int64_t r = item / s.pieces, from = first + item % s.pieces * s.piece;
+                const std::int64_t to = from + s.piece < first + width ? from + s.piece : first + width;
                 const T* const row = place.row<T>(buffer_of(g) + r * s.pitch, begin_of(g) + r);
                 const double square = run_squares(clip, team, row, first, from, to);
                 if (team.lane() == 0) squares[item] = square;
@@ -220,14 +226,14 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
             }
             __syncwarp();
             double mine = 0;
-            for (long r = warp - squaring; r < last; r += SliceShape::kFactorWarps) {
+            for (std::int64_t r = warp - squaring; r < last; r += SliceShape::kFactorWarps) {
                 double square = 0;
-                for (long b = team.lane(); b < s.blocks; b += kWarp)
+                for (std::int64_t b = team.lane(); b < s.blocks; b += kWarp)
                     square += from_other_block(slot_of(g - 1) + r * s.blocks + b);
                 square = team.sum(square);
                 if (team.lane() == r) mine = square;
             }
-            const long r = team.lane();
+            const std::int64_t r = team.lane();
             if (r < last && r % SliceShape::kFactorWarps == warp - squaring)
                 factors[r] = row_factor<T>(quiet, begin_of(g - 1) + r, mine);
         }
@@ -245,9 +251,9 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
                 atomicAdd(arrived + g % SliceShape::kSlots, 1ull);
             }
         }
-        for (long c = thread; c < width && last > 0; c += threads) {
+        for (std::int64_t c = thread; c < width && last > 0; c += threads) {
             double sum = sums[c];
-            for (long r = 0; r < last; ++r) {
+            for (std::int64_t r = 0; r < last; ++r) {
                 const T* const row = place.row<T>(buffer_of(g - 1) + r * s.pitch, begin_of(g - 1) + r);
                 if (factors[r] > 0) sum += product(clip, transformed(clip, wide(row[c]), first + c), factors[r]);
             }
@@ -256,7 +262,7 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
         __syncthreads();  // group g - 1 is added: its buffer is free
         load(g + 2);
     }
-    for (long c = thread; c < width; c += threads) partial[team_index * clip.columns + first + c] = sums[c];
+    for (std::int64_t c = thread; c < width; c += threads) partial[team_index * clip.columns + first + c] = sums[c];
 }
 
 }  // namespace tightdp::cuda

@@ -1,9 +1,9 @@
 // A request as the threads of a device read it.
 #pragma once
 
-#include <vector>
-
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "clipping/plan.hpp"
 #include "exact.hpp"
@@ -13,16 +13,17 @@ namespace tightdp {
 // table: filled; the result points to it. lanes: of the teams that take the norms.
 inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
     clipping::DeviceClip clip{};
-    long tiles = 0;
+    std::int64_t tiles = 0;
     for (const ClipSegment& s : r.segments) {
-        const long columns = static_cast<long>(s.columns);
-        table.push_back({s.data, static_cast<long>(s.stride), clip.columns, columns, s.out, tiles, s.noise_index});
+        const std::int64_t columns = static_cast<std::int64_t>(s.columns);
+        table.push_back(
+            {s.data, static_cast<std::int64_t>(s.stride), clip.columns, columns, s.out, tiles, s.noise_index});
         clip.columns += columns;
         tiles += (columns + clipping::kSquareTile - 1) / clipping::kSquareTile;
     }
     clip.segments = table.data();
     clip.segment_count = static_cast<int>(table.size());
-    clip.rows = static_cast<long>(r.rows);
+    clip.rows = static_cast<std::int64_t>(r.rows);
     clip.max_norm = r.max_norm;
     clip.stability = r.stability;
     clip.rule = r.rule;
@@ -41,8 +42,11 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
 inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
     const ClipPlan plan(r);
-    clipping::DeviceExact exact{r.grid, kLaneLimit * r.grid / r.max_norm, static_cast<long>(plan.tiles.size()),
-                                static_cast<int>(plan.stripe_count()), {}};
+    clipping::DeviceExact exact{r.grid,
+                                kLaneLimit * r.grid / r.max_norm,
+                                static_cast<std::int64_t>(plan.tiles.size()),
+                                static_cast<int>(plan.stripe_count()),
+                                {}};
     std::copy(plan.stripes.begin(), plan.stripes.end(), exact.stripe);
     if (!clip.rounding.to_single) clip.rounding = clipping::double_rounding(plan.longest_chain);
     return exact;

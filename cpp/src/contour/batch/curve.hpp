@@ -21,7 +21,7 @@ class BatchCurve {
         : team_(team), m_(memory), mgf_(team, memory, pair, steps) {}
 
     TIGHTDP_HD double total_count() const noexcept { return mgf_.count(); }
-    TIGHTDP_HD long nodes() const noexcept { return mgf_.nodes(); }
+    TIGHTDP_HD std::int64_t nodes() const noexcept { return mgf_.nodes(); }
     TIGHTDP_HD void restart() noexcept { reach_ = -1; }
 
     TIGHTDP_HD bool at(double c, Cumulants& out) noexcept {
@@ -40,7 +40,7 @@ class BatchCurve {
 
     TIGHTDP_HD_STAGE void transform(const Plan& plan) noexcept {
         const double rule = mgf_.products(plan.c, plan.step, plan.count);
-        for (long m = team_.lane(); m <= plan.count; m += team_.size()) {
+        for (std::int64_t m = team_.lane(); m <= plan.count; m += team_.size()) {
             LogRatio ratio;
             if (m > 0) ratio.add(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.count());
             ordinates().set(m, ratio, plan.c, plan.step, 0);
@@ -86,7 +86,7 @@ TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, d
             } else if (beyonds >> i & 1u) {
                 const double steps = std::ceil(length / plan.step) + 1;
                 if (!(steps <= static_cast<double>(kBatchAbscissae))) return Status::slow_decay;
-                plan.count = static_cast<long>(steps);
+                plan.count = static_cast<std::int64_t>(steps);
                 return Status::certified;
             }
         }

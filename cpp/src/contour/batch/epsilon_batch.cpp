@@ -15,7 +15,7 @@ namespace tightdp::contour {
 namespace {
 
 // Settings handed to a thread at a time: small beside the work, large beside the cost of the counter.
-constexpr long kChunk = 16;
+constexpr std::int64_t kChunk = 16;
 
 void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,
          unsigned char& status) {
@@ -71,15 +71,15 @@ class Helpers {
 
 }  // namespace
 
-void epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
+void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps, const double* delta,
                    double tolerance, int threads, double* lower, double* upper, unsigned char* status) {
-    std::atomic<long> next{0};
+    std::atomic<std::int64_t> next{0};
     const auto body = [&] {
-        for (long from; (from = next.fetch_add(kChunk)) < n;)
-            for (long i = from; i < std::min(n, from + kChunk); ++i)
+        for (std::int64_t from; (from = next.fetch_add(kChunk)) < n;)
+            for (std::int64_t i = from; i < std::min(n, from + kChunk); ++i)
                 one(sigma[i], q[i], steps[i], delta[i], tolerance, lower[i], upper[i], status[i]);
     };
-    Helpers helpers(static_cast<int>(std::min<long>(threads, n / kChunk + 1)) - 1, body);
+    Helpers helpers(static_cast<int>(std::min<std::int64_t>(threads, n / kChunk + 1)) - 1, body);
     body();
     helpers.wait();
 }

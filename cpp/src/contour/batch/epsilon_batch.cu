@@ -17,7 +17,7 @@ constexpr int kWarps = 2;
 constexpr int kBlocksPerProcessor = 8;
 
 struct Batch {
-    long n;
+    std::int64_t n;
     const double *sigma, *q, *steps, *delta;
     double tolerance;
     double *lower, *upper;
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
     for (;;) {
         unsigned long long next = 0;
         if (team.lane() == 0) next = atomicAdd(taken, 1ull);
-        const long i = static_cast<long>(__shfl_sync(WarpTeam::kAll, next, 0));
+        const std::int64_t i = static_cast<std::int64_t>(__shfl_sync(WarpTeam::kAll, next, 0));
         if (i >= batch.n) return;
         const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i],
                                                          batch.steps[i], batch.delta[i], batch.tolerance);
@@ -47,16 +47,15 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
 
 }  // namespace
 
-void epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
-                   double tolerance, double* lower, double* upper, unsigned char* status,
-                   cudaStream_t stream) {
+void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps, const double* delta,
+                   double tolerance, double* lower, double* upper, unsigned char* status, cudaStream_t stream) {
     if (n == 0) return;
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0),
           "occupancy");
-    const long blocks =
-        std::min<long>(attribute(cudaDevAttrMultiProcessorCount) * std::clamp(resident, 1, kBlocksPerProcessor),
-                       (n + kWarps - 1) / kWarps);
+    const std::int64_t blocks =
+        std::min<std::int64_t>(attribute(cudaDevAttrMultiProcessorCount) * std::clamp(resident, 1, kBlocksPerProcessor),
+                               (n + kWarps - 1) / kWarps);
     const Scratch memories(static_cast<std::size_t>(blocks) * kWarps * sizeof(BatchMemory), stream);
     const Scratch taken(sizeof(unsigned long long), stream);
     check(cudaMemsetAsync(taken.as<void>(), 0, sizeof(unsigned long long), stream), "a counter");

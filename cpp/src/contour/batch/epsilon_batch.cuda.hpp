@@ -3,11 +3,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 namespace tightdp::cuda {
 
 // Arrays of n in device memory, settings as in epsilon_batch.hpp with q < 1. status 0: declined (lower 0, upper inf);
 // ask the CPU. Returns once the work is queued on `stream`. Throws Error.
-void epsilon_batch(long n, const double* sigma, const double* q, const double* steps, const double* delta,
+void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps, const double* delta,
                    double tolerance, double* lower, double* upper, unsigned char* status, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

@@ -1,6 +1,8 @@
 // The memory of a team of a device that inverts one setting of a batch.
 #pragma once
 
+#include <cstdint>
+
 #include "contour/tail_bound/minorant.hpp"
 
 namespace tightdp::contour {
@@ -8,10 +10,10 @@ namespace tightdp::contour {
 // Caps of a setting in a batch; a setting over one of them is declined and the caller turns to the CPU's
 // engine. Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes and 40 to 700
 // abscissae.
-inline constexpr long kBatchNodes = 8192;
-inline constexpr long kBatchAbscissae = 4096;
-inline constexpr long kBatchCells = 512;
-inline constexpr long kBatchSamples = 400;
+inline constexpr std::int64_t kBatchNodes = 8192;
+inline constexpr std::int64_t kBatchAbscissae = 4096;
+inline constexpr std::int64_t kBatchCells = 512;
+inline constexpr std::int64_t kBatchSamples = 400;
 
 // One team's scratch memory.
 struct BatchMemory {

@@ -1,6 +1,7 @@
 // The trapezoid sum in the memory of the host.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "runtime/team.hpp"
@@ -20,7 +21,8 @@ class HostSum {
         memory_.resize(4 * n);
         double* const at = memory_.data();
         ordinates_ = {at, at + n, at + 2 * n, at + 3 * n};
-        for (std::size_t m = 0; m < n; ++m) ordinates_.set(static_cast<long>(m), ratios[m], plan.c, plan.step, mu2);
+        for (std::size_t m = 0; m < n; ++m)
+            ordinates_.set(static_cast<std::int64_t>(m), ratios[m], plan.c, plan.step, mu2);
     }
 
     CurveValue value(const Plan& plan, double epsilon) const {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "aliasing.hpp"
 #include "contour/mgf/moments.hpp"
@@ -34,7 +35,7 @@ struct Plan {
     // Whether c belongs to a saddle point. Where it does not a first solution says where to place it.
     bool consistent = false;
     double step = 0;
-    long count = 0;        // abscissae c + i m step, m = 0..count
+    std::int64_t count = 0;  // abscissae c + i m step, m = 0..count
     double log_decay = 0;  // certified: |M(c + is)/M(c)| <= e^log_decay for s >= count * step
     AliasSide left, right;
     CertifiedLogMgf k{};

@@ -2,6 +2,8 @@
 // sections 1 to 5 and 7.
 #pragma once
 
+#include <cstdint>
+
 #include "plan.hpp"
 
 namespace tightdp::contour {
@@ -48,7 +50,7 @@ struct Ordinates {
     double *re, *im, *rule, *round;
 
     // Plain Gaussians add mu2 to the logarithm.
-    TIGHTDP_HD void set(long m, LogRatio l, double c, double step, double mu2) const noexcept {
+    TIGHTDP_HD void set(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
         l.re += gauss_re;
@@ -84,7 +86,7 @@ template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {
     double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
-    for (long m = team.lane(); m <= plan.count; m += team.size()) {
+    for (std::int64_t m = team.lane(); m <= plan.count; m += team.size()) {
         const double s = plan.step * static_cast<double>(m), angle = s * epsilon;
         const double co = std::cos(angle), si = std::sin(angle), re = h.re[m], im = h.im[m];
         const double real = re * co + im * si, imaginary = im * co - re * si;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "contour/batch/memory.hpp"
 #include "moments.hpp"
@@ -30,7 +31,7 @@ class BatchMgf {
         : team_(team), m_(memory), pair_(pair), count_(count) {}
 
     TIGHTDP_HD double count() const noexcept { return count_; }
-    TIGHTDP_HD long nodes() const noexcept { return n_; }
+    TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
 
     // As SampledMgf::place; false over the cap.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
@@ -41,7 +42,7 @@ class BatchMgf {
         s_most_ = s_most;
         if (!(right - left < kBatchNodes)) return false;
         first_ = left;
-        n_ = static_cast<long>(right - left) + 1;
+        n_ = static_cast<std::int64_t>(right - left) + 1;
         team_.sync();
         fill_nodes(h_, first_, n_, m_.loss, m_.posterior);
         team_.sync();
@@ -67,40 +68,40 @@ class BatchMgf {
 
     // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into
     // round[m]. Returns the bound on the rule's error, common to all.
-    TIGHTDP_HD_STAGE double products(double c, double step, long steps) const noexcept {
+    TIGHTDP_HD_STAGE double products(double c, double step, std::int64_t steps) const noexcept {
         const Moments m = moments<true>(c, shift(c), m_.weights);
         const double reach = range_right(pair_, c, margin_);
         const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
-        const long n = needed < static_cast<double>(n_) ? static_cast<long>(needed) : n_;
+        const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
         // Section 7: the twin of contour.md 5.2 for turns that restart every kBatchRow abscissae.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
-        for (long i = team_.lane() + 1; i <= steps; i += team_.size())
+        for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())
             m_.round[i] = kUnitRoundoff * step * static_cast<double>(i) * fixed;
         team_.sync();
         return transform_rule_error(pair_, c, s_most_, h_, margin_);
     }
 
     // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
-    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, long n, double step, long steps,
-                                        double scale, double* re, double* im) const noexcept {
+    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, std::int64_t n, double step,
+                                        std::int64_t steps, double scale, double* re, double* im) const noexcept {
         const double stride = static_cast<double>(team_.size());
         team_.sync();
-        for (long i = team_.lane(); i < n; i += team_.size())
+        for (std::int64_t i = team_.lane(); i < n; i += team_.size())
             turn_minus_one(stride * step * (sign * y[i]), m_.turn_re[i], m_.turn_im[i]);
         team_.sync();
-        for (long base = 0; base < steps; base += static_cast<long>(team_.size()) * kBatchRow) {
-            const long m0 = base + team_.lane() + 1;
+        for (std::int64_t base = 0; base < steps; base += static_cast<std::int64_t>(team_.size()) * kBatchRow) {
+            const std::int64_t m0 = base + team_.lane() + 1;
             // Rounds that some lane has an abscissa for: the same for all lanes.
-            const long left = steps - base;
-            const int rounds = left < static_cast<long>(team_.size()) * kBatchRow
+            const std::int64_t left = steps - base;
+            const int rounds = left < static_cast<std::int64_t>(team_.size()) * kBatchRow
                                    ? static_cast<int>((left + team_.size() - 1) / team_.size())
                                    : kBatchRow;
             const double s0 = static_cast<double>(m0) * step;
             double sum_re[kBatchRow] = {}, sum_im[kBatchRow] = {};
-            for (long i = 0; i < n; ++i) {
+            for (std::int64_t i = 0; i < n; ++i) {
                 const double g_re = m_.turn_re[i], g_im = m_.turn_im[i], weight = a[i];
                 double f_re, f_im;
                 turn_minus_one(s0 * (sign * y[i]), f_re, f_im);
@@ -115,7 +116,7 @@ class BatchMgf {
                 }
             }
             for (int j = 0; j < kBatchRow; ++j) {
-                const long m = m0 + static_cast<long>(j) * team_.size();
+                const std::int64_t m = m0 + static_cast<std::int64_t>(j) * team_.size();
                 if (m <= steps) {
                     re[m] = scale * sum_re[j];
                     im[m] = scale * sum_im[j];
@@ -129,7 +130,7 @@ class BatchMgf {
         if (most_log_mgf(pair_, c) < kDirect) return 0;
         double peak = 0;
         const double b = pair_.beta(c);
-        for (long i = team_.lane(); i < n_; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_;
             peak = larger(peak, b * m_.loss[i] - 0.5 * u * u);
         }
@@ -143,7 +144,7 @@ class BatchMgf {
         const double b = pair_.beta(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
         const double scale = h_ * kInvSqrt2Pi;
         Moments out;
-        for (long i = team_.lane(); i < n_; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_, half = 0.5 * u * u;
             const double l = m_.loss[i], abs_l = std::fabs(l), x = b * l;
             const double w = scale * std::exp(-half), a = scale * std::exp(x - half - shift);
@@ -173,9 +174,10 @@ class BatchMgf {
     }
 
     // L and the posterior weight r at n nodes (first + i) h.
-    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, long n, double* loss, double* posterior) const noexcept {
+    TIGHTDP_HD_STAGE void fill_nodes(double h, double first, std::int64_t n, double* loss,
+                                     double* posterior) const noexcept {
         const double inverse = 1 / pair_.sigma;
-        for (long i = team_.lane(); i < n; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
             const double t = (u - 0.5 * inverse) * inverse;
             loss[i] = sampled_loss(t, pair_.q);
@@ -189,7 +191,7 @@ class BatchMgf {
     const Pair pair_;
     const double count_;
     double h_ = 0, first_ = 0, margin_ = 0, s_most_ = 0;
-    long n_ = 0;
+    std::int64_t n_ = 0;
 };
 
 }  // namespace tightdp::contour

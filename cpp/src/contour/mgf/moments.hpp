@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "contour/compare.hpp"
 #include "quadrature.hpp"
@@ -77,7 +78,7 @@ TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, doub
 }
 
 // count * ln M from sums over so many nodes.
-TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, double rule, long nodes,
+TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, double rule, std::int64_t nodes,
                                              double count) noexcept {
     const double sums = static_cast<double>(nodes);
     double value, rounding;

@@ -1,20 +1,22 @@
 // The loops of the contour engine over nodes, compiled once per instruction set (node_sums.simd.cpp).
 #pragma once
 
+#include <cstdint>
+
 #include "moments.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
 
 // Arrays over nodes are padded to a multiple of this, with weight zero.
-inline constexpr long kNodeBlock = 32;
+inline constexpr std::int64_t kNodeBlock = 32;
 
 // Node i is u_i = (first + i) h; t = u/sigma - 1/(2 sigma^2).
 struct NodeGrid {
     double q, inverse_sigma;
     double h;
     double first;  // an integer
-    long n;        // a multiple of kNodeBlock
+    std::int64_t n;  // a multiple of kNodeBlock
 };
 
 // What weights e^{power(i) - u^2/2} are divided by, in the exponent, so that none overflows: 0 where `most`,
@@ -22,9 +24,9 @@ struct NodeGrid {
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;
-    const long stride = static_cast<long>(clamped(2 / grid.h, 1, static_cast<double>(grid.n)));
+    const std::int64_t stride = static_cast<std::int64_t>(clamped(2 / grid.h, 1, static_cast<double>(grid.n)));
     double peak = 0;
-    for (long i = 0; i < grid.n; i += stride) {
+    for (std::int64_t i = 0; i < grid.n; i += stride) {
         const double u = (grid.first + static_cast<double>(i)) * grid.h;
         peak = larger(peak, power(i) - 0.5 * u * u);
     }
@@ -44,7 +46,7 @@ TIGHTDP_DECLARE_SIMD(void, contour_moments,
 
 // xi_m = sum_i a_i (e^{i m step y_i} - 1), m = 1..count, y = sign * loss; n a multiple of kNodeBlock.
 TIGHTDP_DECLARE_SIMD(void, contour_products,
-                     (const double* loss, double sign, const double* weights, long n, double step, long count,
-                      double* re, double* im))
+                     (const double* loss, double sign, const double* weights, std::int64_t n, double step,
+                      std::int64_t count, double* re, double* im))
 
 }  // namespace tightdp

@@ -14,7 +14,7 @@ constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 // Past this t, ln W = t + ln q to full precision (q >= 1e-9) and e^t would soon overflow.
 constexpr double kLargeT = 690.0;
 
-TIGHTDP_VINLINE Vec node(const NodeGrid& g, long i) {
+TIGHTDP_VINLINE Vec node(const NodeGrid& g, std::int64_t i) {
     return (g.first + (double)i + iota()) * g.h;
 }
 
@@ -27,7 +27,7 @@ TIGHTDP_VINLINE Vec exponent_t(const NodeGrid& g, Vec u) {
 void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
     const Vec log_q = log(splat(g.q));
     const double rest = 1 - g.q;
-    for (long i = 0; i < g.n; i += kLanes) {
+    for (std::int64_t i = 0; i < g.n; i += kLanes) {
         const Vec t = exponent_t(g, node(g, i));
         const Vec e = g.q * exp(min(t, splat(kLargeT)));
         const Vec direct = rest + e;
@@ -48,7 +48,7 @@ void contour_moments(const NodeGrid& g, double beta, double shift, const double*
     Vec sum0{}, minus{}, first{}, second{}, abs1{}, alpha{}, alpha1{}, eta{}, minus_err{};
     const double abs_beta = beta < 0 ? -beta : beta;
     const double scale = g.h * kInvSqrt2Pi;
-    for (long i = 0; i < g.n; i += kLanes) {
+    for (std::int64_t i = 0; i < g.n; i += kLanes) {
         const Vec u = node(g, i);
         const Vec half = 0.5 * u * u;
         const Vec l = load(loss + i);
@@ -78,7 +78,7 @@ void contour_moments(const NodeGrid& g, double beta, double shift, const double*
 namespace {
 
 // Rows of partial sums held at a time: 2 * 64 * kChunk bytes stay in the first-level cache.
-constexpr long kChunk = 128;
+constexpr std::int64_t kChunk = 128;
 
 struct Rotor {
     Vec f_re, f_im, g_re, g_im, a;
@@ -99,19 +99,19 @@ struct Rotor {
 
 }  // namespace
 
-void contour_products(const double* loss, double sign, const double* weights, long n, double step, long count,
-                      double* re, double* im) {
+void contour_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
+                      std::int64_t count, double* re, double* im) {
     Vec sum_re[kChunk], sum_im[kChunk];
-    for (long m0 = 1; m0 <= count; m0 += kChunk) {
-        const long rows = count - m0 + 1 < kChunk ? count - m0 + 1 : kChunk;
-        for (long m = 0; m < rows; ++m) sum_re[m] = sum_im[m] = splat(0.0);
-        for (long i = 0; i < n; i += 4 * kLanes) {  // divides kNodeBlock
+    for (std::int64_t m0 = 1; m0 <= count; m0 += kChunk) {
+        const std::int64_t rows = count - m0 + 1 < kChunk ? count - m0 + 1 : kChunk;
+        for (std::int64_t m = 0; m < rows; ++m) sum_re[m] = sum_im[m] = splat(0.0);
+        for (std::int64_t i = 0; i < n; i += 4 * kLanes) {  // divides kNodeBlock
             Rotor r[4];
             for (int b = 0; b < 4; ++b) {
-                const long at = i + b * kLanes;
+                const std::int64_t at = i + b * kLanes;
                 r[b] = Rotor::start(sign * load(loss + at), load(weights + at), step, (double)m0);
             }
-            for (long m = 0; m < rows; ++m) {
+            for (std::int64_t m = 0; m < rows; ++m) {
                 Vec s_re = sum_re[m], s_im = sum_im[m];
                 for (Rotor& rotor : r) {
                     s_re += rotor.a * rotor.f_re;
@@ -122,7 +122,7 @@ void contour_products(const double* loss, double sign, const double* weights, lo
                 sum_im[m] = s_im;
             }
         }
-        for (long m = 0; m < rows; ++m) {
+        for (std::int64_t m = 0; m < rows; ++m) {
             re[m0 - 1 + m] = sum(sum_re[m]);
             im[m0 - 1 + m] = sum(sum_im[m]);
         }

@@ -16,7 +16,7 @@ void SampledMgf::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const 
     mirrored.h = -grid.h;
     TIGHTDP_SELECT_SIMD(contour_nodes)(mirrored, behind.data(), out.faint.data());
     const double inverse = grid.inverse_sigma;
-    for (long i = 0; i < grid.n; ++i) {
+    for (std::int64_t i = 0; i < grid.n; ++i) {
         const double spread = std::abs((grid.first + i) * grid.h) * inverse + 0.5 * inverse * inverse;
         out.loss[i] = out.ahead[i] - behind[i];
         out.eta[i] = 13 * (std::abs(out.ahead[i]) + std::abs(behind[i])) + 6 * (out.bright[i] + out.faint[i]) * spread +
@@ -28,7 +28,7 @@ void SampledMgf::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nod
                             double* weights) const {
     out = {};
     const double shift = this->shift(c), scale = grid.h * kInvSqrt2Pi, inverse = grid.inverse_sigma;
-    for (long i = 0; i < grid.n; ++i) {
+    for (std::int64_t i = 0; i < grid.n; ++i) {
         const double u = (grid.first + i) * grid.h, half = 0.5 * u * u, loss = nodes.loss[i], ahead = nodes.ahead[i];
         const double x = c * loss + ahead, w = scale * std::exp(-half), a = scale * std::exp(x - half - shift);
         const double term = std::abs(x) < 0.5 ? w * std::expm1(x) : a - w;

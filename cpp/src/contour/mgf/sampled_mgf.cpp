@@ -18,12 +18,12 @@ double SampledMgf::nodes_for(double c_most, double s_most, double log_inverse) c
     return e.right - e.left < kMaxNodes ? e.right - e.left : HUGE_VAL;
 }
 
-bool SampledMgf::place(double c_most, double s_most, double log_inverse, long most_nodes) {
+bool SampledMgf::place(double c_most, double s_most, double log_inverse, std::int64_t most_nodes) {
     const auto [h, margin, left, right] = extent(pair_, c_most, s_most, log_inverse);
     if (!(right - left < most_nodes)) return false;
     margin_ = margin;
     s_most_ = s_most;
-    const long n = static_cast<long>(right - left) + 1;
+    const std::int64_t n = static_cast<std::int64_t>(right - left) + 1;
     grid_ = {pair_.q, 1 / pair_.sigma, h, left, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock};
     loss_.resize(grid_.n);
     posterior_.resize(grid_.n);
@@ -44,8 +44,9 @@ double SampledMgf::largest_loss() const {
 
 double SampledMgf::shift(double c) const {
     const double b = pair_.beta(c), most = most_log_mgf(pair_, c);
-    if (pair_.replace()) return weight_shift(grid_, most, [&](long i) { return c * loss_[i] + both_.ahead[i]; });
-    return weight_shift(grid_, most, [&](long i) { return b * loss_[i]; });
+    if (pair_.replace())
+        return weight_shift(grid_, most, [&](std::int64_t i) { return c * loss_[i] + both_.ahead[i]; });
+    return weight_shift(grid_, most, [&](std::int64_t i) { return b * loss_[i]; });
 }
 
 void SampledMgf::moments(double c, Moments& out, double* weights) {
@@ -68,12 +69,12 @@ CertifiedLogMgf SampledMgf::log_mgf(double c) {
     return log_mgf_of(m, shift(c), rule, grid_.n, count_);
 }
 
-double SampledMgf::products(double c, double step, long steps, double* re, double* im, double* rounding) {
+double SampledMgf::products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding) {
     Moments m;
     moments(c, m, weights_.data());
     // Only the nodes that carry mass at this abscissa: place() may have reached further right for others.
     const double reach = range_right(pair_, c, margin_);
-    long n = static_cast<long>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
+    std::int64_t n = static_cast<std::int64_t>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
     work::spend(kFourProductsUnits * (n / 4) * steps);
     TIGHTDP_SELECT_SIMD(contour_products)
@@ -82,7 +83,7 @@ double SampledMgf::products(double c, double step, long steps, double* re, doubl
     // contour.md 5.2: the phases, the recurrence, the weights, the sum.
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
     const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (n + 40.0 + alpha);
-    for (long i = 0; i < steps; ++i) {
+    for (std::int64_t i = 0; i < steps; ++i) {
         re[i] *= inverse;
         im[i] *= inverse;
         const double row = static_cast<double>(i % 128) + 1;

@@ -1,6 +1,7 @@
 // One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its moment generating function.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "moments.hpp"
@@ -24,7 +25,7 @@ class SampledMgf {
 
     // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error
     // e^{-log_inverse} each for quadrature and range. False if that takes more than most_nodes.
-    bool place(double c_most, double s_most, double log_inverse, long most_nodes);
+    bool place(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
 
     // count * ln M and its derivatives at c <= c_most; not certified.
     Cumulants cumulants(double c);
@@ -37,9 +38,9 @@ class SampledMgf {
 
     // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the
     // bound on the error of the trapezoid rule, common to all.
-    double products(double c, double step, long steps, double* re, double* im, double* rounding);
+    double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
-    long nodes() const { return grid_.n; }
+    std::int64_t nodes() const { return grid_.n; }
     // The largest |loss| on a node: the phases step * |loss| are reduced exactly below 1e5.
     double largest_loss() const;
 
@@ -64,7 +65,7 @@ class SampledMgf {
 
 // More nodes than this and the grid engine is the better choice: for the final sums, and for the sums that
 // guide the choice of abscissa, of which there are some thirty.
-inline constexpr long kMaxNodes = 1 << 18;
-inline constexpr long kMaxGuideNodes = 1 << 14;
+inline constexpr std::int64_t kMaxNodes = 1 << 18;
+inline constexpr std::int64_t kMaxGuideNodes = 1 << 14;
 
 }  // namespace tightdp::contour

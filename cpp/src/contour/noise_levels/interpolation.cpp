@@ -175,7 +175,7 @@ void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
     for (std::size_t i = 0; i < n; ++i) {
         work::spend(kAbscissaUnits * static_cast<std::int64_t>(count));
         const double rule =
-            nodes_[i].products(c_, step, static_cast<long>(count), re.data(), im.data(), rounding.data());
+            nodes_[i].products(c_, step, static_cast<std::int64_t>(count), re.data(), im.data(), rounding.data());
         const bool refers = reference != references_.end() && reference->node == i;
         const std::size_t r = static_cast<std::size_t>(reference - references_.begin());
         steps += weights_[i];

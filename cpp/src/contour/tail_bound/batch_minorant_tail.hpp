@@ -3,6 +3,8 @@
 // section 3.
 #pragma once
 
+#include <cstdint>
+
 #include "contour/mgf/batch_mgf.hpp"
 
 namespace tightdp::contour {
@@ -21,7 +23,7 @@ class BatchMinorantTail {
     // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed. Lanes may ask
     // differently.
     TIGHTDP_HD_STAGE double log_decay(double s_low, double s_high) const noexcept {
-        const long samples = spacing_ > 0 ? kBatchSamples : 0;
+        const std::int64_t samples = spacing_ > 0 ? kBatchSamples : 0;
         return contour::log_decay({m_.cells, cells_, variation_, m_.sampled, samples, spacing_}, s_low, s_high);
     }
 
@@ -31,7 +33,7 @@ class BatchMinorantTail {
         if (!covers_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
             return HUGE_VAL;
         double peak = 0;
-        for (long i = team_.lane(); i < p_.n_; i += team_.size())
+        for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
             peak = higher_peak(peak, m_.weights[i], m_.posterior[i]);
         return density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
@@ -39,7 +41,7 @@ class BatchMinorantTail {
     // Section 3.3. Cells of no mass stay where they are: decay() passes over them.
     TIGHTDP_HD_STAGE void build_cells(double c, double resolution, double sum) noexcept {
         double from = static_cast<double>(p_.n_ - 1), to = 0;
-        for (long i = team_.lane(); i < p_.n_; i += team_.size())
+        for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
             if (m_.weights[i] >= resolution * sum) {
                 from = smaller(from, static_cast<double>(i));
                 to = larger(to, static_cast<double>(i));
@@ -49,17 +51,17 @@ class BatchMinorantTail {
         const double low = (p_.first_ + from - 1) * p_.h_, high = (p_.first_ + to + 1) * p_.h_;
         const double h = cell_step(p_.pair_.sigma, low, high, kBatchCells - 8);
         const double first = std::floor(low / h);
-        const long n = static_cast<long>((high - low) / h) + 3;
+        const std::int64_t n = static_cast<std::int64_t>((high - low) / h) + 3;
         double *loss = m_.cell_at, *posterior = m_.cell_mass, *density = m_.cell_density;
         p_.fill_nodes(h, first, n, loss, posterior);
         const double b = p_.pair_.beta(c), shift = p_.shift(c);
-        for (long i = team_.lane(); i < n; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
             density[i] = h * kInvSqrt2Pi * std::exp(b * loss[i] - 0.5 * u * u - shift);
         }
         team_.sync();
         cells_ = n - 1;
-        for (long i = team_.lane(); i + 1 < n; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i + 1 < n; i += team_.size()) {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
@@ -75,7 +77,7 @@ class BatchMinorantTail {
     // Section 3.5.
     TIGHTDP_HD_STAGE void build_samples() noexcept {
         double total = 0, mean = 0, squares = 0, spread = 0;
-        for (long i = team_.lane(); i < cells_; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i < cells_; i += team_.size()) {
             const Cell& cell = m_.cells[i];
             total += cell.mass;
             mean += cell.mass * (cell.left + 0.5 * cell.length);
@@ -84,7 +86,7 @@ class BatchMinorantTail {
         total = team_.sum(total);
         mean = team_.sum(mean) / total;
         squares = team_.sum(squares);
-        for (long i = team_.lane(); i < cells_; i += team_.size()) {
+        for (std::int64_t i = team_.lane(); i < cells_; i += team_.size()) {
             m_.cell_at[i] = m_.cells[i].left + 0.5 * m_.cells[i].length - mean;
             m_.cell_mass[i] = m_.cells[i].mass;
             spread += m_.cell_mass[i] * std::fabs(m_.cell_at[i]);
@@ -93,7 +95,7 @@ class BatchMinorantTail {
         if (!(spread > 0)) return;
         spacing_ = 0.1 / spread;
         p_.sums_of_turns(m_.cell_at, 1.0, m_.cell_mass, cells_, spacing_, kBatchSamples - 1, 1.0, m_.re, m_.im);
-        for (long m = team_.lane(); m < kBatchSamples; m += team_.size()) {
+        for (std::int64_t m = team_.lane(); m < kBatchSamples; m += team_.size()) {
             const double s = static_cast<double>(m) * spacing_;
             const double modulus = m == 0 ? total : std::hypot(total + m_.re[m], m_.im[m]);
             m_.sampled[m] = sampled_decay(total, modulus, s, spacing_, squares, spread);
@@ -104,7 +106,7 @@ class BatchMinorantTail {
     const BatchMgf<Team>& p_;
     const Team& team_;
     BatchMemory& m_;
-    long cells_ = 0;
+    std::int64_t cells_ = 0;
     double variation_ = HUGE_VAL, spacing_ = 0;
 };
 

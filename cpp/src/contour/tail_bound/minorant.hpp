@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "contour/compare.hpp"
 #include "tightdp/config.hpp"
@@ -42,10 +43,10 @@ TIGHTDP_HD inline double group_decay(double mass, double first, double second, d
 
 // Lower bound on 1 - |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed. Cells run left to
 // right. Loses a factor 1 - 1e-6 for its own rounding.
-TIGHTDP_HD inline double decay(const Cell* cells, long n, double s_low, double s_high) noexcept {
+TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, double s_high) noexcept {
     constexpr double pi = 3.14159265358979323846;
     double total = 0, mass = 0, first = 0, second = 0, start = 0, end = 0;
-    for (long i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < n; ++i) {
         const Cell& cell = cells[i];
         const double right = cell.left + cell.length;
         if (mass > 0 && (right - start) * s_high > pi) {
@@ -95,7 +96,7 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
 
 // Section 3.3. Where the mass is known to reach the resolution, cells of the minorant from `low` to `high`:
 // steps of .15 keep 9/10 of the mass under it; .2 sigma keeps the density even across a cell.
-TIGHTDP_HD inline double cell_step(double sigma, double low, double high, long most_cells) noexcept {
+TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }
 // place() kept the relative error of the sum under 1e-3.
@@ -132,10 +133,10 @@ TIGHTDP_HD inline double sampled_decay(double total, double modulus, double s, d
 // from below within half a spacing of m * spacing.
 struct DecayView {
     const Cell* cells;
-    long count;
+    std::int64_t count;
     double variation;
     const double* sampled;
-    long samples;
+    std::int64_t samples;
     double spacing;
 };
 
@@ -145,7 +146,8 @@ TIGHTDP_HD inline double log_decay(const DecayView& view, double s_low, double s
     const double last = view.samples == 0 ? HUGE_VAL : std::floor(s_high / view.spacing + 0.5);
     if (last < static_cast<double>(view.samples)) {
         double inside = 1;
-        for (long m = static_cast<long>(s_low / view.spacing + 0.5); m <= static_cast<long>(last); ++m)
+        for (std::int64_t m = static_cast<std::int64_t>(s_low / view.spacing + 0.5);
+             m <= static_cast<std::int64_t>(last); ++m)
             inside = smaller(inside, view.sampled[m]);
         least = larger(least, inside);
     }

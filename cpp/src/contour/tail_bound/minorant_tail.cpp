@@ -15,12 +15,12 @@ double variation(const Pair& pair, const NodeGrid& grid, const std::vector<doubl
                  const std::vector<double>& weights, double c, double sum) {
     if (pair.replace()) return HUGE_VAL;  // the number of modes is not known
     const double b = pair.beta(c) + 1;
-    const long last = grid.n - 1;
+    const std::int64_t last = grid.n - 1;
     if (!covers_modes(b, 1 / pair.sigma, grid.first * grid.h, posterior[0], (grid.first + last) * grid.h,
                       posterior[last]))
         return HUGE_VAL;
     double peak = 0;
-    for (long i = 0; i < grid.n; ++i) peak = higher_peak(peak, weights[i], posterior[i]);
+    for (std::int64_t i = 0; i < grid.n; ++i) peak = higher_peak(peak, weights[i], posterior[i]);
     return density_variation(b, pair.sigma, grid.h, peak, sum);
 }
 
@@ -34,15 +34,15 @@ MinorantTail::MinorantTail(SampledMgf& mgf, double c, double resolution) {
     mgf.moments(c, m, mgf.weights_.data());
     variation_ = variation(pair, grid, mgf.posterior_, weights, c, m.sum);
     // Where a node's share of the mass reaches the resolution.
-    long from = 0, to = grid.n - 1;
+    std::int64_t from = 0, to = grid.n - 1;
     const double least = resolution * m.sum;
     while (from < to && weights[from] < least) ++from;
     while (to > from && weights[to] < least) --to;
     const double low = (grid.first + from - 1) * grid.h, high = (grid.first + to + 1) * grid.h;
-    constexpr long most_cells = 1024 - 2 * kNodeBlock;
+    constexpr std::int64_t most_cells = 1024 - 2 * kNodeBlock;
     const double h = cell_step(pair.sigma, low, high, most_cells);
     NodeGrid g{pair.q, 1 / pair.sigma, h, std::floor(low / h), 0};
-    g.n = (static_cast<long>((high - low) / h) + 2 + kNodeBlock) / kNodeBlock * kNodeBlock;
+    g.n = (static_cast<std::int64_t>((high - low) / h) + 2 + kNodeBlock) / kNodeBlock * kNodeBlock;
     pair.replace() ? build_replaced_cells(mgf, g, c, most_mass(m.sum)) : build_cells(mgf, g, c, most_mass(m.sum));
 }
 
@@ -57,7 +57,7 @@ void MinorantTail::build_cells(const SampledMgf& mgf, const NodeGrid& g, double 
     const double b = pair.beta(c);
     TIGHTDP_SELECT_SIMD(contour_moments)
     (g, b, mgf.shift(c), loss.data(), posterior.data(), density.data(), unused);
-    for (long i = 0; i + 1 < g.n; ++i) {
+    for (std::int64_t i = 0; i + 1 < g.n; ++i) {
         const Cell cell =
             minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                           g.h / pair.sigma, b, pair.add(), total);
@@ -77,7 +77,7 @@ void MinorantTail::build_replaced_cells(const SampledMgf& mgf, const NodeGrid& g
     Moments unused;
     mgf.moments_replaced(grid, nodes, c, unused, density.data());
     const double step = grid.h / mgf.pair_.sigma;
-    for (long i = 0; i + 1 < grid.n; ++i) {
+    for (std::int64_t i = 0; i + 1 < grid.n; ++i) {
         // A chord, plus a tangent of the convex (1 + c) ln W(u).
         const double above = (1 + c) * (nodes.ahead[i + 1] - nodes.ahead[i] - step * nodes.bright[i]);
         const double least = std::min(density[i], density[i + 1] * std::max(0.0, 1 - above * (1 + 1e-9) - 1e-9));
@@ -88,7 +88,8 @@ void MinorantTail::build_replaced_cells(const SampledMgf& mgf, const NodeGrid& g
 }
 
 double MinorantTail::log_decay(double s_low, double s_high) const {
-    const long cells = static_cast<long>(cells_.size()), samples = static_cast<long>(sampled_.size());
+    const std::int64_t cells = static_cast<std::int64_t>(cells_.size()),
+                       samples = static_cast<std::int64_t>(sampled_.size());
     work::spend(kCellUnits * cells);
     return contour::log_decay({cells_.data(), cells, variation_, sampled_.data(), samples, spacing_}, s_low, s_high);
 }
@@ -98,8 +99,8 @@ double MinorantTail::log_decay(double s_low, double s_high) const {
 // mass.
 void MinorantTail::sample() {
     if (cells_.empty()) return;
-    const long n = static_cast<long>(cells_.size());
-    const long padded = (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock;
+    const std::int64_t n = static_cast<std::int64_t>(cells_.size());
+    const std::int64_t padded = (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock;
     std::vector<double> at(padded, 0.0), mass(padded, 0.0);
     double total = 0, mean = 0, spread = 0, squares = 0;
     for (const Cell& cell : cells_) {
@@ -108,20 +109,20 @@ void MinorantTail::sample() {
         squares += cell.mass * cell.length * cell.length;
     }
     mean /= total;
-    for (long i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < n; ++i) {
         at[i] = cells_[i].left + 0.5 * cells_[i].length - mean;
         mass[i] = cells_[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
     // A spacing of a tenth of the wavelength scale costs .05 of modulus; past 40 of those scales the
     // variation bound and the cells themselves do better.
-    constexpr long samples = 400;
+    constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;
     sampled_.assign(samples, 0.0);
     std::vector<double> re(samples), im(samples);
     work::spend(kFourProductsUnits * padded / 4 * samples);
     TIGHTDP_SELECT_SIMD(contour_products)(at.data(), 1.0, mass.data(), padded, spacing_, samples, re.data(), im.data());
-    for (long m = 1; m < samples; ++m) {
+    for (std::int64_t m = 1; m < samples; ++m) {
         const double modulus = std::hypot(total + re[m - 1], im[m - 1]);
         sampled_[m] = sampled_decay(total, modulus, m * spacing_, spacing_, squares, spread);
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "contour/compare.hpp"
 #include "contour/mgf/quadrature.hpp"
@@ -93,6 +94,6 @@ namespace tightdp {
 // Of the line moved for abscissae from s on (moved_line.simd.cpp): rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
-                      const double* weights, long n, contour::MovedSums& out))
+                      const double* weights, std::int64_t n, contour::MovedSums& out))
 
 }  // namespace tightdp

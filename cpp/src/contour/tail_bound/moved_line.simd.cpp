@@ -6,11 +6,11 @@
 namespace tightdp::TIGHTDP_ISA {
 
 void contour_moved(const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
-                   const double* weights, long n, contour::MovedSums& out) {
+                   const double* weights, std::int64_t n, contour::MovedSums& out) {
     const double inverse = 1 / line.sigma, half_beta = 0.5 * line.beta;
     const double abs_beta = line.beta < 0 ? -line.beta : line.beta;
     Vec lost{}, size{};
-    for (long i = 0; i < n; i += kLanes) {
+    for (std::int64_t i = 0; i < n; i += kLanes) {
         const Vec a = load(weights + i), r = load(posterior + i), rest = 1.0 - r;
         const Vec p = move.kappa * r / (rest + move.kappa * r);
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;

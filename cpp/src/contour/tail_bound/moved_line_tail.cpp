@@ -19,7 +19,7 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     const double left = std::floor((range_left(pair, c) - margin) / h) - 1;
     const double right = std::ceil(range_right(pair, c, margin) / h) + 1;
     if (!(right - left < kMaxGuideNodes)) return;
-    const long n = (static_cast<long>(right - left) + kNodeBlock) / kNodeBlock * kNodeBlock;
+    const std::int64_t n = (static_cast<std::int64_t>(right - left) + kNodeBlock) / kNodeBlock * kNodeBlock;
     const NodeGrid grid{pair.q, 1 / sigma, h, left, n};
     work::spend(kNodeUnits * n);
     const double farthest = std::max(-left, left + static_cast<double>(n)) * h;
@@ -31,7 +31,7 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     TIGHTDP_SELECT_SIMD(contour_nodes)(grid, loss.data(), posterior_.data());
     Moments m;
     const double shift =
-        weight_shift(grid, most_log_mgf(pair, c), [&](long i) { return line_.beta * loss[i]; });
+        weight_shift(grid, most_log_mgf(pair, c), [&](std::int64_t i) { return line_.beta * loss[i]; });
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
@@ -44,7 +44,7 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
 
 double MovedLineTail::log_decay(double s) const {
     if (!(rounding_ < 0.01)) return 0;
-    const long n = static_cast<long>(weights_.size());
+    const std::int64_t n = static_cast<std::int64_t>(weights_.size());
     double most = 0;
     for (const double boost : {1.0, 2.0, line_.stiffness}) {
         work::spend(kNodeUnits * n);

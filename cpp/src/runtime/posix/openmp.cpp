@@ -1,7 +1,6 @@
-#include "openmp.hpp"
+#include "runtime/openmp.hpp"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #if defined(__linux__)
 #include <link.h>
@@ -14,6 +13,8 @@
 #include <cfenv>
 #include <cstdlib>
 #include <cstring>
+
+#include "runtime/system.hpp"
 
 namespace tightdp::openmp {
 namespace {
@@ -112,7 +113,7 @@ void before_fork() {
     if (used && omp && omp->pause) omp->pause(kPauseSoft);
     used = false;
 }
-const int registered = pthread_atfork(before_fork, nullptr, [] { forked.store(true); });
+const int registered = system::at_fork(before_fork, [] { forked.store(true); });
 
 const bool off = [] {
     const char* text = std::getenv("TIGHTDP_OPENMP");

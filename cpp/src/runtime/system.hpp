@@ -1,0 +1,27 @@
+// What operating systems do differently: posix/ or windows/ defines it, whichever CMake compiles.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <thread>
+
+namespace tightdp::system {
+
+// How many processors this process may run on; 0 where the system does not say.
+int processors() noexcept;
+
+// Bytes of a processor's second-level cache; 0 where the system does not say.
+std::size_t second_level_cache() noexcept;
+
+// Fills `out` from the system's secure generator. Throws std::system_error where it has none.
+void random_bytes(void* out, std::size_t bytes);
+
+// From now on fork calls `before` first, and `in_child` last in the child; each may be null. Windows has no fork.
+int at_fork(void (*before)(), void (*in_child)()) noexcept;
+
+// The processor that the calling thread runs on; -1 where threads need not be kept off it (keep_off).
+int processor_to_leave() noexcept;
+// Bars the threads from this processor, if the process has another one.
+void keep_off(int processor, std::span<const std::thread::native_handle_type> threads) noexcept;
+
+}  // namespace tightdp::system
