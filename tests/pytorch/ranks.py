@@ -26,6 +26,7 @@ from tightdp.torch.distributed.ranks import Ranks
 
 SEED = 7
 FIXED = {"physical_batch_size": 2}
+PADDED = {"physical_batch_size": 4, "padded": True}
 COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
 ADACLIP = {"algorithm": "adaclip", "physical_batch_size": 2}
 BY_NORMS = dp.train.DPIS(reach=1.5)
@@ -233,6 +234,7 @@ def job(rank, size, folder):
     found = {
         "fixed": trained(**FIXED),
         "adaclip": trained(**ADACLIP),
+        "padded": trained(**PADDED),
         "sharded": sharded(size, folder, **FIXED),
         "dpis": trained(**DPIS),
         "share": trained(**SHARE),

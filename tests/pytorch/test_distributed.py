@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from forked import RECORDS
 from killed import SETTINGS
-from ranks import ADACLIP, BY_NORMS, COUNTED, DPIS, FIXED, SEED, SHARE, candidates, noise, trained
+from ranks import ADACLIP, BY_NORMS, COUNTED, DPIS, FIXED, PADDED, SEED, SHARE, candidates, noise, trained
 from scipy import stats
 from small import cross_entropy, mlp, private, table
 
@@ -64,8 +64,10 @@ def same(one, other):
 
 
 @pytest.mark.parametrize(
-    "name, settings", [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP), ("dpis", DPIS), ("share", SHARE)]
-)
+    "name, settings",
+    [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP), ("padded", PADDED), ("dpis", DPIS),
+     ("share", SHARE)],
+)  # fmt: skip
 def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
     alone = trained(**settings)
     for one in each(found, name):

@@ -53,10 +53,11 @@ class CenteredSums(ExactSums):
         super().clear()
         self._center, self._scale = self._moments.center.copy(), self._moments.scale
 
-    def _clipped(self, rows: list[Any]) -> None:
+    def _clipped(self, rows: list[Any], weights: Any = None) -> None:
         clipped_sum(
-            rows, 1.0, center=self._center, scale=self._scale, out=self._totals, accumulate=True, arithmetic="exact"
-        )
+            rows, 1.0, weights=weights, center=self._center, scale=self._scale, out=self._totals, accumulate=True,
+            arithmetic="exact",
+        )  # fmt: skip
 
     def estimates(self, totals: list[Any]) -> list[Any]:
         """Of the mean gradient, from which the moments learn: to be called once a step."""

@@ -11,6 +11,7 @@ import torch
 from ..release.gradients import add_noise, clipped_sum
 from ..release.noise import RandomSource
 from .materialized import Gradients, vectorizes
+from .padded import Places
 from .plan import Plan
 from .sums import Sums, integers_of
 
@@ -33,23 +34,34 @@ class ExactSums(Sums):
             return {}
         return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
 
-    def add(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        weights: Any = None
+        if places is not None and self._vectorizes(model, loss_fn, batch, records):  # others have the shape of one
+            batch, records, weights = places.filled(batch, records), places.size, places.weights()
+        start = 0
         for rows in self._rows(model, loss_fn, batch, records):
-            self._clipped(rows)
+            end = start + len(rows[0])
+            self._clipped(rows, None if weights is None else weights[start:end])
+            start = end
+
+    def _vectorizes(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
+        """Whether records go through the model side by side, as the first ones showed."""
+        if self._vectorized is None:
+            self._vectorized = vectorizes(model, loss_fn, self._parameters, batch, records)
+        return self._vectorized
 
     def _rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
         """The gradients of some records at a time, of one type in host memory."""
-        if self._vectorized is None:
-            self._vectorized = vectorizes(model, loss_fn, self._parameters, batch, records)
-        gradients = Gradients(model, loss_fn, self._parameters, vectorized=self._vectorized)
+        side_by_side = self._vectorizes(model, loss_fn, batch, records)
+        gradients = Gradients(model, loss_fn, self._parameters, vectorized=side_by_side)
         for some in gradients.of(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to("cpu", dtype) for g in some]
 
-    def _clipped(self, rows: list[Any]) -> None:
-        """Adds what the gradients of some records are clipped to."""
+    def _clipped(self, rows: list[Any], weights: Any = None) -> None:
+        """Adds what the gradients of some records are clipped to, of those alone whose weight is 1 and not 0."""
         bounds = self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
-        clipped_sum(rows, bounds, out=self._totals, accumulate=True, arithmetic="exact")
+        clipped_sum(rows, bounds, weights=weights, out=self._totals, accumulate=True, arithmetic="exact")
 
     def values(self) -> list[Any]:
         return [total.to(torch.float64) * self._plan.grid for total in self._totals]

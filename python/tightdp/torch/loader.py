@@ -17,8 +17,11 @@ from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..release.poisson import poisson_sample
 from .account import Account
+from .padded import STREAMS, Places, placed, places_for
 
 Rows = npt.NDArray[np.intp]
+Streams = Callable[[int], RandomSource]
+"""A source whose first stream is that one of the run's."""
 OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})
 """Options of ``DataLoader`` that decide what is in a batch, or that need a loader which outlives an epoch."""
 
@@ -31,9 +34,11 @@ class Batch:
     """
 
     def __init__(self, loader: PoissonLoader, rows: Rows, parts: Iterator[Any]) -> None:
-        self.loader, self.rows = loader, rows
+        self.loader, self.rows = loader, rows[rows >= 0]
+        self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._sizes = [len(piece) for piece in loader._pieces(rows)]
+        self._places = [loader._place(cut) for cut in loader._cuts(rows)]
 
     @property
     def used(self) -> bool:
@@ -43,7 +48,7 @@ class Batch:
     @property
     def _digest(self) -> bytes:
         """What the processes of a run compare."""
-        return hashlib.blake2b(self.rows.tobytes()).digest()
+        return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _before(self) -> Iterator[tuple[Any, int]] | None:
         """Parts that a step looks at before it draws; None where it draws at once."""
@@ -162,8 +167,16 @@ class PoissonLoader:
 
     def _pieces(self, rows: Rows) -> list[Rows]:
         """The records of each physical batch."""
+        return [cut[cut >= 0] for cut in self._cuts(rows)]
+
+    def _cuts(self, rows: Rows) -> list[Rows]:
+        """The places of each physical batch that has a record, -1 where none stands."""
         size = self.physical_batch_size or max(1, len(rows))
-        return [rows[start : start + size] for start in range(0, len(rows), size)]
+        cuts = (rows[start : start + size] for start in range(0, len(rows), size))
+        return [cut for cut in cuts if (cut >= 0).any()]
+
+    def _place(self, cut: Rows) -> Places | None:
+        return None
 
     def _reader(self, pieces: Iterable[Rows]) -> Any:
         if type(self.dataset) is TensorDataset and self._collate is None and not self._options:
@@ -177,10 +190,36 @@ class PoissonLoader:
 class RunLoader(PoissonLoader):
     """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan."""
 
-    def __init__(self, account: Account, dataset: Any, **options: Any) -> None:
+    def __init__(self, account: Account, dataset: Any, padded: Streams | None = None, **options: Any) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
-        self._account = account
+        self._account, self._next, self._padded, self._number_of_places = account, 0, padded, 0
+        if padded is not None:
+            size = self.physical_batch_size or 1
+            self._number_of_places = places_for(plan.records, plan.sampling_probability, size)
+            self.physical_batch_size = self.physical_batch_size or self._number_of_places
+
+    @property
+    def padded(self) -> bool:
+        """Whether all physical batches have one shape, and records random places in them."""
+        return self._padded is not None
+
+    def _drawn(self, steps: int) -> Iterator[Rows]:
+        first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
+        self._next = first + steps
+        for number in range(first, first + steps):
+            rows = self._draw(self._stream(number))
+            if self._padded is not None and self.physical_batch_size is not None:
+                source = self._padded(STREAMS + number)
+                rows = placed(rows, self._number_of_places, self.physical_batch_size, source)
+            yield rows
+
+    def _stream(self, number: int) -> RandomSource:
+        """Where the batch of that step is drawn from."""
+        return self._source
+
+    def _place(self, cut: Rows) -> Places | None:
+        return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
     def __iter__(self) -> Iterator[Batch]:
         left = self._account.remaining

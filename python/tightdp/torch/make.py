@@ -48,6 +48,7 @@ def make_private(
     public_size: int | None = None,
     arithmetic: Arithmetic = "exact",
     physical_batch_size: int | None = None,
+    padded: bool = False,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     random_state: int | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
@@ -83,6 +84,10 @@ def make_private(
         to the time of training without privacy, for linear layers, convolutions, embeddings, norm layers and what is
         built of them
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
+    padded : whether every physical batch has the same shape and each record a random place in it, for the exact
+        arithmetic: then no bit of a record's gradient depends on the others, as far as PyTorch's kernels compute a row
+        from what it holds and where it stands. It costs the empty places: at an expected 512 records some 1.5 times
+        the time, less for larger batches (docs/theory/training.md, section 7)
     collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records. What
         it makes of one must not depend on the others: pad to a fixed length, or mask what was padded
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
@@ -135,11 +140,11 @@ def make_private(
         "arithmetic": arithmetic,
     }
     reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
-    said = (algorithm, max_norm, physical_batch_size, checkpoint is None, *settings.items())
+    said = (algorithm, max_norm, physical_batch_size, padded, checkpoint is None, *settings.items())
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        check_algorithm(name, own, optimizer, arithmetic)
+        check_algorithm(name, own, optimizer, arithmetic, padded)
         checks.check_modules(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)
@@ -195,6 +200,8 @@ def make_private(
     going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity}
     run: PrivateRun
     important: dict[str, Any] = {"streams": streams} if isinstance(own, DPIS) else {}
+    if padded:
+        reading["padded"] = streams
     if key and isinstance(world, Ranks):
         of_ranks = SharedImportanceLoader if important else SharedLoader
         shared = of_ranks(account, dataset, world, key, **important, **reading)

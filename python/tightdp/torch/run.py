@@ -126,7 +126,8 @@ class PrivateRun:
         """What the bound covers, what it rests on and what lies outside."""
         numbers = sum(p.numel() for p in self._parameters().values())
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
-        return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size)
+        return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size,
+                          padded=self.loader.padded)  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
         """One private step on a fresh batch of ``loader``.
@@ -165,8 +166,9 @@ class PrivateRun:
                 self._account.spend()
                 sums = self._begin(parameters)
                 with self._records_apart():
+                    places = iter(batch._places)
                     for part, records in parts:
-                        sums.add(self.model, loss_fn, part, records)
+                        sums.add(self.model, loss_fn, part, records, next(places, None))
             if isinstance(sums, (ExactUnits, OnePassUnits)):
                 sums.candidates.remember(self._world)
             self._hand_over(parameters, self._released(sums))

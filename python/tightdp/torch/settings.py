@@ -36,7 +36,7 @@ def chosen(algorithm: Any) -> tuple[str, Settings | None]:
     return algorithm, named.get(algorithm)
 
 
-def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic: str) -> None:
+def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: Any) -> None:
     """ValueError for what does not go with an algorithm."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
@@ -45,6 +45,13 @@ def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic:
     if isinstance(own, DPIS) and own.norm_share is None and isinstance(optimizer, DPAdam):
         raise ValueError(
             "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
+        )
+    if not isinstance(padded, bool):
+        raise TypeError(f"padded must be True or False, got {padded!r}")
+    if padded and (arithmetic == "float" or name == "dpis"):
+        raise ValueError(
+            'padded must be False for arithmetic="float", whose sums round with all records, and for dpis, whose steps '
+            "look at as many records as norms say"
         )
     if name == "adaclip" and arithmetic == "float":
         raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')

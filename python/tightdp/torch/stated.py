@@ -12,6 +12,11 @@ _GRADIENTS = (
     "The last bits of one record's gradient: PyTorch computes those of a physical batch in products of floats, which "
     "may round with the other records, and the proof takes each for a function of its record."
 )
+_PLACES = (
+    "PyTorch's kernels: that the bits of one record's gradient follow from the record and its place in a physical "
+    "batch, all of which have one shape and are filled in random order. A batch with more records than places, by a "
+    "chance below 2^-64, has further ones."
+)
 _SUMS = {
     "exact": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
     "float": "Norms and sums of gradients are of floats, so one record may move a sum by more than the norm bound, in "
@@ -34,8 +39,9 @@ _LOOKED_AT = (
 
 
 def run(
-    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1
-) -> Statement:
+    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
+    *, padded: bool = False,
+) -> Statement:  # fmt: skip
     """The statement of a run that trains so many numbers."""
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
@@ -59,7 +65,7 @@ def run(
         seeded=seeded,
         outside=(
             _SUMS[plan.arithmetic],
-            _GRADIENTS,
+            _PLACES if padded else _GRADIENTS,
             _OTHERS,
             *([] if processes == 1 else [_RANKS]),
             *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),

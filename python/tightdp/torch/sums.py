@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..release.noise import RandomSource
+from .padded import Places
 from .plan import Plan
 
 
@@ -33,8 +34,11 @@ class Sums:
         """How each parameter's gradients, or their norms, were computed last."""
         raise NotImplementedError
 
-    def add(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros."""
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
+
+        With ``places`` they are computed where records stand in a physical batch of fixed shape.
+        """
         raise NotImplementedError
 
     def values(self) -> list[Any]:

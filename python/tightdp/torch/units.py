@@ -29,7 +29,7 @@ class ExactUnits(ExactSums):
     def norms(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Norms:
         return np.concatenate([_norms(rows) for rows in self._rows(model, loss_fn, batch, records)])
 
-    def _clipped(self, rows: list[Any]) -> None:
+    def _clipped(self, rows: list[Any], weights: Any = None) -> None:
         clipped_sum(
             rows, self._plan.max_norm[0], weights=self.candidates.taken(_norms(rows)), normalize=True, stability=LEAST,
             out=self._totals, accumulate=True, arithmetic="exact",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from ...release.noise import RandomSource
 from ..account import Account
 from ..importance import ImportanceLoader
 from ..loader import Rows, RunLoader
@@ -20,19 +20,16 @@ class SharedLoader(RunLoader):
     """
 
     def __init__(self, account: Account, dataset: Any, world: World, key: Key, **options: Any) -> None:
-        self._world, self._key, self._next = world, key, 0
+        self._world, self._key = world, key
         super().__init__(account, dataset, **options)
 
-    def _drawn(self, steps: int) -> Iterator[Rows]:
-        first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
-        self._next = first + steps
-        for number in range(first, first + steps):
-            yield self._draw(self._key.at(number))
+    def _stream(self, number: int) -> RandomSource:
+        return self._key.at(number)
 
-    def _pieces(self, rows: Rows) -> list[Rows]:
+    def _cuts(self, rows: Rows) -> list[Rows]:
         rank, size = self._world.rank, self._world.size
         if self.physical_batch_size is not None:
-            return super()._pieces(rows)[rank::size]
+            return super()._cuts(rows)[rank::size]
         share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
         return [share] if len(share) else []
 

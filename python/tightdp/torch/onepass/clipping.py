@@ -11,6 +11,7 @@ import torch
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
 from .. import examples
+from ..padded import Places
 from ..plan import Plan
 from ..sums import Sums, integers_of
 from .alone import gradients, take
@@ -42,7 +43,9 @@ class OnePassSums(Sums):
     def ways(self) -> dict[str, str]:
         return self._ways
 
-    def add(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
+    def add(
+        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int, places: Places | None = None
+    ) -> None:
         self._add(self._checked(model, loss_fn, batch, records), records)
 
     def _checked(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
