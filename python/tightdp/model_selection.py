@@ -32,7 +32,7 @@ from .preprocessing.steps import cloned
 from .release.noise import RandomSource
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
-from .train.blocks.blocks import Blocks
+from .train.blocks.blocks import Blocks, Unweighted
 from .train.blocks.given import as_blocks
 from .train.blocks.stream import scanned
 from .train.blocks.views import Chosen, Mapped, Tossed
@@ -384,7 +384,7 @@ def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     def evaluate(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else Mapped(X, model._of_rows)
-            return sum(made.map(partial(_right, last)), np.zeros(1, np.int64))
+            return sum(made.map(Unweighted(partial(_right, last))), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
         return _right(last, X if last is model else model._transformed(X), y)

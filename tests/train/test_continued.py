@@ -136,11 +136,6 @@ def test_bad_weights_are_refused_by_name(table, settings, weights, message):
     assert "CANARY" not in str(error.value)
 
 
-def test_weights_of_records_in_blocks_are_refused(table):
-    with pytest.raises(ValueError, match="sample_weight must be left out where X comes in blocks"):
-        LogisticRegression(**TARGET).fit(ArrayBlocks(*table), sample_weight=np.ones(900))
-
-
 def test_runs_on_the_same_records_add_up_and_on_disjoint_ones_do_not(table):
     X, y = table
     clf = LogisticRegression(NoisyGD(steps=4), **TARGET)

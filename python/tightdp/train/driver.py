@@ -8,7 +8,6 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _check
 from ..bound import Bound
@@ -17,7 +16,7 @@ from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithms.algorithm import Algorithm
-from .blocks.blocks import Blocks
+from .blocks.blocks import Blocks, checked_weights
 from .blocks.given import as_blocks
 from .blocks.stream import Stream
 from .counting import counted
@@ -70,7 +69,8 @@ def fit(
     X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
     note : what stands in the ledger
-    sample_weight : (n,) numbers >= 0, each public or a function of its own record, which multiply the losses
+    sample_weight : (n,) numbers >= 0, each public or a function of its own record, which multiply the losses; blocks
+        may hold them
     initial : where to start, public or from earlier releases; None for the model's own start
     the others : as for the classifiers (``PrivateClassifier``)
 
@@ -149,32 +149,16 @@ def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
 
 
 def _records(X: Any, y: Any, weights: Any) -> Records | Stream:
-    if isinstance(X, (Stream, Blocks)) and weights is not None:
-        raise ValueError("sample_weight must be left out where X comes in blocks; class_weight may be given")
     if isinstance(X, Stream):
         return X
     if isinstance(X, Blocks):
-        return Stream.of(as_blocks(X, y) or X, Records)
+        return Stream.of(as_blocks(X, y, sample_weight=weights) or X, Records)
     features, targets = np.asarray(X), np.asarray(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     return Records(features, targets, weights=None if weights is None else checked_weights(weights, len(features)))
-
-
-def checked_weights(given: Any, records: int) -> NDArray[np.float64]:
-    """Sample weights: one finite number >= 0 for each record."""
-    try:
-        weights = np.asarray(given).astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("sample_weight must be numbers >= 0, one for each record") from None
-    weights = np.broadcast_to(weights, (records,)) if weights.ndim == 0 else weights
-    if weights.shape != (records,):
-        raise ValueError(f"sample_weight must have shape ({records},), one for each record, got {weights.shape}")
-    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-        raise ValueError("sample_weight must be finite numbers >= 0, and not all zero")
-    return weights
 
 
 def apart(random_state: Any) -> RandomSource:

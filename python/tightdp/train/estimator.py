@@ -17,7 +17,7 @@ from ._sklearn import NotFittedError, validate_data
 from .algorithms.algorithm import Algorithm
 from .algorithms.noisygd import NoisyGD
 from .blocks.blocks import Blocks
-from .blocks.given import as_blocks, sparse
+from .blocks.given import as_blocks
 from .blocks.stream import Stream
 from .continued import Account
 from .driver import Callback, check_records, check_settings, fit, opened
@@ -88,9 +88,8 @@ class PrivateEstimator(Nested):
         check_settings(algorithm, self.callback)
         weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
         given["note"] = note = f"{type(self).__name__}.{name}"
-        needs_array = getattr(algorithm, "in_memory", False) or (sample_weight is not None and not sparse(X))
-        blocks = as_blocks(X, y, needs_array)
-        check_records(algorithm, blocks is not None, weighted)
+        blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
+        check_records(algorithm, blocks is not None, weighted or (blocks is not None and blocks.weighted))
         self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
         if blocks is None:
             features, targets, weights = self._array(X, y, sample_weight, again, **given)
@@ -98,7 +97,7 @@ class PrivateEstimator(Nested):
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
             self.n_features_in_ = blocks.width
-            features, targets, weights = self._streamed(blocks, again, **given), None, sample_weight
+            features, targets, weights = self._streamed(blocks, again, **given), None, None
         if not again:
             self._model: Any = self._untrained()
         ledger, before = opened(self.ledger), self._opened
@@ -141,6 +140,7 @@ class PrivateEstimator(Nested):
             privacy=self.privacy_,
             charged=account.charged,
             size=run.size,
+            weighted=sample_weight is not None or (blocks is not None and blocks.weighted),
             parameters=len(run.parameters),
             ledger=ledger,
         )

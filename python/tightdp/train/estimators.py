@@ -16,10 +16,10 @@ from .. import _check
 from ..composition import Composition
 from . import stated
 from ._sklearn import ClassifierMixin, validate_data
-from .blocks.blocks import Blocks
+from .blocks.blocks import Blocks, checked_weights
 from .blocks.given import parts, sparse
 from .blocks.stream import Stream, scanned
-from .driver import checked_weights, opened, paid, seeded
+from .driver import opened, paid, seeded
 from .estimator import Given, PrivateEstimator
 from .labels import UNKNOWN, Opening, chosen, counted, learns, opening, places, released, without
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
@@ -88,8 +88,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Memory maps, sparse matrices and Dask's collections are read in blocks (the page "Tables larger than memory").
         One pass over blocks checks them, before the passes of the algorithm. ``sample_weight`` has one number >= 0 for
-        each record, public or a function of that record alone, which multiplies its loss. Raises ``ValueError`` or
-        ``TypeError``, naming the argument and its range, before anything is released.
+        each record, public or a function of that record alone, which multiplies its loss; ``Blocks`` may hold weights.
+        Raises ``ValueError`` or ``TypeError``, naming the argument and its range, before anything is released.
         """
         return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 

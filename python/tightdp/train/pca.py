@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from .blocks.given import parts, sparse, without_targets
+from .blocks.given import parts, refuse_weights, sparse, without_targets
 from .blocks.stream import Stream
 from .driver import seeded
 from .models.dense import affine
@@ -67,6 +67,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         bound = exact_bound("max_norm", self.max_norm)
         source = seeded(self.random_state)
         blocks = without_targets(X)
+        refuse_weights(blocks, "DPPCA")
         records: Records | Stream
         if blocks is None:
             features = validate_data(self, X, reset=True)

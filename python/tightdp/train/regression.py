@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
-from .blocks.given import as_blocks, parts, sparse
+from .blocks.given import as_blocks, parts, refuse_weights, sparse
 from .blocks.stream import Stream
 from .driver import seeded
 from .models.grid import exact_bound
@@ -89,6 +89,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
         source = seeded(self.random_state)
         blocks = as_blocks(X, y)
+        refuse_weights(blocks, "Ridge")
         if blocks is None:
             features = validate_data(self, X, reset=True)
         else:

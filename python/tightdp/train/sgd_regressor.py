@@ -12,10 +12,9 @@ from .. import _check
 from ..composition import Composition
 from . import stated
 from ._sklearn import RegressorMixin, validate_data
-from .blocks.blocks import Blocks
+from .blocks.blocks import Blocks, checked_weights
 from .blocks.given import parts, sparse
 from .blocks.stream import Stream, scanned
-from .driver import checked_weights
 from .estimator import Given, PrivateEstimator
 from .models.linear import LinearModel, Squared
 from .models.records import Array, Records

@@ -51,6 +51,7 @@ def trained(
     privacy: Bound,
     charged: Composition,
     size: int,
+    weighted: bool,
     parameters: int,
     ledger: Ledger | None,
 ) -> Statement:
@@ -62,6 +63,8 @@ def trained(
         **facts.public,
         "bounds of the features": "none" if model.bounds is None else f"declared: {bounds_of(model.bounds)}",
     }
+    if weighted:
+        public["weights of the records"] = "each public, or a function of its own record"
     runs, apart = model._runs
     if runs > 1:
         alone = f", of which {apart:,} on records that no earlier one has seen, as the caller states" if apart else ""

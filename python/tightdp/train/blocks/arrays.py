@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ... import _check
 from .._sklearn import as_numbers
-from .blocks import Block, Blocks, Rows, float_type, rows_of_block
+from .blocks import Block, Blocks, Rows, checked_weights, float_type, joined, rows_of_block
 
 
 class ArrayBlocks(Blocks):
@@ -21,6 +21,7 @@ class ArrayBlocks(Blocks):
     X : (n, d); float16 and float32 are read as float32, all else as float64
     y : (n,) targets
     rows : of a block; None for 32 MB of them
+    sample_weight : (n,) numbers >= 0, public or a function of the record, which multiply losses
 
     Estimators take memory maps and sparse matrices of SciPy as they are, which stands for this with ``rows=None``.
 
@@ -36,7 +37,7 @@ class ArrayBlocks(Blocks):
 
     ahead = False
 
-    def __init__(self, X: Any, y: Any, rows: int | None = None) -> None:
+    def __init__(self, X: Any, y: Any, rows: int | None = None, sample_weight: Any = None) -> None:
         if hasattr(X, "tocsr"):
             X = X.tocsr()
         elif not isinstance(X, np.ndarray):
@@ -49,6 +50,9 @@ class ArrayBlocks(Blocks):
         if y.shape != (X.shape[0],):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {X.shape[0]} records")
         self._x, self._y, self.width, self.dtype = X, y, X.shape[1], float_type(X.dtype)
+        self.weighted = sample_weight is not None
+        if self.weighted:
+            self._y = joined(y, checked_weights(sample_weight, len(y)))
         given = None if rows is None else _check.count("rows", rows)
         self._rows = rows_of_block(self.width, self.dtype, given)
 

@@ -24,28 +24,31 @@ class Blocks(ABC):
     """Records that are read in blocks, in the same order at each pass. Estimators take them in the place of X.
 
     A subclass has ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``, which yields
-    pairs of features ``(n, width)`` and n targets from the first block to the last, and can be called again. How the
-    records are split into blocks does not change a bit of what is trained (docs/theory/blocks.md, section 1). But the
-    records themselves must not change during a fit.
+    pairs of features ``(n, width)`` and n targets from the first block to the last, and can be called again. With
+    ``weighted = True`` it yields triples whose third parts are weights, one number >= 0 for each record, public or a
+    function of that record alone. How the records are split into blocks does not change a bit of what is trained
+    (docs/theory/blocks.md, section 1). But the records themselves must not change during a fit.
     """
 
     width: int
     dtype: Any = np.float64
     ahead = True
     """Whether the batches of several steps are gathered in one pass; if not, chosen rows can be read without one."""
+    weighted = False
+    """Whether records have weights, which multiply their losses."""
     remote = False
     """Whether sums over batches are computed where the blocks are."""
 
     @abstractmethod
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The blocks, from the first one on."""
 
     def map(
         self, function: Callable[[NDArray[Any], NDArray[Any]], T], rows: Sequence[Rows] | None = None
     ) -> Iterator[T]:
         """What ``function`` returns for each block, in order; with ``rows`` for those rows of each."""
-        for i, (features, targets) in enumerate(self):
-            x, y = self.form(features, targets)
+        for i, given in enumerate(self):
+            x, y = self.form(*given)
             yield function(x, y) if rows is None else function(x[rows[i]], y[rows[i]])
 
     def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
@@ -54,8 +57,8 @@ class Blocks(ABC):
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         features, targets, begin, first = [], [], 0, 0
-        for x, y in self:
-            block = self.form(x, y)
+        for given in self:
+            block = self.form(*given)
             end = int(np.searchsorted(ascending, first + len(block[1])))
             here = ascending[begin:end] - first
             features.append(block[0][here])
@@ -70,7 +73,7 @@ class Blocks(ABC):
     @property
     def form(self) -> Form:
         """What checks a block."""
-        return Form(self.width, np.dtype(self.dtype))
+        return Form(self.width, np.dtype(self.dtype), bool(self.weighted))
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,55 @@ class Form:
 
     width: int
     dtype: np.dtype[Any]
+    weighted: bool = False
 
-    def __call__(self, features: Any, targets: Any) -> Block:
-        """One block as arrays. ValueError for another number of columns or of targets."""
+    def __call__(self, features: Any, targets: Any, weights: Any = None) -> Block:
+        """One block as arrays, weights beside their targets. ValueError for another number of columns, of targets or of
+        weights."""
         x, y = dense(features, self.dtype), np.asarray(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
         if y.shape != (len(x),):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {len(x)} records")
-        return x, y
+        if self.weighted != (weights is not None or y.dtype.names is not None):
+            raise ValueError("X must be blocks of features, targets and weights where weighted = True, and only there")
+        return x, y if weights is None else joined(y, checked_weights(weights, len(x), some=False))
+
+
+def joined(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
+    """Targets and weights as one array."""
+    both = np.empty(len(targets), [("target", targets.dtype), ("weight", np.float64)])
+    both["target"], both["weight"] = targets, weights
+    return both
+
+
+def parted(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """The inverse of ``joined``; None for targets without weights."""
+    return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
+
+
+@dataclass(frozen=True)
+class Unweighted:
+    """A function of features and targets alone."""
+
+    function: Callable[[NDArray[Any], NDArray[Any]], Any]
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
+        return self.function(features, parted(targets)[0])
+
+
+def checked_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
+    """Sample weights: one finite number >= 0 for each record, ``some`` of them above 0."""
+    try:
+        weights = np.asarray(given).astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must be numbers >= 0, one for each record") from None
+    weights = np.broadcast_to(weights, (records,)) if weights.ndim == 0 else weights
+    if weights.shape != (records,):
+        raise ValueError(f"sample_weight must have shape ({records},), one for each record, got {weights.shape}")
+    if not (np.isfinite(weights) & (weights >= 0)).all() or (some and not weights.any()):
+        raise ValueError("sample_weight must be finite numbers >= 0, and not all zero")
+    return weights
 
 
 def dense(features: Any, dtype: Any) -> NDArray[Any]:

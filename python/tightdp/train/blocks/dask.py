@@ -23,6 +23,7 @@ class DaskBlocks(Blocks):
     X : a Dask array (n, d), or a data frame whose columns hold numbers
     y : a Dask array (n,) or a series with chunks or partitions as X has; or for a data frame the name of one of its
         columns, which is then no feature
+    sample_weight : weights, numbers >= 0 that multiply losses, in the same way
 
     Estimators take Dask's collections as X and y, which stands for this. A pass is one computation on the active
     client, or else on Dask's default scheduler. Workers return integer sums, one for each block; the batches and the
@@ -40,32 +41,38 @@ class DaskBlocks(Blocks):
     ahead = False
     remote = True
 
-    def __init__(self, X: Any, y: Any) -> None:
+    def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         try:
             self._dask: Any = import_module("dask")
         except ImportError as error:
             raise ImportError(f"DaskBlocks needs pip install 'tightdp[dask]': {error}") from None
         if not hasattr(X, "__dask_graph__") or not (isinstance(y, str) or hasattr(y, "__dask_graph__")):
             raise TypeError("X and y must be collections of Dask, or y the name of a column of X")
-        parts, targets = _frame(X, y) if hasattr(X, "partitions") and hasattr(X, "columns") else _array(X, y)
+        framed, weight = hasattr(X, "partitions") and hasattr(X, "columns"), sample_weight
+        if weight is not None and not (hasattr(weight, "__dask_graph__") or (framed and isinstance(weight, str))):
+            raise TypeError("sample_weight must be a collection of Dask, or the name of a column of X")
+        parts, targets, weights = _frame(X, y, weight) if framed else _array(X, y, weight)
         self.width, self.dtype = parts.width, parts.dtype
         if parts.columns is not None:
             self.columns = parts.columns
         self._parts = list(parts.delayed)
-        self._targets = [None] * len(self._parts) if targets is None else list(targets)
-        self._label = y if isinstance(y, str) else None
-        if len(self._parts) != len(self._targets):
-            raise ValueError(
-                f"y must have chunks or partitions as X has: got {len(self._targets)} for {len(self._parts)}"
-            )
+        none = [None] * len(self._parts)
+        self._targets, self._weights = (none if each is None else list(each) for each in (targets, weights))
+        self._named = tuple(name if isinstance(name, str) else None for name in (y, weight))
+        self.weighted = weight is not None
+        for name, of in (("y", self._targets), ("sample_weight", self._weights)):
+            if len(self._parts) != len(of):
+                raise ValueError(
+                    f"{name} must have chunks or partitions as X has: got {len(of)} for {len(self._parts)}"
+                )
 
     def map(
         self, function: Callable[[NDArray[Any], NDArray[Any]], T], rows: Sequence[Rows] | None = None
     ) -> Iterator[T]:
-        work = self._dask.delayed(_Work(self.form, function, self._label), traverse=False)
+        work = self._dask.delayed(_Work(self.form, function, *self._named), traverse=False)
         tasks = [
-            work(x, y) if rows is None else work(x, y, rows[i])
-            for i, (x, y) in enumerate(zip(self._parts, self._targets, strict=True))
+            work(x, y, w) if rows is None else work(x, y, w, rows[i])
+            for i, (x, y, w) in enumerate(zip(self._parts, self._targets, self._weights, strict=True))
             if rows is None or len(rows[i])
         ]
         yield from self._dask.compute(*tasks)
@@ -81,11 +88,15 @@ class _Work:
     form: Form
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
     label: str | None
+    weight: str | None
 
-    def __call__(self, features: Any, targets: Any, rows: Rows | None = None) -> Any:
+    def __call__(self, features: Any, targets: Any, weights: Any, rows: Rows | None = None) -> Any:
         if self.label is not None:
-            features, targets = features.drop(columns=self.label), features[self.label]
-        x, y = self.form(features, targets)
+            targets = features[self.label]
+        if self.weight is not None:
+            weights = features[self.weight]
+        named = [name for name in (self.label, self.weight) if name is not None]
+        x, y = self.form(features.drop(columns=named) if named else features, targets, weights)
         return self.function(x, y) if rows is None else self.function(x[rows], y[rows])
 
 
@@ -97,24 +108,32 @@ class _Parts:
     columns: tuple[Any, ...] | None = None
 
 
-def _array(X: Any, y: Any) -> tuple[_Parts, Any]:
+def _array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
         raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
     whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     known = not any(np.isnan(length) for length in (*X.chunks[0], *y.chunks[0]))
     if known and X.shape[0] != y.shape[0]:
         raise ValueError(f"y must have one target for each record: got {y.shape[0]} for {X.shape[0]} records")
-    targets = y.rechunk((X.chunks[0],)) if known and y.chunks[0] != X.chunks[0] else y
-    return _Parts(whole.to_delayed().ravel(), X.shape[1], float_type(X.dtype)), targets.to_delayed().ravel()
+    beside = [
+        each.rechunk((X.chunks[0],)) if known and each.chunks[0] != X.chunks[0] else each
+        for each in (y, weights)
+        if each is not None
+    ]
+    targets, *others = (each.to_delayed().ravel() for each in beside)
+    return _Parts(whole.to_delayed().ravel(), X.shape[1], float_type(X.dtype)), targets, others[0] if others else None
 
 
-def _frame(X: Any, y: Any) -> tuple[_Parts, Any]:
-    if isinstance(y, str) and y not in X.columns:
-        raise ValueError(f"y must be the name of a column of X, got {y!r}")
-    kinds = {name: kind for name, kind in X.dtypes.items() if not isinstance(y, str) or name != y}
+def _frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+    given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
+    for what, name in given:
+        if name not in X.columns:
+            raise ValueError(f"{what} must be the name of a column of X, got {name!r}")
+    kinds = {name: kind for name, kind in X.dtypes.items() if name not in [name for _, name in given]}
     text = [str(name) for name, kind in kinds.items() if getattr(kind, "kind", "O") not in "bfiu"]
     if text or not kinds:
         raise ValueError(f"X must have columns of numbers, and these hold none: {', '.join(text)}")
     narrow = all(kind in (np.float32, np.float16, np.bool_) for kind in kinds.values())
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    return _Parts(X.to_delayed(), len(kinds), dtype, tuple(kinds)), None if isinstance(y, str) else y.to_delayed()
+    targets, beside = (None if each is None or isinstance(each, str) else each.to_delayed() for each in (y, weights))
+    return _Parts(X.to_delayed(), len(kinds), dtype, tuple(kinds)), targets, beside

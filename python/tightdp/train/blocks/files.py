@@ -37,15 +37,16 @@ class FileBlocks(Blocks):
         another name or link either
     label : the name of the column of targets
     columns : the names of the features, in this order; None for all others. They hold numbers or truth values
+    weight : the name of the column of weights, numbers >= 0 that multiply losses
     format : "parquet", "arrow" or "csv"; None goes by the (first) file's name
     rows : of a block, at most; None for 32 MB of them
     delimiter, encoding : of CSV files, which gzip may have compressed; their first line has the names
 
-    Only ``label`` and ``columns`` are read. Features are float32 if all of them are float16, float32 or truth values,
-    else float64. What is missing among them is NaN, so that its record contributes nothing; a missing target is
-    an error. Text becomes features by ``tightdp train``, or before. Every pass over CSV files parses them anew, so that
-    algorithms of many passes, such as ``NoisyGD``, are faster on Parquet or Arrow files of the same records. Errors
-    name a file, and of CSV files a row, and quote no cell.
+    Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
+    truth values, else float64. What is missing among them is NaN, so that its record contributes nothing; a missing
+    target or weight is an error. Text becomes features by ``tightdp train``, or before. Every pass over CSV files
+    parses them anew, so that algorithms of many passes, such as ``NoisyGD``, are faster on Parquet or Arrow files of
+    the same records. Errors name a file, and of CSV files a row, and quote no cell.
 
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
@@ -60,6 +61,7 @@ class FileBlocks(Blocks):
         *,
         format: str | None = None,
         rows: int | None = None,
+        weight: str | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
     ) -> None:
@@ -67,7 +69,8 @@ class FileBlocks(Blocks):
         given_paths = fspath(paths) if one else [fspath(path) for path in paths]  # type: ignore[arg-type,union-attr]
         if not given_paths:
             raise ValueError("paths must be a file, a folder or a list of files, got none")
-        self._label = label
+        self._others = [label] if weight is None else [label, weight]
+        self.weighted = weight is not None
         self._format = _format(given_paths, format)
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
@@ -78,27 +81,30 @@ class FileBlocks(Blocks):
         self._files = self._listed(given_paths)
         with self._read(self._files[0]):
             kinds = {field.name: field.type for field in self._opened(self._files[0]).schema}
-        lacking = [name for name in (label, *(columns or ())) if name not in kinds]
+        lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
         if lacking:
-            raise ValueError(f"label and columns must be among {', '.join(kinds)}: {', '.join(lacking)} is not")
-        self.columns = tuple(columns) if columns else tuple(name for name in kinds if name != label)
+            named = "label and columns" if weight is None else "label, weight and columns"
+            raise ValueError(f"{named} must be among {', '.join(kinds)}: {', '.join(lacking)} is not")
+        self.columns = tuple(columns) if columns else tuple(name for name in kinds if name not in self._others)
         """The names of the features."""
-        if label in self.columns or len(set(self.columns)) < len(self.columns) or not self.columns:
-            raise ValueError("columns must be one or more different names, none of them that of the label")
+        together = [*self.columns, *self._others]
+        if len(set(together)) < len(together) or not self.columns:
+            raise ValueError("columns must be one or more different names, none of them that of label or weight")
         types = _arrow().types
         numeric = types.is_integer, types.is_floating, types.is_boolean, types.is_null
-        text = [name for name in self.columns if not any(holds(kinds[name]) for holds in numeric)]
+        text = [name for name in (*self.columns, *self._others[1:]) if not any(holds(kinds[name]) for holds in numeric)]
         if text:
             raise ValueError(f"columns must hold numbers, and these do not: {', '.join(text)}; name those to keep")
         small = types.is_float16, types.is_float32, types.is_boolean
         narrow = all(any(holds(kinds[name]) for holds in small) for name in self.columns)
         self.width, self.dtype = len(self.columns), np.dtype(np.float32 if narrow else np.float64)
         if self._format == "csv":  # what follows the first lines may have other digits
-            self._columns_of_csv = tuple(name for name in self.columns if not types.is_boolean(kinds[name]))
+            numbers = *self.columns, *self._others[1:]
+            self._columns_of_csv = tuple(name for name in numbers if not types.is_boolean(kinds[name]))
         given = None if rows is None else _check.count("rows", rows)
         self._rows = rows_of_block(self.width, self.dtype, given)
 
-    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def __iter__(self) -> Iterator[tuple[NDArray[Any], ...]]:
         for batch in self._batches():
             columns = [_numbers(batch.column(i), self.dtype) for i in range(self.width)]
             features = np.empty((len(batch), self.width), self.dtype)
@@ -106,7 +112,8 @@ class FileBlocks(Blocks):
                 part = features[start : start + SQUARE]
                 for i, column in enumerate(columns):
                     part[:, i] = column[start : start + SQUARE]
-            yield features, _targets(batch.column(self.width))
+            weights = [_numbers(column, np.dtype(np.float64)) for column in batch.columns[self.width + 1 :]]
+            yield features, _targets(batch.column(self.width)), *weights
 
     def _batches(self) -> Iterator[Any]:
         """Record batches in order, of one file after the other and of one row group after the other: Arrow's own
@@ -114,14 +121,14 @@ class FileBlocks(Blocks):
         for path in self._files:
             with self._read(path):
                 for batch in self._parts(path):
-                    named = batch.select([*self.columns, self._label])
+                    named = batch.select([*self.columns, *self._others])
                     if self._format == "csv" and _arrow().types.is_binary(named.column(self.width).type):
                         raise self._misread(path)  # of which Arrow makes bytes
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
 
     def _parts(self, path: str) -> Iterator[Any]:
-        names = [*self.columns, self._label]
+        names = [*self.columns, *self._others]
         if self._format == "parquet":
             parquet: Any = import_module("pyarrow.parquet")
             with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
@@ -160,7 +167,7 @@ class FileBlocks(Blocks):
     def _bad_row(self, path: str) -> int | None:
         """The first row of a CSV file that cannot be read. Arrow counts rows where one thread reads them."""
         csv: Any = import_module("pyarrow.csv")
-        options = self._csv([*self.columns, self._label] if hasattr(self, "columns") else None)
+        options = self._csv([*self.columns, *self._others] if hasattr(self, "columns") else None)
         options["read_options"].use_threads = False
         try:
             with csv.open_csv(path, **options) as file:

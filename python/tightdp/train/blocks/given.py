@@ -12,25 +12,32 @@ from ... import _check
 from .arrays import ArrayBlocks
 from .blocks import Blocks, float_type, rows_of_block
 from .dask import DaskBlocks
+from .views import Weighted
 
 TWICE = "y must be left out where X is Blocks, which hold the targets"
 
 
-def as_blocks(X: Any, y: Any, in_memory: bool = False) -> Blocks | None:
+def as_blocks(X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None) -> Blocks | None:
     """``Blocks`` for those, Dask's collections, memory maps and sparse matrices; None for what is an array.
-    ``in_memory`` says that the algorithm needs an array."""
+    ``in_memory`` says that the algorithm needs an array. Blocks that are returned hold the weights."""
     if isinstance(X, Blocks):
         if y is not None:
             raise ValueError(TWICE)
         _check.count("width", X.width)
         if np.dtype(X.dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
-        return X
+        return X if sample_weight is None else Weighted(X, sample_weight)
     if hasattr(X, "__dask_graph__"):
-        return DaskBlocks(X, y)
+        return DaskBlocks(X, y, sample_weight)
     if y is None or in_memory or not (isinstance(X, np.memmap) or sparse(X)):
         return None
-    return ArrayBlocks(X, y)
+    return ArrayBlocks(X, y, sample_weight=sample_weight)
+
+
+def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
+    """ValueError for blocks with weights, where an estimator has no use for them."""
+    if blocks is not None and blocks.weighted:
+        raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
 
 
 def without_targets(X: Any) -> Blocks | None:

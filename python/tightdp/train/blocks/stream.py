@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ... import _core
 from ...release.noise import RandomSource
 from ..models.records import Records
-from .blocks import Block, Blocks, Rows
+from .blocks import Block, Blocks, Rows, Unweighted, parted
 
 AHEAD = 2**28
 """Bytes of features that are gathered ahead for the steps to come: a pass over files then serves many steps."""
@@ -42,7 +42,10 @@ class Prepared:
     center: NDArray[np.float64] | None
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
+        targets, weights = parted(targets)
         records = self.prepare(features, targets)
+        if weights is not None and isinstance(records, Records):
+            records = records.reweighted(weights)
         if self.center is not None:
             records = records.centered(self.center)
         pieces = [records] if self.size is None or not len(records) else records.pieces(self.size)
@@ -138,7 +141,7 @@ class Measured:
 def scanned(blocks: Blocks, look: Callable[[NDArray[Any], NDArray[Any]], Any]) -> tuple[NDArray[np.int64], list[Any]]:
     """One pass: the numbers of records of the blocks, and what ``look`` found in those that have any. ValueError where
     none has."""
-    found = list(blocks.map(Measured(look)))
+    found = list(blocks.map(Measured(Unweighted(look))))
     lengths = np.array([n for n, _ in found], np.int64)
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from .blocks import Block, Blocks, Rows
+from .blocks import Block, Blocks, Rows, checked_weights, joined
 
 T = TypeVar("T")
 
@@ -25,12 +25,13 @@ class Mapped(Blocks):
 
     def __init__(self, blocks: Blocks, function: Callable[[NDArray[Any]], Any]) -> None:
         self._blocks, self.ahead, self.remote = blocks, blocks.ahead, blocks.remote
+        self.weighted = blocks.weighted
         self.width = int(function(np.zeros((1, blocks.width), blocks.dtype)).shape[1])
         self._made = _Made(function, self.width)
 
     def __iter__(self) -> Iterator[Block]:
-        for features, targets in self._blocks:
-            x, y = self._blocks.form(features, targets)
+        for given in self._blocks:
+            x, y = self._blocks.form(*given)
             yield self._made(x), y
 
     def map(
@@ -62,6 +63,39 @@ class _Then:
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
         return self.function(self.made(features), targets)
+
+
+class Weighted(Blocks):
+    """The same records with weights, one for each in their order."""
+
+    weighted = True
+
+    def __init__(self, blocks: Blocks, weights: Any) -> None:
+        if blocks.weighted or blocks.remote:
+            raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
+        self._blocks, self._weights = blocks, checked_weights(weights, np.size(weights))
+        self.width, self.dtype, self.ahead = blocks.width, blocks.dtype, blocks.ahead
+        if hasattr(blocks, "columns"):
+            self.columns = blocks.columns
+
+    def __iter__(self) -> Iterator[Block]:
+        start = 0
+        for given in self._blocks:
+            x, y = self._blocks.form(*given)
+            here = self._weights[start : start + len(x)]
+            start += len(x)
+            if len(here) < len(x):
+                break
+            yield x, joined(y, here)
+        if start != len(self._weights):
+            raise ValueError(
+                f"sample_weight must have one number for each record: got {len(self._weights)}, and there are "
+                f"{'more' if start > len(self._weights) else start} records"
+            )
+
+    def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
+        for rows, (x, y) in zip(batches, self._blocks.gather(batches), strict=True):
+            yield x, joined(y, self._weights[rows])
 
 
 class Tossed(Sequence[Rows]):
@@ -102,13 +136,13 @@ class Chosen(Blocks):
 
     def __init__(self, blocks: Blocks, rows: Tossed) -> None:
         self._blocks, self._rows, self.ahead, self.remote = blocks, rows, blocks.ahead, blocks.remote
-        self.width, self.dtype = blocks.width, blocks.dtype
+        self.width, self.dtype, self.weighted = blocks.width, blocks.dtype, blocks.weighted
         if hasattr(blocks, "columns"):
             self.columns = blocks.columns
 
     def __iter__(self) -> Iterator[Block]:
-        for i, (features, targets) in enumerate(self._blocks):
-            x, y = self._blocks.form(features, targets)
+        for i, given in enumerate(self._blocks):
+            x, y = self._blocks.form(*given)
             yield x[self._rows[i]], y[self._rows[i]]
 
     def map(

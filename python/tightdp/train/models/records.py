@@ -69,6 +69,11 @@ class Records:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(values * (column if values.ndim == 1 else column[:, None]))
 
+    def reweighted(self, weights: NDArray[np.float64]) -> Records:
+        """The same records, whose losses are multiplied by ``weights`` too."""
+        weights = weights if self._weights is None else self._weights * weights
+        return Records(self.features, self.targets, self.valid, weights)
+
     def centered(self, center: NDArray[np.float64]) -> Records:
         """The same records with ``center``, public or released, subtracted from their features."""
         moved = np.subtract(self.features, center, dtype=self.features.dtype, casting="same_kind")
