@@ -25,9 +25,9 @@ def both_directions():
     return found
 
 
-def batch(settings, tolerance=1e-11, lanes=1):
+def batch(settings, tolerance=1e-11, warp=False):
     columns = np.array(settings, np.float64).reshape(-1, 4).T
-    return _testing.emulate_epsilon_batch(*columns, tolerance, lanes)
+    return _testing.emulate_epsilon_batch(*columns, tolerance, warp)
 
 
 def cpu(settings, tolerance=1e-11):
@@ -95,11 +95,10 @@ def test_bounds_overlap_those_of_the_cpu(sigma, q, steps, log_delta):
         assert max(lower[0], low[0]) <= min(upper[0], up[0])
 
 
-@pytest.mark.parametrize("lanes", [2, 4])
-def test_lanes_in_step_find_what_one_lane_finds(lanes):
+def test_the_lanes_of_a_warp_find_what_one_lane_finds():
     # Four settings of every kind: many steps, few steps (samples of the decay), epsilon = 0, over the caps.
     kinds = [(0.8, 0.01, 20000, 1e-6), (1.0, 0.05, 60, 1e-5), (8.0, 0.001, 10, 1e-3), (0.531, 0.000255, 7305, 1e-40)]
-    one, shared = batch(kinds, 1e-9, 1), batch(kinds, 1e-9, lanes)
+    one, shared = batch(kinds, 1e-9), batch(kinds, 1e-9, warp=True)
     np.testing.assert_array_equal(one[2], shared[2])
     assert list(one[2]) == [1, 1, 1, 0]
     # Sums in another order: the same bounds up to a twentieth of their width.

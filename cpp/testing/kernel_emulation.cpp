@@ -6,10 +6,12 @@
 #if defined(__GLIBC__)
 
 #include "clipping/device/request.hpp"
+#include "contour/batch/setting.hpp"
 #include "on_host.hpp"
 // After the host's answers to the names of a device.
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/exact_kernels.cuh"
+#include "runtime/warp_team.cuh"
 
 namespace tightdp {
 namespace {
@@ -95,6 +97,17 @@ std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& 
     return with_dtype(request.dtype, [&]<class T> { return emulate<T>(request, device); });
 }
 
+contour::Result emulate_batch_epsilon(contour::BatchMemory& memory, double sigma, double q, double steps, double delta,
+                                      double tolerance) {
+    contour::Result found;
+    on_host::Launch(1, kWarp, 0, [&] {
+        const WarpTeam team;
+        const contour::Result own = contour::batch_epsilon(team, memory, sigma, q, steps, delta, tolerance);
+        if (team.lane() == 0) found = own;
+    }).run();
+    return found;
+}
+
 }  // namespace tightdp
 
 #else
@@ -106,6 +119,10 @@ std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
 }
 
 void emulate_exact_kernels(const ClipRequest&, std::int64_t, std::int64_t) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+contour::Result emulate_batch_epsilon(contour::BatchMemory&, double, double, double, double, double) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 

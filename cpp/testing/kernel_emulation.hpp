@@ -1,10 +1,13 @@
-// The kernels of clipping/device (one_read.cuh, exact_kernels.cuh) run by the host, block by block, thread by thread.
+// The kernels of clipping/device (one_read.cuh, exact_kernels.cuh) and the stages of contour/batch run by the host,
+// block by block, thread by thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "clipping/clipped_sum.hpp"
+#include "contour/batch/memory.hpp"
+#include "contour/result.hpp"
 
 namespace tightdp {
 
@@ -21,5 +24,9 @@ std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& 
 
 // The exact form of the same, in groups of `group` rows, by `blocks` blocks at a time or more.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group);
+
+// contour::batch_epsilon of both directions, by the lanes of one warp.
+contour::Result emulate_batch_epsilon(contour::BatchMemory& memory, double sigma, double q, double steps, double delta,
+                                      double tolerance);
 
 }  // namespace tightdp

@@ -49,7 +49,7 @@ struct Fiber {
     std::unique_ptr<char[]> stack;
     Block* block = nullptr;
     Index thread, block_index;
-    double given = 0;  // to a shuffle
+    double given = 0;  // to a shuffle or a vote
     std::deque<std::vector<Copy>> batches;
     std::vector<Copy> open;
     bool done = false;
@@ -93,7 +93,8 @@ class Launch {
             if (still > kPatience) throw std::logic_error("threads wait for each other for ever");
             moved_ = false;
             std::shuffle(order.begin(), order.end(), random);
-            if (random() % 16 == 0) resting_ = static_cast<unsigned>(random() % (2 * blocks_.size()));
+            if (blocks_.size() > 1 && random() % 16 == 0)
+                resting_ = static_cast<unsigned>(random() % (2 * blocks_.size()));
             const std::uint64_t out = random() | static_cast<std::uint64_t>(random()) << 32;
             for (const unsigned at : order) {
                 Fiber& f = fibers_[at];
@@ -194,9 +195,15 @@ inline double __shfl_xor_sync(unsigned, double x, int distance) {
     l.wait(l.warp());
     return y;
 }
-inline unsigned __ballot_sync(unsigned, bool) {
-    on_host::here().error = "no kernel under test votes";
-    return 0;
+inline unsigned __ballot_sync(unsigned, bool yes) {
+    on_host::Launch& l = on_host::here();
+    l.fiber->given = yes;
+    l.wait(l.warp());
+    unsigned votes = 0;
+    for (unsigned d = 0; d < 32; ++d)
+        if (l.lane_mate(d).given != 0) votes |= 1u << (l.fiber->thread.x % 32 ^ d);
+    l.wait(l.warp());
+    return votes;
 }
 inline void atomicAdd(unsigned long long* p, unsigned long long x) {
     *p += x;

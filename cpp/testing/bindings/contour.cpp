@@ -1,9 +1,11 @@
 // tightdp._testing: the contour engine of a device, run by the host.
 #include "../../bindings/bind.hpp"
-#include "../batch_emulation.hpp"
+#include "../kernel_emulation.hpp"
+#include "contour/batch/setting.hpp"
 #include "contour/noise_levels/bins.hpp"
 #include "contour/noise_levels/interpolation.hpp"
 #include "contour/tail_bound/moved_line_tail.hpp"
+#include "runtime/team.hpp"
 
 void bind_contour(py::module_& m) {
     using tightdp::contour::add_or_remove;
@@ -65,23 +67,28 @@ void bind_contour(py::module_& m) {
                                   made->bounded(other), rows);
         },
         "sigmas"_a, "counts"_a, "q"_a, "add"_a, "c"_a, "other"_a, "step"_a, "count"_a, "log_inverse"_a);
+    // (lower, upper, status, nodes, abscissae) of each setting, in both directions; by the lanes of a warp, or by one.
     m.def(
         "emulate_epsilon_batch",
-        [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int lanes) {
-            if (lanes < 1 || lanes > 32) throw std::invalid_argument("lanes must be in [1, 32]");
+        [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, bool warp) {
+            using namespace tightdp::contour;
             const py::ssize_t n = sigma.size();
             py::array_t<double> lower(n), upper(n);
             py::array_t<unsigned char> status(n);
             py::array_t<std::int64_t> nodes(n), abscissae(n);
-            double *lo = lower.mutable_data(), *up = upper.mutable_data();
-            unsigned char* st = status.mutable_data();
-            std::int64_t *at = nodes.mutable_data(), *on = abscissae.mutable_data();
-            {
-                py::gil_scoped_release release;
-                tightdp::contour::emulate_epsilon_batch(n, sigma.data(), q.data(), steps.data(), delta.data(),
-                                                        tolerance, lanes, lo, up, st, at, on);
+            const auto memory = std::make_unique<BatchMemory>();
+            for (py::ssize_t i = 0; i < n; ++i) {
+                const double s = sigma.at(i), p = q.at(i), k = steps.at(i), d = delta.at(i);
+                const Result r = warp ? tightdp::emulate_batch_epsilon(*memory, s, p, k, d, tolerance)
+                                      : batch_epsilon(SoloTeam{}, *memory, s, p, k, d, tolerance);
+                const bool certified = r.status == Status::certified;
+                status.mutable_at(i) = certified;
+                lower.mutable_at(i) = certified ? r.lower : 0;
+                upper.mutable_at(i) = certified ? r.upper : HUGE_VAL;
+                nodes.mutable_at(i) = r.nodes;
+                abscissae.mutable_at(i) = r.abscissae;
             }
             return py::make_tuple(lower, upper, status, nodes, abscissae);
         },
-        "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "lanes"_a);
+        "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "warp"_a);
 }
