@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _check
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Mechanism
@@ -20,14 +21,17 @@ from .blocks.blocks import Blocks
 from .blocks.given import as_blocks
 from .blocks.stream import Stream
 from .continued import Account
+from .counting import charge_of
 from .driver import Callback, check_records, check_settings, fit, opened
 from .labels import Opening
+from .models.linear import LinearModel
 from .models.model import Model, Vector
 from .models.records import Array
 from .nested import Nested
 from .owned import check_free
 from .prepare import Bounds, Pair, bounds_of, pair_of, same_pair, within
 from .releases.budget import Target
+from .releases.oracle import Public
 from .searches import warn_of_search
 from .whole import whole
 
@@ -78,13 +82,27 @@ class PrivateEstimator(Nested):
         """What a fit takes to be public of the targets."""
         raise NotImplementedError
 
+    def _trainer(self) -> Any:
+        return self._default() if self.algorithm is None else self.algorithm
+
+    def _price(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+        """The ``charged`` of ``driver.fit`` of that model, whatever the records."""
+        algorithm, target = self._trainer(), Target.of(epsilon, delta)
+        regularization = _check.nonnegative("regularization", self.regularization)
+        linear = model if isinstance(model, LinearModel) else None
+        if self.public_size is None:
+            return charge_of(algorithm, Public(0, model.size, regularization, linear), target)
+        public = Public(_check.count("public_size", self.public_size), model.size, regularization, linear)
+        charge: Composition = algorithm.plan(public, target).budget.charge()
+        return charge
+
     @whole
     def _train(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """A run. ``again`` goes on from the last one, and adds to its account."""
         check_free(self)
-        algorithm = self._default() if self.algorithm is None else self.algorithm
+        algorithm = self._trainer()
         check_settings(algorithm, self.callback)
         weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
         given["note"] = note = f"{type(self).__name__}.{name}"

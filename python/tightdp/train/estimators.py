@@ -25,7 +25,6 @@ from .labels import UNKNOWN, Opening, chosen, counted, learns, opening, places, 
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
 from .prepare import Prepare, labels_in, labels_of, numbers_of_labels, within
-from .price import price
 from .releases.budget import Target
 from .releases.shares import Spent, check_within
 
@@ -117,23 +116,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if learns(self.classes):
             return self._opening(size).charge
         labels = n_classes if self.classes is None else len(labels_of("classes", self.classes)[1])
-        return self._price(size, _check.count("n_classes", labels, least=2), self.epsilon, self.delta)
-
-    def _price(self, features: int, classes: int, epsilon: float | None, delta: float | None) -> Composition:
-        """Of a run without a release of labels."""
-        return price(
-            self._build(features, classes),
-            self._default() if self.algorithm is None else self.algorithm,
-            epsilon=epsilon,
-            delta=delta,
-            public_size=self.public_size,
-            regularization=self.regularization,
-        )
+        return self._price(self._build(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta)
 
     def _opening(self, features: int) -> Opening:
         """The budget of a run that learns its labels."""
         target = Target.of(self.epsilon, self.delta)
-        return opening(partial(self._price, features, 2), target, self._spent)
+        return opening(partial(self._price, self._build(features, 2)), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
@@ -218,12 +206,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self.classes_ = present
         self._class_weights()
         seeded(self.random_state)
-        features, ledger = self.n_features_in_, opened(self.ledger)
-        plan = self._opening(features)
+        plan, ledger = self._opening(self.n_features_in_), opened(self.ledger)
         paid(ledger, plan.charge, note)
         texts, history = released(counts, plan.spent, self.random_state)
         self.classes_ = chosen(texts, present)
-        check_within(self._price(features, len(self.classes_), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
+        check_within(self._price(self._untrained(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
         self._opened = plan, history
 
     def _class_weights(self) -> Vector | None:

@@ -19,7 +19,6 @@ from .estimator import Given, PrivateEstimator
 from .models.linear import LinearModel, Squared
 from .models.records import Array, Records
 from .prepare import Bounds, bounds_of, within
-from .price import price
 from .regression import numbers, numbers_in
 from .scale import Scale
 
@@ -66,14 +65,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """What ``fit`` will be charged on records of ``n_features`` features, without a record."""
-        return price(
-            LinearModel(_check.count("n_features", n_features), Squared(), intercept=bool(self.fit_intercept)),
-            self._default() if self.algorithm is None else self.algorithm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            public_size=self.public_size,
-            regularization=self.regularization,
-        )
+        return self._price(self._model_of(_check.count("n_features", n_features)), self.epsilon, self.delta)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -115,8 +107,11 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def _fitted_target(self) -> Scale:
         return Scale.of("target_bounds", self.target_bounds_, 1)
 
+    def _model_of(self, features: int) -> LinearModel:
+        return LinearModel(features, Squared(), intercept=bool(self.fit_intercept))
+
     def _untrained(self) -> LinearModel:
-        return LinearModel(self.n_features_in_, Squared(), intercept=bool(self.fit_intercept))
+        return self._model_of(self.n_features_in_)
 
     def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
         target = self._target(again)
