@@ -1,7 +1,7 @@
 """One fit on a table: from a Parquet file block by block, and in memory, beside scikit-learn and diffprivlib.
 
     python bench/tables.py [--rows 1000000] [--columns 50] [--epsilon 1] [--rounds 1] [--contenders NAME ...]
-    python bench/tables.py --passes 10000000 [--columns 20]
+    python bench/tables.py --passes 100000000 [--columns 20] [--steps 10]
 
 The table is generated: uniform features in [0, 10], a label of logistic odds. Each fit runs in a process of its own,
 and contenders take turns. Printed are medians: seconds and seconds of CPU from the file to the model with its reading,
@@ -160,51 +160,61 @@ def one(name: str, path: Path, epsilon: float, columns: int) -> dict[str, Any]:
     clf = fit(path, epsilon)
     took = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     took["MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    x, y, odds = rows(2**40, HELD, columns)
-    share = np.clip(clf.predict_proba(x)[:, 1], 1e-15, 1 - 1e-15)
-    best = float(((odds > 0) == y).mean())
-    accuracy = float(((share > 0.5) == y).mean())
-    least = 0.0 if name == "diffprivlib" else max(y.mean(), 1 - y.mean()) - 0.01
+    accuracy, loss, best = _held(clf, columns)
+    least = 0.0 if name == "diffprivlib" else 0.5
     assert least <= accuracy <= best + 0.01, (name, accuracy, best)
-    loss = float(-np.where(y == 1, np.log(share), np.log1p(-share)).mean())
     return {**took, "accuracy": accuracy, "log-loss": loss, "best": best, "coef": clf.coef_.ravel().tolist()}
 
 
-def passes(n: int, columns: int) -> None:
-    """The seconds of a pass over a memory map, and the memory of the process."""
+def passes(n: int, columns: int, steps: int) -> None:
+    """One fit over a memory map: the time of a pass, the memory of the process, and how good the model is."""
     from tightdp.train import LogisticRegression, NoisyGD
 
     with tempfile.TemporaryDirectory(dir=_results()) as folder:
-        x = np.lib.format.open_memmap(Path(folder) / "x.npy", "w+", np.float32, (n, columns))
-        y = np.lib.format.open_memmap(Path(folder) / "y.npy", "w+", np.int8, (n,))
-        for first in range(0, n, BLOCK):
-            x[first : first + BLOCK], y[first : first + BLOCK], _ = rows(first, min(BLOCK, n - first), columns)
-        del x, y
+        mapped(Path(folder), n, columns)
         x, y = (np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in "xy")
-        peak, ended = [_anonymous()], threading.Event()
+        peak, ended, at = [_anonymous()], threading.Event(), [(time.perf_counter(), time.process_time())]
 
         def watch() -> None:
             while not ended.wait(0.02):
                 peak.append(_anonymous())
 
+        def released(done: int, total: int) -> None:
+            at.append((time.perf_counter(), time.process_time()))
+            print(f"release {done} of {total}: {at[-1][0] - at[-2][0]:.1f} s", file=sys.stderr, flush=True)
+
         watcher = threading.Thread(target=watch)
         watcher.start()
-        times = {}
-        for steps in (1, 5):
-            clf = LogisticRegression(
-                NoisyGD(steps=steps, center=0), epsilon=1.0, delta=1e-9, bounds=(0, 10), classes=[0, 1], public_size=n
-            )
-            start, cpu = time.perf_counter(), time.process_time()
-            clf.fit(x, y)
-            times[steps] = np.array([time.perf_counter() - start, time.process_time() - cpu])
-            assert len(clf.history_) == steps and clf.privacy_.upper <= 1
+        settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "bounds": (0, 10), "classes": [0, 1]}
+        clf = LogisticRegression(NoisyGD(steps=steps), callback=released, **settings)
+        clf.fit(x, y)
         ended.set()
         watcher.join()
-    wall, cpu = (times[5] - times[1]) / 4
-    print(
-        f"{n:,} x {columns}: {wall:.2f} s a pass ({1e9 * wall / n:.1f} ns a row), {cpu:.2f} s of CPU; anonymous memory "
-        f"{peak[0]:.0f} MB before, {max(peak):.0f} MB at most"
-    )
+        assert clf.privacy_.upper <= 1
+    wall, cpu = np.median(np.diff(at, axis=0)[-steps:], axis=0)
+    accuracy, loss, best = _held(clf, columns)
+    whole, busy = np.subtract(at[-1], at[0])
+    print(f"{n:,} x {columns}, {4e-9 * n * columns:.1f} GB: {whole:.0f} s, {busy:.0f} of CPU")
+    print(f"a pass (median of {steps}): {wall:.2f} s, {cpu:.2f} of CPU, {1e9 * cpu / n:.1f} ns of CPU a row")
+    print(f"anonymous memory: {peak[0]:.0f} MB before, {max(peak):.0f} MB at most")
+    print(f"accuracy {accuracy:.4f} (best {best:.4f}), log-loss {loss:.4f}")
+    assert accuracy <= best + 0.01
+
+
+def mapped(folder: Path, n: int, columns: int) -> None:
+    """Generated rows as memory maps."""
+    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, columns))
+    y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int8, (n,))
+    for first in range(0, n, BLOCK):
+        x[first : first + BLOCK], y[first : first + BLOCK], _ = rows(first, min(BLOCK, n - first), columns)
+
+
+def _held(clf: Any, columns: int) -> tuple[float, float, float]:
+    """Accuracy and log-loss on the records kept apart, and the accuracy of the true odds."""
+    x, y, odds = rows(2**40, HELD, columns)
+    share = np.clip(clf.predict_proba(x)[:, 1], 1e-15, 1 - 1e-15)
+    loss = float(-np.where(y == 1, np.log(share), np.log1p(-share)).mean())
+    return float(((share > 0.5) == y).mean()), loss, float(((odds > 0) == y).mean())
 
 
 def _anonymous() -> float:
@@ -227,6 +237,7 @@ def main() -> None:
         rounds=1,
         contenders=list(CONTENDERS),
         passes=0,
+        steps=10,
         peer="",
         only="",
         file="",
@@ -235,7 +246,7 @@ def main() -> None:
         print(json.dumps(one(given.only, Path(given.file), given.epsilon, given.columns)))
         return
     if given.passes:
-        passes(given.passes, given.columns)
+        passes(given.passes, given.columns, given.steps)
         return
     with tempfile.TemporaryDirectory(dir=_results()) as folder:
         path = Path(folder) / "table.parquet"

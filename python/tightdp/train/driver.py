@@ -17,6 +17,7 @@ from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithms.algorithm import Algorithm
 from .blocks.blocks import Blocks, checked_weights
+from .blocks.copied import decoded_once
 from .blocks.given import as_blocks
 from .blocks.stream import Stream
 from .counting import counted
@@ -44,6 +45,7 @@ class Fit(NamedTuple):
     """The number of records that the run used: public, or released."""
 
 
+@decoded_once
 def fit(
     model: Model,
     X: Any,

@@ -18,6 +18,7 @@ from ._sklearn import NotFittedError, validate_data
 from .algorithms.algorithm import Algorithm
 from .algorithms.noisygd import NoisyGD
 from .blocks.blocks import Blocks
+from .blocks.copied import decoded_once
 from .blocks.given import as_blocks
 from .blocks.stream import Stream
 from .continued import Account
@@ -97,6 +98,7 @@ class PrivateEstimator(Nested):
         return charge
 
     @whole
+    @decoded_once
     def _train(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:

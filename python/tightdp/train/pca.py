@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from .blocks.copied import decoded_once
 from .blocks.given import parts, refuse_weights, sparse, without_targets
 from .blocks.stream import Stream
 from .driver import seeded
@@ -60,6 +61,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     ledger: Any = None
 
     @whole
+    @decoded_once
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may come in blocks; y is not used."""
         check_free(self)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .blocks.copied import decoded_once
 from .blocks.given import as_blocks, parts, refuse_weights, sparse
 from .blocks.stream import Stream
 from .driver import seeded
@@ -80,6 +81,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     ledger: Any = None
 
     @whole
+    @decoded_once
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""

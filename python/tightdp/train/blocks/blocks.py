@@ -38,6 +38,8 @@ class Blocks(ABC):
     """Whether records have weights, which multiply their losses."""
     remote = False
     """Whether sums over batches are computed where the blocks are."""
+    copied = False
+    """Whether a fit copies them to a temporary file at its first pass, as is faster where they take long to make."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:

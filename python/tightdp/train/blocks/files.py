@@ -41,12 +41,15 @@ class FileBlocks(Blocks):
     format : "parquet", "arrow" or "csv"; None goes by the (first) file's name
     rows : of a block, at most; None for 32 MB of them
     delimiter, encoding : of CSV files, which gzip may have compressed; their first line has the names
+    copy : whether a fit decodes Parquet and CSV files once. Its first pass then copies the columns, as they are in
+        memory, to a temporary file without a name (in the folder that TMPDIR names), which later passes read and which
+        is gone when the fit ends, or the process. False decodes files in every pass, and writes the data nowhere. Arrow
+        files are not copied, as they lie on the disk nearly as they do in memory
 
     Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
     truth values, else float64. What is missing among them is NaN, so that its record contributes nothing; a missing
-    target or weight is an error. Text becomes features by ``tightdp train``, or before. Every pass over CSV files
-    parses them anew, so that algorithms of many passes, such as ``NoisyGD``, are faster on Parquet or Arrow files of
-    the same records. Errors name a file, and of CSV files a row, and quote no cell.
+    target or weight is an error. Text becomes features by ``tightdp train``, or before. Errors name a
+    file, and of CSV files a row, and quote no cell.
 
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
@@ -64,14 +67,18 @@ class FileBlocks(Blocks):
         weight: str | None = None,
         delimiter: str = ",",
         encoding: str = "utf-8",
+        copy: bool = True,
     ) -> None:
         one = isinstance(paths, (str, PathLike))
         given_paths = fspath(paths) if one else [fspath(path) for path in paths]  # type: ignore[arg-type,union-attr]
         if not given_paths:
             raise ValueError("paths must be a file, a folder or a list of files, got none")
+        if not isinstance(copy, bool):
+            raise TypeError(f"copy must be True or False, got {copy!r}")
         self._others = [label] if weight is None else [label, weight]
         self.weighted = weight is not None
         self._format = _format(given_paths, format)
+        self.copied = copy and self._format != "arrow"
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
         if not is_encoding(encoding):

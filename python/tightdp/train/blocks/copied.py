@@ -1,0 +1,100 @@
+"""Blocks that take long to decode, which a fit copies at its first pass and then reads as they lie in memory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
+from typing import IO, Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blocks import Block, Blocks
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+RESERVE = 2**30
+"""Bytes that stay free where the copy lies, for whatever else uses that disk."""
+
+
+def decoded_once(fit: Fit) -> Fit:
+    """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, where X asks for it by ``copied``."""
+
+    @wraps(fit)
+    def fitted(first: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        with _copying(X) if isinstance(X, Blocks) and X.copied else nullcontext(X) as blocks:
+            return fit(first, blocks, *args, **kwargs)
+
+    return cast(Fit, fitted)
+
+
+@contextmanager
+def _copying(blocks: Blocks) -> Iterator[Blocks]:
+    """The file has no name, so that nobody opens it, and it is gone with this process, however that ends."""
+    file = None
+    with suppress(OSError):  # there may be no folder for it
+        # Nobody else may read it. Without a buffer every error of a write is one of that write.
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+    if file is None:
+        yield blocks
+        return
+    with file:
+        yield Copied(blocks, file)
+
+
+class Copied(Blocks):
+    """``blocks``, whose first pass writes them to ``file``, for later passes to read.
+
+    Where they cannot be written, because the disk is nearly full or targets are Python objects, every pass reads
+    ``blocks``.
+    """
+
+    def __init__(self, blocks: Blocks, file: IO[bytes]) -> None:
+        self.width, self.dtype, self.weighted = blocks.width, blocks.dtype, blocks.weighted
+        if hasattr(blocks, "columns"):
+            self.columns = blocks.columns
+        self._blocks, self._file = blocks, file
+        self._parts: list[tuple[int, np.dtype[Any]]] | None = None
+        """The number of records of each block, and the type of its targets, once all are written."""
+        self._given_up = False
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self._parts is not None:
+            return self._read(self._parts)
+        return iter(self._blocks) if self._given_up else self._written()
+
+    def _written(self) -> Iterator[Block]:
+        parts: list[tuple[int, np.dtype[Any]]] = []
+        self._file.seek(0)
+        for given in self._blocks:
+            x, y = self.form(*given)
+            self._given_up = self._given_up or not self._write(x, y)
+            parts.append((len(y), y.dtype))
+            yield x, y
+        self._parts = None if self._given_up else parts
+
+    def _write(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
+        """Whether a block could be written. Where not, the disk gets back what was."""
+        if not y.dtype.hasobject and shutil.disk_usage(tempfile.gettempdir()).free - x.nbytes - y.nbytes > RESERVE:
+            try:
+                for array in (x, y):
+                    rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                    while len(rest):
+                        rest = rest[self._file.write(rest) :]
+                return True
+            except OSError:
+                pass
+        with suppress(OSError):
+            self._file.truncate(0)
+        return False
+
+    def _read(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
+        at = 0
+        for records, kind in parts:
+            self._file.seek(at)
+            x = np.fromfile(self._file, self.dtype, records * self.width).reshape(records, self.width)
+            y = np.fromfile(self._file, kind, records)
+            at += x.nbytes + y.nbytes
+            yield x, y
