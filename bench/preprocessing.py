@@ -4,7 +4,8 @@
 
 Logistic regression with its defaults on four fifths of the records, tested on the others. "declared" has the ranges and
 categories that occur, as if a survey's documentation had told them, and spends everything on the model. "learned" has
-private quantiles and frequent categories in their place, in one ``PrivatePipeline`` at the same epsilon and delta.
+private quantiles and frequent categories and labels in their place, in one ``PrivatePipeline`` at the same epsilon and
+delta.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def pipeline(columns: dict[str, np.ndarray], numbers: list[str], learned: bool, 
     known = None if learned else [sorted(set(columns[name]) - {"?"}) for name in texts]
     parts = [("numbers", MinMaxScaler(bounds=bounds), numbers)]
     parts += [("texts", OneHotEncoder(categories=known), texts)] if texts else []
-    steps = [("columns", ColumnTransformer(parts)), ("model", LogisticRegression(classes=[0, 1]))]
+    model = LogisticRegression(classes="learn" if learned else [0, 1])
+    steps = [("columns", ColumnTransformer(parts)), ("model", model)]
     return PrivatePipeline(steps, EPSILON, DELTA, random_state=seed)
 
 

@@ -37,7 +37,7 @@ from .train.estimators import PrivateClassifier
 from .train.labels import learns
 from .train.owned import check_free, own
 from .train.pca import DPPCA
-from .train.prepare import labels_in
+from .train.prepare import labels_in, labels_of
 from .train.regression import Ridge, numbers_in
 from .train.releases.budget import Caps, Target
 from .train.releases.shares import FAILURE, Spent, cap, check_within, left_for
@@ -372,7 +372,11 @@ def _classes(last: Any, y: Any) -> int:
 def _check_targets(last: Any, y: Any) -> None:
     """What the last step would refuse, before anything is released."""
     if isinstance(last, PrivateClassifier):
-        known = None if _learns(last) else last.classes  # which are learned once they are paid for
-        cloned(last).set_params(bounds=None, classes=known)._array(np.zeros((len(np.asarray(y)), 1)), y)
+        trial = cloned(last).set_params(bounds=None)
+        if _learns(last):  # once they are paid for
+            trial._learned, trial.classes_ = True, labels_of("y", y, few=True)[1]
+            trial._class_weights()
+        else:
+            trial._array(np.zeros((len(np.asarray(y)), 1)), y)
     else:
         validate_numbers(y)

@@ -16,6 +16,8 @@ from tightdp.model_selection import PrivateSearchCV, _Part, covering
 from tightdp.preprocessing import quantiles
 from tightdp.tables.frequent import column_threshold, reaching
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
+from tightdp.train.labels import charge_of, released
+from tightdp.train.releases.shares import Spent
 from tightdp.train.second_moment import second_moment
 
 
@@ -63,6 +65,24 @@ def frequent_categories(planted):
             return float(bool(reaching(counts, sigma, at, source)))
 
         return run, dp.Gaussian(z) + dp.ApproximateDP(0.0, failure)
+
+    return build
+
+
+def learned_labels(planted):
+    """The same of the labels that a classifier learns. The bug: labels are kept by their true counts."""
+
+    def build(seed):
+        spent = Spent(1.0, 0.01)
+        _, least = column_threshold(1, *spent)
+
+        def run(inside):
+            counts = Counter({"canary": least - 1 + inside})
+            if planted:
+                return float(counts["canary"] >= least)
+            return float(bool(released(lambda: counts, spent, None)[0]))
+
+        return run, charge_of(spent)
 
     return build
 
@@ -124,6 +144,7 @@ def search(planted):
 KINDS = {
     "quantile bounds": (quantile_bounds, 0.8, 800, None),
     "frequent categories": (frequent_categories, 0.5, 4000, (0.5,)),
+    "learned labels": (learned_labels, 0.5, 4000, (0.5,)),
     "Ridge": (ridge, 0.3, 2000, None),
     "PrivateSearchCV": (search, 0.5, 1500, None),
 }

@@ -157,6 +157,20 @@ def test_what_is_wrong_is_found_before_anything_is_released(table, tmp_path, mon
     assert not asked and not ledger.history and CANARY not in str(raised.value)
 
 
+def test_a_label_for_every_record_is_no_warning_and_no_measurement(table, recwarn):
+    """As where an identifier was named as the label: nothing of it is released."""
+    x, y = table
+    names = np.array([f"person {k}" for k in range(len(y))])
+    last = LogisticRegression(STEP, classes="learn", class_weight={"nobody": 2.0})
+    for made in (last.set_params(**TARGET), PrivatePipeline([("p", "passthrough"), ("m", last)], **TARGET)):
+        if made is not last:
+            last.set_params(epsilon=None, delta=None, random_state=None)
+        with pytest.raises(ValueError, match="0 of them reached the threshold") as error:
+            made.fit(x, names)
+        assert "person" not in str(error.value)
+    assert not list(recwarn)
+
+
 def test_too_few_frequent_labels_are_paid_for_and_an_error(table, tmp_path):
     x, y = table
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-5, dataset="test", failure=5e-6)

@@ -133,7 +133,7 @@ def plan_columns(
         if ((values < 0) | (values > 1)).any():
             raise ValueError(
                 f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
-                f"--bounds {name}=LOW:HIGH, chosen without looking at the data"
+                f"--bounds {name}=LOW:HIGH, chosen without looking at the data, or --learn-bounds {name}"
             )
         fill = fills.get(name)
         return Learned(name, False, (0.0, 1.0), fill) if fill == LEARN else Number(name, 0.0, 1.0, fill)

@@ -33,7 +33,9 @@ class Format:
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
-            raise ValueError(f"--delimiter {self.delimiter!r}: must be one character, such as ; or a tab")
+            raise ValueError(
+                f"--delimiter {self.delimiter!r}: must be one character, such as ; or a tab, and no blank or quote"
+            )
         if not is_encoding(self.encoding):
             raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
 
@@ -136,7 +138,7 @@ class Rows:
             if number is None and not missing:
                 raise ValueError(
                     f"{self.file}: record {record}, column {name}: not a number "
-                    f"(text columns are named with --categories or --categorical)"
+                    f"(text columns are named with --categories or --learn-categories, or left out with --drop)"
                 )
             out[record - 1] = np.nan if number is None else number
         return out

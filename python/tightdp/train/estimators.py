@@ -142,7 +142,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Features within bounds, labels as indices into ``classes_``, and weights."""
         values = validate_data(self, X, reset=not again)
         features = within(self._declared_bounds(values.shape[1], values.dtype, again), values)
-        labels, present = labels_of("y", y)
+        labels, present = labels_of("y", y, few=not again and learns(self.classes))
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
