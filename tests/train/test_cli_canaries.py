@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import tightdp as dp
 from tightdp.cli import main
@@ -20,7 +21,16 @@ from tightdp.preprocessing import (
     SimpleImputer,
     StandardScaler,
 )
-from tightdp.train import LogisticRegression
+from tightdp.train import (
+    DPPCA,
+    ArrayBlocks,
+    LinearSVC,
+    LogisticRegression,
+    MLPClassifier,
+    PrivateClassifier,
+    Ridge,
+    SGDRegressor,
+)
 from tightdp.train.catalog import ALGORITHMS, MODELS
 
 TEXTS = {"clinic": "Clinic of Jane Doe", "income": "Jane Does label", "name": "Jane Doe", "sex": "JaneDoeSex"}
@@ -162,6 +172,35 @@ def test_pickles_of_what_was_learned_hold_none():
         kept = pickle.dumps(made)
         assert not any(value.encode() in kept for value in canaries.values())
         assert not any(np.float64(value).tobytes() in kept for value in NUMBERS.values())
+
+
+ESTIMATORS = [LogisticRegression(kind()) for kind in ALGORITHMS.values()]
+ESTIMATORS += [LinearSVC(), MLPClassifier(hidden_layer_sizes=(3,)), Ridge(), SGDRegressor(), DPPCA(1)]
+FEW = {"algorithm__steps": 3, "algorithm__selections": 3, "algorithm__epochs": 1, "regularization": 0.1}
+
+
+@pytest.mark.parametrize("made", ESTIMATORS, ids=lambda made: type(getattr(made, "algorithm", None) or made).__name__)
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_fitted_estimators_hold_none(made, in_blocks):
+    """A record that is far from all others, its label and its weight, in an array and in blocks."""
+    x = np.random.default_rng(0).uniform(size=(600, 2))
+    y = np.where(x[:, 0] > 0.5, 3, 5)
+    x[9], y[9], w = float(NUMBERS["age"]), 61739, np.ones(600)
+    w[9] = float(NUMBERS["hours"])
+    made = clone(made).set_params(epsilon=6.0, delta=1e-6)
+    made.set_params(**{name: value for name, value in FEW.items() if name in made.get_params() and value})
+    if isinstance(made, PrivateClassifier):
+        made.set_params(classes="learn")
+    else:
+        made.set_params(**{name: (0, 9) for name in ("target_bounds",) if name in made.get_params()})
+    weightless = isinstance(made, (Ridge, DPPCA)) or getattr(made.algorithm, "unweighted", False)
+    if in_blocks and getattr(getattr(made, "algorithm", None), "in_memory", False):
+        pytest.skip("it takes no blocks")
+    weights = {} if weightless else {"sample_weight": w}
+    made.fit(ArrayBlocks(x, y, rows=100), **weights) if in_blocks else made.fit(x, y, **weights)
+    told = pickle.dumps(made) + made.statement_.to_json().encode()
+    for value in (float(NUMBERS["age"]), float(NUMBERS["hours"]), 61739, 61739.0):
+        assert str(value).encode() not in told and np.array(value).tobytes() not in told
 
 
 @pytest.mark.parametrize("column", [*TEXTS, *NUMBERS])
