@@ -33,6 +33,7 @@ from .release.noise import RandomSource
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
 from .train.blocks.blocks import Blocks, Unweighted
+from .train.blocks.copied import decoded_once
 from .train.blocks.given import as_blocks
 from .train.blocks.stream import scanned
 from .train.blocks.views import Chosen, Mapped, Tossed
@@ -118,6 +119,7 @@ class PrivateSearchCV(BaseEstimator):
     ledger: Any = None
 
     @whole
+    @decoded_once
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
 

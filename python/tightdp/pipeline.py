@@ -28,6 +28,7 @@ from .preprocessing.transformer import PrivateTransformer
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
 from .train.blocks.blocks import Blocks
+from .train.blocks.copied import decoded_once
 from .train.blocks.given import as_blocks, parts, sparse
 from .train.blocks.stream import scanned
 from .train.blocks.views import Mapped
@@ -118,6 +119,7 @@ class PrivatePipeline(Steps, BaseEstimator):
     _steps = "steps"
 
     @whole
+    @decoded_once
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
 

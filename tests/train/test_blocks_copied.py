@@ -11,7 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from tightdp.model_selection import PrivateSearchCV
+from tightdp.pipeline import PrivatePipeline
+from tightdp.preprocessing import MinMaxScaler
 from tightdp.train import DPPCA, DPSGD, Blocks, CallableModel, FileBlocks, LogisticRegression, NoisyGD, Ridge, fit
 from tightdp.train.blocks import copied
 from tightdp.train.blocks.copied import Copied
@@ -75,6 +79,19 @@ def test_whatever_makes_passes_decodes_once(table, passes):
     blocks = fit(model, FileBlocks(path, "z", list("abc")), None, NoisyGD(steps=3), **settings)
     assert len(passes) == 3
     assert (blocks.parameters == fit(model, X, X[:, 0], NoisyGD(steps=3), **settings).parameters).all()
+
+
+def test_pipelines_and_searches_decode_once_for_all_that_they_do(table, passes):
+    path, X, y = table
+    X = np.nan_to_num(X)
+    parquet.write_table(arrow.table({**dict(zip("abc", X.T, strict=True)), "y": y}), path)
+    last = LogisticRegression(NoisyGD(steps=3), classes=["no", "yes"])
+    pipeline = PrivatePipeline([("scale", MinMaxScaler()), ("fit", last)], epsilon=9.0, delta=1e-5, random_state=0)
+    expected = clone(pipeline).fit(X, y).predict(X)
+    assert (pipeline.fit(FileBlocks(path, "y")).predict(X) == expected).all()
+    search = PrivateSearchCV(last, {"algorithm__max_norm": [0.5, 1.0]}, epsilon=9.0, delta=1e-5, random_state=0)
+    assert clone(search).fit(X, y).best_params_ == search.fit(FileBlocks(path, "y")).best_params_
+    assert len(passes) == 2
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux to look at open files")

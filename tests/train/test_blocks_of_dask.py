@@ -88,6 +88,7 @@ CLUSTERS = """
 import json, os, signal, sys
 import dask.array as array
 import numpy as np
+import tightdp as dp
 from dask.distributed import Client, LocalCluster
 from tightdp.train import DPSGD, LogisticRegression, NoisyGD
 
@@ -102,6 +103,13 @@ def fits(X, y, **more):
 def cluster(n, processes):
     return LocalCluster(n_workers=n, threads_per_worker=1, processes=processes, dashboard_address=None)
 
+def mortal(part):
+    try:
+        os.remove("die")
+    except FileNotFoundError:
+        return part
+    os.kill(os.getpid(), signal.SIGKILL)  # the worker that makes this part, once
+
 if __name__ == "__main__":
     expected = fits(X, y)
     dX, dy = array.from_array(X, chunks=(60, 4)), array.from_array(y, chunks=60)
@@ -111,17 +119,22 @@ if __name__ == "__main__":
             seen[f"{n} workers"] = fits(dX, dy)
     with cluster(2, True) as c, Client(c) as client:
         dX, dy = dX.persist(), dy.persist()
-        killed = []
+        armed = []
 
-        def kill(done, total):
-            if done == 2 and not killed:
-                killed.append(next(iter(client.run(os.getpid).values())))
-                os.kill(killed[0], signal.SIGKILL)
+        def arm(done, total):
+            if done == 2 and not armed:
+                armed.append(open("die", "w").close())
 
-        seen["one of 2 killed"] = fits(dX, dy, callback=kill)
-        assert killed
+        ledger = dp.Ledger.create("budget", epsilon=5.0, delta=1e-4, failure=5e-5, dataset="test")
+        seen["one of 2 killed in a task"] = fits(dX.map_blocks(mortal, meta=X[:0]), dy, callback=arm, ledger=ledger)
+        assert armed and not os.path.exists("die")
+        charged = [dp.Composition(entry.releases) for entry in ledger.history]
+        assert charged == [found.charged_ for found in expected], charged
     print(json.dumps({
-        name: all((a._w == b._w).all() and a.history_ == b.history_ for a, b in zip(found, expected))
+        name: all(
+            (a._w == b._w).all() and a.history_ == b.history_ and a.charged_ == b.charged_
+            for a, b in zip(found, expected, strict=True)
+        )
         for name, found in seen.items()
     }))
 """
@@ -134,4 +147,5 @@ def test_1_2_and_7_workers_give_the_same_bits_and_one_may_die(tmp_path):
         [sys.executable, tmp_path / "clusters.py"], capture_output=True, text=True, timeout=300, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {"1 workers": True, "7 workers": True, "one of 2 killed": True}
+    same = json.loads(done.stdout.splitlines()[-1])
+    assert same == {"1 workers": True, "7 workers": True, "one of 2 killed in a task": True}
