@@ -81,17 +81,70 @@ assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
 
 
-def most(epsilon, delta):
-    filter, count = dp.PrivacyFilter(epsilon, delta), 0
-    while filter.can_spend(G, count + 1):
-        count += 1
-    return count
+def most(epsilon, delta, mechanism=G):
+    """How many releases a budget covers, by bisection."""
+    filter = dp.PrivacyFilter(epsilon, delta)
+    least, above = 0, 2**20
+    while above - least > 1:
+        middle = (least + above) // 2
+        least, above = (middle, above) if filter.can_spend(mechanism, middle) else (least, middle)
+    return least
 
 
 def test_eight_processes_at_once_spend_the_budget_and_no_more(where):
     ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
     released = alone(GREEDY, where, 8)
     assert len(released) == len(ledger.history) == most(1.0, 1e-6)
+
+
+CROWD = """
+import os, random, signal, sys, time
+import tightdp as dp
+where, kills, sigma, released, seed = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4], sys.argv[5]
+draw, log = random.Random(seed), os.open(released, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+dp.Ledger(where)  # which imports what it needs
+
+def started():
+    child = os.fork()
+    if child:
+        return child
+    try:
+        ledger = dp.Ledger(where)
+        while True:
+            ledger.spend(dp.Gaussian(sigma))
+            os.write(log, b"x")  # what stands for the release
+    except dp.BudgetExceeded:
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+children, killed = [started() for _ in range(8)], 0
+while children:
+    if killed < kills:
+        time.sleep(draw.uniform(0.0, 0.04))
+        os.kill(draw.choice(children), signal.SIGKILL)  # which may have ended, and waits to be asked for its status
+        killed += 1
+        child, status = os.wait()
+    else:
+        child, status = os.wait()
+    children.remove(child)
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL), status
+    if os.waitstatus_to_exitcode(status) and killed < kills:
+        children.append(started())
+    elif not children and os.waitstatus_to_exitcode(status):
+        children.append(started())  # so that somebody spends what is left
+print(killed)
+"""
+
+
+@pytest.mark.parametrize(("kills", "sigma"), [(20, 60.0), pytest.param(500, 300.0, marks=pytest.mark.hunt)])
+def test_eight_processes_that_are_killed_and_replaced_spend_the_budget_and_no_more(where, kills, sigma, tmp_path):
+    dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    log, seed = tmp_path / "released", os.environ.get("TIGHTDP_HUNT", "0")
+    killed = int(alone(CROWD, where, kills, sigma, log, seed, seconds=120 + 3 * kills))
+    entries = len(dp.Ledger(where).history)
+    assert entries == most(1.0, 1e-6, dp.Gaussian(sigma))
+    assert entries - killed <= log.stat().st_size <= entries
 
 
 def test_threads_at_once_spend_the_budget_and_no_more(where):
