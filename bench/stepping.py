@@ -8,14 +8,14 @@ is asked after every step, one that keeps nothing after every tenth, and after e
 accountant (eps_error 0.01; of up to 100 noise multipliers, for each costs it a tenth of a second) and dp-accounting's
 (one distribution a step on a mesh of 1e-3, what was composed charged to the question that follows). What is kept and
 what is not must have a bound in common, ours be at most 1e-6 wide (relative), and the others' lie above our lower end
-within the errors that they state. Printed are microseconds a step and question of ours, median and mean over the run
-and the mean of its first hundred steps, medians of the others, and the largest absolute width.
+within the errors that they state. Printed are microseconds of processor time: a step and question of ours, median and
+mean over the run and the mean of its first hundred steps, medians of the others; then the largest absolute width.
 
 Then what the grid engine serves. Three accounts see the same steps: ours; ours in a process where nothing is kept,
 asked after every tenth step; and dp-accounting's, which composes one distribution a step on a mesh of ``--interval``.
 Answers with and without what is kept must be the same to the last bit, and dp-accounting's, an upper bound, must lie
 above our lower bound and within a mesh width a step of our upper one. Printed are medians over the steps that all
-three were asked after: milliseconds a question (and step), and the ratios of each such question.
+three were asked after: milliseconds of processor time a question (and step), and the ratios of each such question.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ def loop(name: str, settings: list[tuple[float, float]]) -> None:
     widest, seen = 0.0, 0
     for k, (sigma, q) in enumerate(settings, 1):
         step = dp.PoissonSampled(dp.Gaussian(sigma), q)
-        start = time.perf_counter()
+        start = time.process_time()
         kept.compose(step)
         found = kept.epsilon(GAUSSIAN_DELTA)
-        ours.append(time.perf_counter() - start)
+        ours.append(time.process_time() - start)
         assert 0 <= found.lower <= found.upper, (name, k, found)
         assert found.width <= 1e-6 * found.upper, (name, k, found)
         widest = max(widest, found.width)
-        start = time.perf_counter()
+        start = time.process_time()
         cold.compose(step)
         if k % 10 == 0:
             exact = cold.epsilon(GAUSSIAN_DELTA)
-            without.append(time.perf_counter() - start)
+            without.append(time.process_time() - start)
             assert max(found.lower, exact.lower) <= min(found.upper, exact.upper), (name, k, found, exact)
         if k % max(1, len(settings) // 5):
             continue
@@ -92,15 +92,15 @@ def loop(name: str, settings: list[tuple[float, float]]) -> None:
             counts[setting] = counts.get(setting, 0) + 1
         answers = {}
         if len(counts) <= 100:
-            start = time.perf_counter()
+            start = time.process_time()
             answers["opacus"] = opacus(counts, GAUSSIAN_DELTA), EPS_ERROR
-            theirs["opacus"].append(time.perf_counter() - start)
-        start = time.perf_counter()
+            theirs["opacus"].append(time.process_time() - start)
+        start = time.process_time()
         for sigma_, q_ in settings[seen:k]:
             composed.compose(sigma_, q_)
         seen = k
         answers["dp-accounting"] = composed.epsilon(GAUSSIAN_DELTA), k * 1e-3
-        theirs["dp-accounting"].append(time.perf_counter() - start)
+        theirs["dp-accounting"].append(time.process_time() - start)
         for peer, (epsilon, error) in answers.items():
             assert found.lower <= epsilon + EPS_ERROR, (name, k, peer, epsilon, found)
             assert epsilon <= found.upper + EPS_ERROR + error, (name, k, peer, epsilon, found)
@@ -115,9 +115,9 @@ def keep_nothing() -> None:
 
 
 def asked(run: dp.Composition, width: float) -> tuple[float, tuple[float, float]]:
-    start = time.perf_counter()
+    start = time.process_time()
     bound = run.epsilon(DELTA, engine="grid", width=width)
-    return time.perf_counter() - start, (bound.lower, bound.upper)
+    return time.process_time() - start, (bound.lower, bound.upper)
 
 
 def compare(
@@ -134,7 +134,7 @@ def compare(
     for k, step in enumerate(steps, 1):
         account = account + step
         seconds, answer = asked(account, given.width)
-        start = time.perf_counter()
+        start = time.process_time()
         if theirs is not None:
             law = theirs[k - 1](given.interval)
             composed = law if composed is None else composed.compose(law)
@@ -143,7 +143,7 @@ def compare(
         warm.append(seconds)
         if composed is not None:
             epsilon = composed.get_epsilon_for_delta(DELTA)
-            other.append(time.perf_counter() - start)
+            other.append(time.process_time() - start)
             assert answer[0] <= epsilon * (1 + 1e-9), (name, k, answer, epsilon)
             assert epsilon <= answer[1] + k * given.interval, (name, k, answer, epsilon)
         seconds, again = without.submit(asked, account, given.width).result()

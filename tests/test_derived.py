@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 
 import mpmath as mp
 import numpy as np
@@ -225,3 +226,15 @@ def test_larger_groups_lose_more_and_one_record_is_no_group():
         run.group(2.0)
     with pytest.raises(ValueError, match="size"):
         dp.Group(run, 1001)
+
+
+def test_a_large_group_takes_a_second():
+    """Chains of a thousand lines: their number does not grow with the digits that are asked for."""
+    step = dp.PoissonSampled(dp.Laplace(1.0), 0.01)
+    start = time.process_time()
+    found = step.group(1000).epsilon(1e-5)
+    assert time.process_time() - start < 10  # half a second
+    largest = math.log1p(0.01 * math.expm1(1.0))
+    assert 0 < found.lower <= found.upper <= 1010 * largest
+    at = dp.PoissonSampled(dp.Laplace(1.0), 0.01).group(1000).delta(found.upper)
+    assert at.upper <= 1e-5 * (1 + 1e-6)

@@ -181,3 +181,34 @@ def test_a_question_about_an_earlier_moment():
     more = growing.epsilon((early, late[1], late[2] + 50), "add_or_remove", 1e-5)
     assert more.lower > grown.upper
     assert math.isfinite(more.upper)
+
+
+@pytest.mark.parametrize("sigma, q", [(1.0, 0.01), (1.5, 256 / 60000), (0.8, 0.02)])
+def test_work_of_a_loop(sigma, q):
+    """Asking after each of the first thousand steps, in units of about a nanosecond."""
+    account, before = dp.Accountant(), _core.work_spent()
+    for _ in range(1000):
+        account.compose(dp.PoissonSampled(dp.Gaussian(sigma), q))
+        account.epsilon(1e-5)
+    assert _core.work_spent() - before < 1.6e8
+
+
+def test_work_of_a_schedule():
+    """The same with a new noise multiplier every step, of which the first ones take longest."""
+    account, before = dp.Accountant(), _core.work_spent()
+    for k in range(300):
+        account.compose(dp.PoissonSampled(dp.Gaussian(1.5 - 0.0007 * k), 256 / 60000))
+        account.epsilon(1e-5)
+    assert _core.work_spent() - before < 8e8
+
+
+def test_what_a_record_that_is_added_cannot_lose_is_not_asked():
+    """Of few steps it loses at most their number times ln(1/(1-q)), which is below what one that is removed loses."""
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 10
+    spent = [_core.work_spent()]
+    alone = run.epsilon(1e-5, neighbors="remove")
+    spent.append(_core.work_spent())
+    of_both = run.epsilon(1e-5)
+    assert _core.work_spent() - spent[1] <= spent[1] - spent[0]
+    assert run.epsilon(1e-5, neighbors="add").upper <= 10 * -math.log1p(-0.01) * (1 + 1e-9) < of_both.lower
+    assert (of_both.lower, of_both.upper) == (alone.lower, alone.upper)

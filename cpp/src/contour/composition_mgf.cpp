@@ -10,7 +10,8 @@ namespace {
 
 // Beyond these the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
-constexpr double kMaxProducts = 2e8;
+// Of the decay that is needed: with so much by a moved line, cells would not find what it lacks.
+constexpr double kSomeDecay = 0.3;
 // Fewer are looked at one by one.
 constexpr std::size_t kManyParts = 40;
 // Nodes of interpolation that a bin may take, about.
@@ -51,8 +52,8 @@ double log_chord(const Bin& bin, double least, double most) {
 
 }  // namespace
 
-CompositionMgf::CompositionMgf(const Composition& composition, bool groups)
-    : direction_(composition.direction), mu2_(composition.gaussian_mu2) {
+CompositionMgf::CompositionMgf(const Composition& composition, bool groups, double most_products)
+    : direction_(composition.direction), mu2_(composition.gaussian_mu2), most_products_(most_products) {
     for (const Sampled& s : composition.sampled) total_count_ += s.count;
     if (groups && direction_ != Direction::replace && composition.sampled.size() >= kManyParts) {
         levels_.assign(composition.sampled.begin(), composition.sampled.end());
@@ -148,16 +149,18 @@ double CompositionMgf::reach(const Plan& plan, double log_inverse) const {
         for (std::size_t j = 0; j < guides.size(); ++j)
             nodes += guides[j].nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
                      (bins_.empty() ? 1 : std::min(bins_[j].members, kNodesABin));
-        if (nodes * (s / plan.step) <= kMaxProducts) break;
+        if (nodes * (s / plan.step) <= most_products_) break;
     }
     return s;
 }
 
 Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double log_inverse) {
     const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
-    double length = HUGE_VAL;
-    if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach);
-    if (!(length <= reach) && bins_.empty()) length = length_by_cells(plan, first, need, reach);
+    double length = HUGE_VAL, most = 0;
+    if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach, most);
+    // Where a moved line finds some decay, it finds nearly all of it.
+    const bool hopeful = most < kSomeDecay * need && bins_.empty() && most_products_ >= kWhole.products;
+    if (!(length <= reach) && hopeful) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
     plan.count = static_cast<std::int64_t>(std::ceil(length / plan.step)) + 1;
     return Status::certified;
@@ -175,13 +178,14 @@ std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact)
     return out;
 }
 
-double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach) const {
+double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const {
     // 1 - |phi| within a thousandth of what a step is to have; and where that is nearly all, |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
     const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
     return least_length(first, need, reach, [&](double s) {
         double total = 0.5 * mu2_ * s * s;
         for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += tails[j].log_decay(s);
+        most = std::max(most, total);
         return total;
     });
 }
@@ -228,7 +232,7 @@ Status CompositionMgf::place_for(const Plan& plan, double log_inverse) {
             products += static_cast<double>(part.nodes()) * plan.count;
             if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
         }
-        return products > kMaxProducts ? Status::slow_decay : Status::certified;
+        return products > most_products_ ? Status::slow_decay : Status::certified;
     };
     Status status = serves(parts_);
     for (Interpolation& some : interpolations_)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "composition.hpp"
@@ -12,13 +13,26 @@
 
 namespace tightdp::contour {
 
+// What a line may cost, and how exact it is to be. Where few steps of small q make it long, it is made less exact
+// before it may cost more: at a tenth of the decay that is asked for, abscissae are a third to a half as many.
+struct Effort {
+    double looser;    // times the tolerance
+    double products;  // of nodes and abscissae, at most: beyond the largest the grid engine is faster
+};
+inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
+// In turn, until one serves. Of many parts or a replaced record the line is not what costs.
+inline std::span<const Effort> efforts(const Composition& composition) {
+    const bool few = composition.sampled.size() < 40 && composition.direction != Direction::replace;
+    return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
+}
+
 // Plain Gaussians in closed form, sampled ones on nodes that follow the abscissa.
 class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
 
     // groups: whether many noise levels may be looked at in bins and interpolated, which is not always as good.
-    CompositionMgf(const Composition& composition, bool groups);
+    CompositionMgf(const Composition& composition, bool groups, double most_products);
 
     double total_count() const { return total_count_; }
     std::int64_t nodes() const;
@@ -53,7 +67,8 @@ class CompositionMgf {
     // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines
     // (not for a replaced record) or by minorants (which serve many laws of large noise better).
     std::vector<BinTail> tails(double c, double first, double exact) const;
-    double length_by_tails(const Plan& plan, double first, double need, double reach) const;
+    // most: the largest decay that was found.
+    double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
     // Many levels, by q and sigma, in bins whose guides stand for them where nothing rests on it. For the transform
@@ -64,7 +79,7 @@ class CompositionMgf {
     std::vector<Interpolation> interpolations_;
     std::vector<SampledMgf> parts_;
     Direction direction_;
-    double mu2_, total_count_ = 0, reach_ = -1;
+    double mu2_, most_products_, total_count_ = 0, reach_ = -1;
     HostSum sum_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "composition_mgf.hpp"
 #include "contour/inversion/invert.hpp"
@@ -13,11 +15,19 @@ namespace {
 
 Result solved(const Composition& composition, double tolerance, bool by_delta, double at) {
     return within_budget([&] {
-        CompositionMgf mgf(composition, true);
-        const Result r = invert(mgf, tolerance, by_delta, at);
-        if (r.status == Status::certified || !mgf.grouped()) return r;
-        CompositionMgf each(composition, false);
-        return invert(each, tolerance, by_delta, at);
+        const auto ask = [&](const Effort& effort, bool groups) {
+            CompositionMgf mgf(composition, groups, effort.products);
+            const Result r = invert(mgf, effort.looser * tolerance, by_delta, at);
+            const bool again = r.status != Status::certified && mgf.grouped();
+            return std::pair{r, again};
+        };
+        Result r;
+        bool grouped = false;
+        for (const Effort& effort : efforts(composition)) {
+            std::tie(r, grouped) = ask(effort, true);
+            if (r.status != Status::slow_decay) break;
+        }
+        return grouped ? ask(kWhole, false).first : r;
     });
 }
 
@@ -28,14 +38,19 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.direction == Direction::replace;
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
+    double of_one = distance;  // delta(0) at least, for a part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
-        distance += s.count * total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q);
+        const double one = total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q);
+        distance += s.count * one;
+        of_one = std::max(of_one, one);
         most += s.count * largest_add_loss(s.q);
     }
     // A product and a sum for each part, and what the first term errs (contour.md 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
-    return least_epsilon(distance * more, most * more, delta,
-                         [&](bool by_delta, double at) { return solved(composition, tolerance, by_delta, at); });
+    return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {
+        const bool above = of_one * (1 - 1e-13) > delta;
+        return by_delta || !above ? solved(composition, tolerance, by_delta, at) : Result{};
+    });
 }
 
 Result delta(const Composition& composition, double epsilon, double tolerance) {

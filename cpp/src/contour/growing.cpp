@@ -96,8 +96,14 @@ void Growing::extend(Line& line, const Sampled& part) const {
     line.latest.push_back(column(line, part));
 }
 
-std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool groups) const {
-    CompositionMgf mgf({parts_, mu2_, direction_}, groups);
+std::optional<Growing::Line> Growing::line(double delta, double tolerance) const {
+    for (const Effort& effort : efforts({parts_, mu2_, direction_}))
+        if (std::optional<Line> line = this->line(delta, effort.looser * tolerance, effort.products, true)) return line;
+    return line(delta, tolerance, kWhole.products, false);
+}
+
+std::optional<Growing::Line> Growing::line(double delta, double tolerance, double most_products, bool groups) const {
+    CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
     // Without a saddle point the first solution says where to invert (inversion/invert.hpp): nothing to keep.
@@ -111,6 +117,14 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, bool 
     line.exact = std::max(std::log(1e3 / each), each + 7);
     line.epsilon = plan.epsilon;
     line.steps = total_count_;
+    if (parts_.size() <= kMostLatest) {  // all stay apart: what is added next has its column already
+        line.ratios.resize(plan.count + 1);
+        for (const Sampled& part : parts_) {
+            line.latest.push_back(column(line, part));
+            if (!(line.latest.back().at.rule < HUGE_VAL)) return {};
+        }
+        return line;
+    }
     if (mgf.place_for(plan, line.log_inverse) != Status::certified) return {};
     line.ratios = mgf.ratios(plan);
     for (const LogRatio& one : line.ratios)
@@ -159,8 +173,7 @@ Result Growing::answer(std::optional<Line>& line, double delta, double tolerance
         const Result r = solve(*line, delta);
         if (!(relative(r) > std::max(kKeptWidth, kWider * line->width))) return r;
     }
-    line = this->line(delta, tolerance, true);
-    if (!line) line = this->line(delta, tolerance, false);
+    line = this->line(delta, tolerance);
     if (!line) return {};
     const Result r = solve(*line, delta);
     line->width = relative(r);
@@ -169,8 +182,7 @@ Result Growing::answer(std::optional<Line>& line, double delta, double tolerance
 
 Result Growing::epsilon(double delta, double tolerance) {
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(additions_ + 8);
-    if (distance_ * more + std::erf(0.35355339059327376220 * std::sqrt(mu2_)) <= delta * (1 - 1e-12))
-        return {};
+    if (distance_ * more + std::erf(0.35355339059327376220 * std::sqrt(mu2_)) <= delta * (1 - 1e-12)) return {};
     std::optional<Line> line = std::exchange(line_, {});  // gone where there is no answer
     Result r = within_budget([&] { return answer(line, delta, tolerance); });
     if (r.status == Status::certified) line_ = std::move(line);

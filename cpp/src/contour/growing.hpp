@@ -53,7 +53,8 @@ class Growing {
     };
 
     // Nothing where none serves.
-    std::optional<Line> line(double delta, double tolerance, bool groups) const;
+    std::optional<Line> line(double delta, double tolerance) const;
+    std::optional<Line> line(double delta, double tolerance, double most_products, bool groups) const;
     void extend(Line& line, const Sampled& part) const;
     Column column(const Line& line, const Sampled& part) const;
     Result solve(Line& line, double delta);

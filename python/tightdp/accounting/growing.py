@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Sequence
 
 from .. import _check, _core
 from ..bound import Bound
@@ -19,6 +21,8 @@ _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
 }
 _GROWN = 1.25
 """Where no line can be had, one is tried again when there are so many times as many steps."""
+_OUTWARD = 1 + 1e-9
+"""More than what sums over a million steps lose."""
 _Step = tuple[float, float]
 """Noise multiplier and sampling probability."""
 
@@ -31,7 +35,7 @@ class Growing:
     thread at a time is served.
     """
 
-    __slots__ = ("_first", "_lock", "_resume", "_runs", "_sampled", "_seen", "_steps")
+    __slots__ = ("_first", "_lock", "_most_added", "_resume", "_runs", "_sampled", "_seen", "_steps")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,6 +47,7 @@ class Growing:
         self._seen: Entries = None
         self._runs = {direction: _core.GrowingRun(direction) for direction in ("remove", "add")}
         self._steps = self._sampled = 0
+        self._most_added = 0.0
         self._resume = 2.0  # a single step has a formula
 
     def epsilon(self, entries: Entries, neighbors: Neighbors, delta: float) -> Bound | None:
@@ -77,6 +82,7 @@ class Growing:
             self._steps += count
             sigma, q = step
             self._sampled += count if q < 1 else 0
+            self._most_added -= count * math.log1p(-q) * _OUTWARD if q < 1 else -math.inf
             for run in self._runs.values():
                 if q < 1:
                     run.add(sigma, q, float(count))
@@ -86,7 +92,11 @@ class Growing:
         return self._sampled >= self._resume
 
     def _answer(self, directions: tuple[Direction, ...], delta: float) -> Bound | None:
-        found = [self._runs[direction].epsilon(delta, contour.TOLERANCE) for direction in directions]
+        found: list[tuple[str, float, float, Sequence[float], int, int]] = []
+        for direction in directions:
+            if direction == "add" and found and 0 < self._most_added <= found[0][1]:
+                continue  # it cannot count
+            found.append(self._runs[direction].epsilon(delta, contour.TOLERANCE))
         lower, upper = max(one[1] for one in found), max(one[2] for one in found)
         narrow = all(one[0] == "certified" and one[1] > 0 for one in found) and upper - lower <= WIDTH * upper
         if not narrow:

@@ -25,7 +25,7 @@ from .engines.base import DEFAULT, Engine, Request
 from .engines.grid import ENGINE as grid
 from .engines.renyi.engine import divergence
 from .pairs import neighbors as relations
-from .pairs.largest import largest_of
+from .pairs.largest import largest_added, largest_of
 from .pairs.members import members, revealing
 from .tradeoff import tradeoff
 
@@ -72,7 +72,10 @@ class Question(NamedTuple):
     def epsilon(self, delta: float) -> Bound:
         """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
         at = _check.open_unit("delta", delta)
-        return self._worst(lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request))
+        return self._worst(
+            lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request),
+            lambda parts, direction: largest_added(parts) if direction == "add" else math.inf,
+        )
 
     def delta(self, epsilon: float) -> Bound:
         """Bounds on delta(epsilon), any finite real epsilon."""
@@ -151,10 +154,16 @@ class Question(NamedTuple):
         at = _check.reals_in("alphas", alphas, 0.0, 1.0)
         return tradeoff(self.pairs(), at, self.engine, self.request)
 
-    def _worst(self, ask: Callable[[Parts, Direction], Bound]) -> Bound:
+    def _worst(
+        self, ask: Callable[[Parts, Direction], Bound], most: Callable[[Parts, Direction], float] | None = None
+    ) -> Bound:
+        """Of all pairs; ``most`` bounds an answer from above, and one that cannot count is not asked for."""
         asked = self.pairs()
+        answers: list[Bound] = []
         with _core.Budget(_UNITS):
-            answers = [ask(parts, direction) for parts, direction in asked]
+            for pair in asked:
+                if not (most and answers and answers[0].lower > 0 and most(*pair) <= answers[0].lower):
+                    answers.append(ask(*pair))
         worst = max(answers, key=lambda answer: answer.upper)
         lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
         if worst.engine == "gdp":  # its term is infinite, whatever the width

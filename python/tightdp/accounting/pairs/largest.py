@@ -33,6 +33,19 @@ def largest_of(parts: Parts) -> float:
     return total.hi
 
 
+def largest_added(parts: Parts) -> float:
+    """The same of a record that is added. Of a Poisson sample the law with it is at least 1 - q times that without."""
+    total = Range(0.0)
+    for mechanism, count in parts:
+        loss = _largest(mechanism)
+        if isinstance(mechanism, m.PoissonSampled) and mechanism.sampling_probability < 1:
+            loss = Range(0.0, min(loss.hi, (-log1p(-Range(mechanism.sampling_probability))).hi))
+        if loss.hi == INF:
+            return INF
+        total += count * loss
+    return total.hi
+
+
 def _largest(mechanism: m.Mechanism) -> Range:
     """Of adding or removing a record. 0 is exact: what reveals nothing adds nothing."""
     match mechanism:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ def delta(size: int, run: Run, epsilon: float) -> float:
     best = 1.0
     for _ in range(_ROUNDS):
         lines = table.lines()
-        ends = _best(lines, size, at)
+        ends = _best(lines, size, lambda log_slope, _: log_slope <= at - 4 * _MARGIN)
         best = min(best, _between(ends, at))
         if not table.refine(lines, ends):
             break
@@ -69,18 +70,12 @@ def epsilon(size: int, run: Run, delta: float) -> float:
     best = math.inf
     for _ in range(_ROUNDS):
         lines = table.lines()
-        low, high = 0.0, min(best, size * float(lines.log_x[0]) * 1.01 + 1e-9, _MOST)
-        if _between(_best(lines, size, high), high) > delta:
-            if best < math.inf or not table.extend(lines):
-                return best
-            continue
-        if _between(_best(lines, size, 0.0), 0.0) <= delta:
+        chains = _best(lines, size, lambda _, height: height > delta)
+        found = _slope_at(chains, delta)
+        if found == 0:
             return 0.0
-        while high - low > 1e-6 * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if _between(_best(lines, size, middle), middle) <= delta else (middle, high)
-        best = min(best, high)
-        if not table.refine(lines, _best(lines, size, high)):
+        best = min(best, found)
+        if not (table.refine(lines, chains) if best < math.inf else table.extend(lines)):
             break
     return best
 
@@ -137,28 +132,33 @@ def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float
     return (flat[2] - steep[2]) / (steep[1] - flat[1])
 
 
-def _best(lines: _Lines, size: int, epsilon: float) -> tuple[Chain, Chain]:
-    """The chains on either side of the type I error at which the slope of the group's curve passes e^epsilon."""
+def _best(lines: _Lines, size: int, flat: Callable[[_Array, _Array], NDArray[np.bool_]]) -> tuple[Chain, Chain]:
+    """The chains on either side of the type I error from which on they are ``flat``, of their log slopes and heights.
+
+    A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
+    """
     turns = (lines.d[1:] - lines.d[:-1]) / (lines.x[:-1] - lines.x[1:])
     low, high = -745.0, 0.0
     chains = _chain(lines, [0] * size), _chain(lines, [len(lines.x) - 1] * size)
     for _ in range(_NARROWINGS):
         log_p = np.linspace(low, high, _TRIED)
-        p, slope = np.exp(log_p), np.zeros(_TRIED)
+        p, log_slope, height = np.exp(log_p), np.zeros(_TRIED), np.zeros(_TRIED)
         path = np.empty((size, _TRIED), dtype=np.intp)
         for k in range(size):
             path[k] = np.searchsorted(turns, p, side="right")
-            slope += lines.log_x[path[k]]
-            p = np.minimum(lines.x[path[k]] * p + lines.d[path[k]], 1.0)
-        enough = slope <= epsilon - 4 * _MARGIN
-        flat = int(np.argmax(enough)) if enough.any() else -1
-        if flat < 0:
+            x, d = lines.x[path[k]], lines.d[path[k]]
+            log_slope += lines.log_x[path[k]]
+            p = np.minimum(x * p + d, 1.0)
+            height = x * height + d
+        enough = flat(log_slope, height)
+        first = int(np.argmax(enough)) if enough.any() else -1
+        if first < 0:
             return _chain(lines, list(path[:, -1])), chains[1]
-        second = _chain(lines, list(path[:, flat]))
-        if flat == 0:
+        second = _chain(lines, list(path[:, first]))
+        if first == 0:
             return chains[0], second
-        chains = _chain(lines, list(path[:, flat - 1])), second
-        low, high = float(log_p[flat - 1]), float(log_p[flat])
+        chains = _chain(lines, list(path[:, first - 1])), second
+        low, high = float(log_p[first - 1]), float(log_p[first])
     return chains
 
 
@@ -184,3 +184,19 @@ def _between(chains: tuple[Chain, Chain], epsilon: float) -> float:
     elif steep.slope <= target:
         best = min(best, steep.height)
     return min(best * (1 + _MARGIN), 1.0)
+
+
+def _slope_at(chains: tuple[Chain, Chain], delta: float) -> float:
+    """An epsilon at which the mean of two chains is no higher than ``delta``; infinite where there is none."""
+    steep, flat = chains
+    log_slope = steep.log_slope
+    if steep.height < delta < flat.height and steep.slope < math.inf:
+        share = (flat.height - delta) / (flat.height - steep.height)
+        log_slope = math.log(share * steep.slope + (1 - share) * flat.slope)
+    elif flat.height <= delta:
+        log_slope = flat.log_slope
+    for wider in (1e-10, 1e-8, 1e-6):  # outward, until the bound holds that rounding is part of
+        epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
+        if epsilon <= _MOST and _between(chains, epsilon) <= delta:
+            return 0.0 if _between(chains, 0.0) <= delta else epsilon
+    return math.inf
