@@ -3,9 +3,10 @@
     python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu]
 
 Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
-with LoRA. Ways: without privacy, ours with sums of floats (one pass) and exact, Opacus with hooks, with our engine in
-the place of its own and with ghost clipping, ``torch.func`` by hand. All take turns, and the ratio is the median over
-rounds of a way's time over that without privacy in the same round. First all clipped sums are compared at noise 0.
+with LoRA. Ways: without privacy, ours with sums of floats (one pass), with exact ones out of products and out of rows,
+Opacus with hooks, with our engine in the place of its own and with ghost clipping, ``torch.func`` by hand. All take
+turns, and the ratio is the median over rounds of a way's time over that without privacy in the same round. First all
+clipped sums are compared at noise 0.
 ``--cpu`` counts processor time on one thread, for a machine that others use. ``--memory`` measures the peak of each way
 in a process of its own, above what is there before the first step. Writes bench/results/torch_step.json.
 """
@@ -32,6 +33,7 @@ from tightdp import SecureRandom
 from tightdp._core import set_max_threads
 from tightdp.torch.exact_sums import ExactSums
 from tightdp.torch.onepass.clipping import OnePassSums
+from tightdp.torch.onepass.products import ProductSums
 from tightdp.torch.plan import Plan
 
 NORM, SIGMA = 1.0, 1.0
@@ -133,12 +135,12 @@ class Way:
 
 class Ours(Way):
     kind: Any = OnePassSums
+    arithmetic: Any = "float"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         n = len(self.batch[0])
-        arithmetic = "float" if self.kind is OnePassSums else "exact"
-        plan = Plan(10 * n, n, 10, SIGMA, (NORM,), 1e-5, arithmetic, None, None)
+        plan = Plan(10 * n, n, 10, SIGMA, (NORM,), 1e-5, self.arithmetic, None, None)
         self.clipped, self.source = self.kind(plan, self.parameters), SecureRandom()
 
     def step(self) -> None:
@@ -155,7 +157,11 @@ class Ours(Way):
 
 
 class Exact(Ours):
-    kind = ExactSums
+    kind, arithmetic = ExactSums, "exact"
+
+
+class Products(Ours):
+    kind, arithmetic = ProductSums, "products"
 
 
 class Opacus(Way):
@@ -239,8 +245,8 @@ class Func(Way):
 
 
 WAYS: dict[str, type[Way]] = {
-    "no privacy": Way, "one pass": Ours, "exact": Exact, "opacus hooks": Opacus, "adapter": Adapter,
-    "opacus ghost": Ghost, "torch.func": Func,
+    "no privacy": Way, "one pass": Ours, "products": Products, "exact": Exact, "opacus hooks": Opacus,
+    "adapter": Adapter, "opacus ghost": Ghost, "torch.func": Func,
 }  # fmt: skip
 
 

@@ -11,9 +11,10 @@ import tightdp.torch
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "torch.md"
 READING = "physical_batch_size=None, collate_fn=None"
+PADDED = READING.replace(", ", ", padded=False, ")
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
-    f"max_norm, noise_multiplier=None, public_size=None, arithmetic='exact', {READING}, random_state=None, "
+    f"max_norm, noise_multiplier=None, public_size=None, arithmetic='exact', {PADDED}, random_state=None, "
     "ledger=None, checkpoint=None, distributed=None, **options)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..ledger import Ledger
-from ..release.clipping import Arithmetic
 from ..release.noise import Philox, RandomSource
 from ..train.algorithms.adaclip import AdaCliP
 from ..train.algorithms.dpis import DPIS
@@ -27,7 +26,7 @@ from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .loader import RunLoader
-from .plan import bounds, plan
+from .plan import SumArithmetic, bounds, plan
 from .released_share import ShareAccount, account_of
 from .run import PrivateRun
 from .settings import check_algorithm, chosen
@@ -46,7 +45,7 @@ def make_private(
     max_norm: float | Sequence[float],
     noise_multiplier: float | None = None,
     public_size: int | None = None,
-    arithmetic: Arithmetic = "exact",
+    arithmetic: SumArithmetic = "exact",
     physical_batch_size: int | None = None,
     padded: bool = False,
     collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -82,7 +81,9 @@ def make_private(
     arithmetic : "exact": every record's gradient is formed, of any module, and added up exactly. "float": norms come
         from one backward pass without the gradients, and sums are of floats, which the account idealises. That is close
         to the time of training without privacy, for linear layers, convolutions, embeddings, norm layers and what is
-        built of them
+        built of them. "products": exact sums out of one backward pass, for the same layers: gradients of linear layers
+        that a record goes through once are added as products of integers, and all others are formed; with one norm
+        bound, for "dp-sgd" and "dp-adam"
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
     padded : whether every physical batch has the same shape and each record a random place in it, for the exact
         arithmetic: then no bit of a record's gradient depends on the others, as far as PyTorch's kernels compute a row

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,10 +22,18 @@ from ..train.algorithms.adaclip import AdaCliP
 from ..train.algorithms.algorithm import sampled
 from ..train.algorithms.dpis import DPIS
 from ..train.counting import PLAIN_SHARE
+from ..train.models import dense
+from ..train.models.grid import grid_below
 from ..train.releases.budget import FixedPlan, Target, check_noise
 from ..train.releases.gate import Gate
 from ..train.releases.oracle import Public, Query
 from .settings import Settings, filled, steps_of
+
+SumArithmetic = Arithmetic | Literal["products"]
+ARITHMETIC: tuple[SumArithmetic, ...] = ("exact", "float", "products")
+_FINE_NOISE = 34
+"""The noise has a deviation of up to twice 2^34 steps of the grid of products: there a draw in 16 takes the sampler's
+slow way (docs/theory/noise.md, section 5.2)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Plan:
     max_norm: tuple[float, ...]
     """One bound for all parameters together, or one for each; of AdaCliP 1, for gradients over their scale."""
     delta: float
-    arithmetic: Arithmetic
+    arithmetic: SumArithmetic
     count: Gaussian | None
     rest: ApproximateDP | None
     """What the steps are charged where a release chose them: of the number of records (docs/theory/exact.md, section
@@ -93,7 +101,9 @@ class Plan:
     @property
     def grid(self) -> float:
         """Of the integer sums, a power of two."""
-        return exact_grid(self.max_norm)
+        if self.arithmetic != "products":
+            return exact_grid(self.max_norm)
+        return max(dense.grid_for(self.max_norm[0], records=self.records), grid_below(self.deviation, _FINE_NOISE))
 
     @property
     def deviation(self) -> float:
@@ -122,7 +132,7 @@ def plan(
     max_norm: tuple[float, ...],
     noise_multiplier: float | None,
     public_size: int | None,
-    arithmetic: Arithmetic,
+    arithmetic: SumArithmetic,
     own: Settings | None,
     size: int,
     pay: Callable[[Composition], None],
@@ -134,10 +144,12 @@ def plan(
     how many numbers are trained. ``released`` is the number that a run which goes on released before: it is paid for.
     """
     target = Target.of(epsilon, delta)
-    clipping.is_exact(arithmetic)
+    _check.choice("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     check_noise(noise, target)
+    if arithmetic == "products" and len(max_norm) > 1:
+        raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
     settings = None if own is None else filled(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 

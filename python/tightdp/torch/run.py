@@ -28,6 +28,7 @@ from .importance import ImportanceLoader
 from .kept import Copies, kept
 from .loader import Batch, RunLoader
 from .onepass.clipping import OnePassSums
+from .onepass.products import ProductSums
 from .plan import Plan
 from .probe import probe
 from .released_share import ShareAccount, release_share
@@ -314,7 +315,9 @@ class PrivateRun:
             return CenteredSums(self.plan, parameters, self._moments)
         if isinstance(self.loader, ImportanceLoader):
             return (ExactUnits if exact else OnePassUnits)(self.plan, parameters, self.loader.candidates)
-        return (ExactSums if exact else OnePassSums)(self.plan, parameters)
+        kinds: dict[str, Any] = {"exact": ExactSums, "float": OnePassSums, "products": ProductSums}
+        made: Sums = kinds[self.plan.arithmetic](self.plan, parameters)
+        return made
 
     def _released(self, sums: Sums) -> list[Any]:
         return sums.release(self._source)

@@ -53,8 +53,10 @@ def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic:
             'padded must be False for arithmetic="float", whose sums round with all records, and for dpis, whose steps '
             "look at as many records as norms say"
         )
-    if name == "adaclip" and arithmetic == "float":
+    if name == "adaclip" and arithmetic != "exact":
         raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
+    if name == "dpis" and arithmetic == "products":
+        raise ValueError('arithmetic must be "exact" or "float" for dpis')
 
 
 def filled(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:

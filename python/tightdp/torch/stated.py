@@ -19,6 +19,7 @@ _PLACES = (
 )
 _SUMS = {
     "exact": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
+    "products": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
     "float": "Norms and sums of gradients are of floats, so one record may move a sum by more than the norm bound, in "
     "its last bits.",
 }
