@@ -39,6 +39,30 @@ def run(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, job
     return [kept[_key(task)] for task in wanted]
 
 
+def kept(file: Path) -> dict[str, Cell]:
+    """Finished cells by what they depend on: ``file`` has one a line."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    found = [json.loads(line) for line in lines]
+    return {_key(cell["task"]): cell["task"] | cell["result"] for cell in found}
+
+
+def until(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, minutes: float) -> dict[str, Cell]:
+    """The finished cells of these tasks. What ``file`` lacks is evaluated and appended to it, one line a cell, by this
+    process; none is begun after so many minutes. Several processes may share a file: each looks before it begins."""
+    wanted, start = list(tasks), time.monotonic()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for task in wanted:
+        if time.monotonic() - start > 60 * minutes:
+            break
+        if _key(task) not in kept(file):
+            line = json.dumps({"task": task, "result": evaluate(task)}, sort_keys=True)
+            with file.open("a") as lines:
+                lines.write(line + "\n")
+            print(f"{(time.monotonic() - start) / 60:7.1f} min  {line}", file=sys.stderr, flush=True)
+    found = kept(file)
+    return {_key(task): found[_key(task)] for task in wanted if _key(task) in found}
+
+
 def _key(task: Cell) -> str:
     return json.dumps(task, sort_keys=True)
 

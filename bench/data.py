@@ -166,6 +166,7 @@ SOURCES = {
     "adult-csv": Source({"adult.csv.gz": ""}, hint="The same table as adult, as text with a split column."),
     "bank": Source({"BANK.dat.gz": ""}, hint=BRING),
     "ipums-br": Source({"IPUMS-BR.dat.gz": ""}, hint=BRING),
+    "imdb": Source({"imdb-5000.RData": ""}, hint="5,000 reviews with their sentiment, as R saved them."),
     "kddcup99": Source({"kddcup99-10percent.csv.gz": ""}, hint="The 10% sample."),
 }
 

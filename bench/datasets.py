@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import tarfile
+import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -45,6 +47,23 @@ def cifar10(archive: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
                 raise data.Missing(f"{archive} holds labels beyond 9 in {names[0]}")
             out += [rows[:, 1:].astype(np.float32) / 255, rows[:, 0]]
     return out[0], out[1], out[2], out[3]
+
+
+def reviews(buckets: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """train words (4000, length), train sentiment in {0, 1}, test words (1000, length), test sentiment of 5,000 reviews
+    of IMDb, in the order of the file. A word is its CRC-32 modulo ``buckets``, plus 1, so that there is no vocabulary
+    to learn; words beyond ``length`` are left out, and 0 stands after the last."""
+    try:
+        import rdata
+    except ImportError:
+        raise data.Missing("reviews of IMDb need rdata: pip install rdata") from None
+    table = rdata.read_rda(data.get("imdb")["imdb-5000.RData"])["movie_review"]
+    words = np.zeros((len(table), length), np.int64)
+    for row, text in zip(words, table["review"], strict=True):
+        found = re.findall("[a-z]+", text.lower())[:length]
+        row[: len(found)] = [zlib.crc32(word.encode()) % buckets + 1 for word in found]
+    labels = np.array(table["sentiment"], np.int64)
+    return words[:4000], labels[:4000], words[4000:], labels[4000:]
 
 
 def _member(tar: tarfile.TarFile, name: str) -> bytes:

@@ -108,3 +108,15 @@ def test_cifar_10_is_read_from_a_file_of_its_format(tmp_path):
         pass
     with pytest.raises(Exception, match=r"holds no cifar-10-batches-bin/data_batch_1\.bin"):
         datasets.cifar10(tmp_path / "empty.tar")
+
+
+def test_cells_are_lines_that_processes_share(tmp_path, capsys):
+    cells = pytest.importorskip("cells")
+    file = tmp_path / "cells.jsonl"
+    tasks = [{"x": 2}, {"x": 3}]
+    assert cells.until(tasks, refuse, file, minutes=-1) == {}
+    assert [c["square"] for c in cells.until(tasks[:1], square, file, minutes=1).values()] == [4]
+    cells.until([{"x": 4}], square, file, minutes=1)  # as another process does
+    found = cells.until(tasks, lambda task: square(task) if task["x"] == 3 else refuse(task), file, minutes=1)
+    assert list(found.values()) == [{"x": 2, "square": 4}, {"x": 3, "square": 9}]
+    assert len(file.read_text().splitlines()) == 3 and cells.kept(file).keys() > found.keys()
