@@ -1,5 +1,7 @@
 """Clipping in one pass: the sums are those of records taken alone, and what it cannot see through is refused."""
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("torch", reason="needs torch")
@@ -290,6 +292,9 @@ def test_uses_without_known_gradients_are_named():
     refused(mlp(), with_penalty, rows(), r"0\.weight goes through .*norm")
     attention = nn.MultiheadAttention(4, 2, add_bias_kv=True, batch_first=True)
     refused(attention, lambda m, b: m(b[0], b[0], b[0])[0].sum((1, 2)), [torch.randn(9, 3, 4)], "multi_head_attention")
+    refused(nn.Sequential(nn.Linear(5, 3), nn.PReLU()), cross_entropy, rows(), r"1\.weight goes through .*prelu")
+    inner = nn.Linear(5, 3)
+    refused(inner, lambda m, b: torch.vmap(m)(b[0]).sum(1), rows(), "inside of another function of torch.func")
 
 
 class Centred(nn.Linear):
@@ -469,7 +474,11 @@ class Hidden(nn.Module):
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_uses_that_are_not_seen(seen):
-    refused(Hidden(Followed, seen), cross_entropy, rows(), "weight is used in a way that was not seen")
+    model = Hidden(Followed, seen)
+    refused(model, cross_entropy, rows(), "weight goes through custom_function_call")
+    alias = model.weight.view(5)  # made elsewhere: no call shows the parameter
+    model.function = SimpleNamespace(apply=lambda x, weight: x * alias)
+    refused(model, cross_entropy, rows(), "weight is used in a way that was not seen")
     refused(Hidden(Doubled, seen), cross_entropy, rows(), "torch.func.vmap.*Doubled|vmap")
     run = private(Hidden(Doubled, seen), noise_multiplier=1.0, batch_size=30)  # exact: one record after the other
     run.step(cross_entropy, next(iter(run.loader)))

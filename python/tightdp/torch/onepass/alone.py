@@ -67,6 +67,13 @@ def is_of_records(x: Any) -> bool:
     return bool(_functorch.is_batchedtensor(x))
 
 
+def has_gradient(x: Any) -> bool:
+    """Whether a tensor depends on what is trained; PyTorch says no of a tensor of one record, whatever is behind it."""
+    while _functorch.is_functorch_wrapped_tensor(x):
+        x = _functorch.get_unwrapped(x)
+    return bool(x.requires_grad)
+
+
 def array_of(x: Any, records: int) -> Any:
     """The tensors of all records, along a new first axis; what all records share is repeated, without memory."""
     if not is_of_records(x):

@@ -95,7 +95,7 @@ class Recorder(TorchFunctionMode):
             found = func(*args, **kwargs)
         except Unsupported as why:
             raise refusal(self._kind(func, used), str(why)) from None
-        if any(x.requires_grad and id(x) not in self._names for x in _tensors(found)):
+        if any(alone.has_gradient(x) and id(x) not in self._names for x in _tensors(found)):
             raise refusal(self._kind(func, used), "it is no function whose gradients are known for each record")
         return found  # a shape, a dtype, a constant
 

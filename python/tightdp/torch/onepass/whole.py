@@ -12,7 +12,7 @@ from .factors import Factors
 def check_whole(whole: Any, parameters: dict[str, Any], factors: dict[int, Factors], records: int) -> None:
     """ValueError unless the gradients of all records add up to ``whole``, what PyTorch computes of their sum.
 
-    It shows a use of a parameter that was not seen, such as one in an ``autograd.Function`` of one's own. A batch with
+    It shows a use of a parameter that was not seen, such as one by a tensor that was made of it before. A batch with
     gradients that are not finite shows nothing. Privacy does not rest on it: what was not seen is not in the sum.
     """
     for i, ((name, p), expected) in enumerate(zip(parameters.items(), whole, strict=True)):
@@ -27,6 +27,6 @@ def check_whole(whole: Any, parameters: dict[str, Any], factors: dict[int, Facto
         tolerance = 10 * torch.finfo(p.dtype).eps ** 0.5
         if (found - expected).abs().max() > tolerance * (expected.abs().max() + found.abs().max()):
             raise ValueError(
-                f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as in "
-                f'an autograd.Function of its own or in compiled code. arithmetic="exact" takes any module'
+                f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as by "
+                f'a tensor that was made of it before, or in compiled code. arithmetic="exact" takes any module'
             )
