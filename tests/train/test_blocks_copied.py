@@ -117,6 +117,10 @@ def test_a_copy_has_no_name_and_is_gone_after_the_fit(table, error):
     assert copies() == [] and os.listdir(tempfile.tempdir) == []
 
 
+def no_such_folder(path):
+    raise FileNotFoundError(path)
+
+
 def test_where_no_copy_can_be_written_files_are_decoded_anew(table, passes, monkeypatch):
     path, X, y = table
     expected = LogisticRegression(NoisyGD(steps=3, center=0), **TARGET, public_size=N).fit(X, y)
@@ -129,6 +133,10 @@ def test_where_no_copy_can_be_written_files_are_decoded_anew(table, passes, monk
 
     assert again() == 1
     monkeypatch.setattr(copied, "RESERVE", 2**80)  # the disk is nearly full
+    assert again() == 4
+    monkeypatch.undo()
+    monkeypatch.setattr(FileBlocks, "__iter__", lambda self, read=FileBlocks.__iter__: passes.append(0) or read(self))
+    monkeypatch.setattr(copied.shutil, "disk_usage", no_such_folder)
     assert again() == 4
     monkeypatch.undo()
     monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b"))  # it is full

@@ -77,15 +77,13 @@ class Copied(Blocks):
 
     def _write(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
         """Whether a block could be written. Where not, the disk gets back what was."""
-        if not y.dtype.hasobject and shutil.disk_usage(tempfile.gettempdir()).free - x.nbytes - y.nbytes > RESERVE:
-            try:
+        with suppress(OSError):
+            if not y.dtype.hasobject and shutil.disk_usage(tempfile.gettempdir()).free - x.nbytes - y.nbytes > RESERVE:
                 for array in (x, y):
                     rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                     while len(rest):
                         rest = rest[self._file.write(rest) :]
                 return True
-            except OSError:
-                pass
         with suppress(OSError):
             self._file.truncate(0)
         return False
