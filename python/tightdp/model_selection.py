@@ -155,7 +155,7 @@ class PrivateSearchCV(BaseEstimator):
             inner, outer = (_Part(Chosen(blocks, rows), None) for rows in (within, beyond))
             trained = int(within.counts.sum())
         if not trained:
-            raise ValueError(f"holdout must leave records to train on: all {records} were held out, which is paid for")
+            raise ValueError("holdout must leave records to train on: all were held out, of a few; it is paid for")
         # Labels that are not declared are those that occur in all records, not in those of one part.
         self._run(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
