@@ -22,19 +22,27 @@ from tightdp.torch.account import Account
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
 from tightdp.torch.importance import Candidates
+from tightdp.torch.released_share import ShareAccount
 from tightdp.torch.run import PrivateRun
 
 STEPS = 6
 SETTINGS = {"batch_size": 20, "epochs": 2, "noise_multiplier": None, "epsilon": 1.0}
+NORMS = dp.Gaussian(40.0)
+ALGORITHMS = {
+    "dp-sgd": "dp-sgd", "dpis": "dpis",
+    "share": dp.train.DPIS(norm_share=None, norm_noise=NORMS.noise_multiplier, reach=1.5),
+}  # fmt: skip
 POINTS = (
     "before the key", "after the ledger", "before run.json", "after run.json", "before the first exchange",
     "before the charge", "after the charge", "in the loss", "before the sum", "after the sum", "after the optimizer",
     "before saving", "after saving",
 )  # fmt: skip
-DPIS = "after the norms"  # of all records
+DPIS = "after the norms"  # of all records, or of candidates
+SHARE = ("after the charge of the norms", "before the share", "after the share")
 FEW = (
     ("dp-sgd", "after the ledger", 0, 1), ("dp-sgd", "after the charge", 0, 2), ("dp-sgd", "after the sum", 1, 4),
     ("dp-sgd", "before saving", 0, 1), ("dpis", DPIS, 1, 2),
+    ("share", SHARE[1], 0, 1),
 )  # fmt: skip
 
 
@@ -70,8 +78,14 @@ def at(point, when):
         "before run.json": lambda: around(checkpoint.Checkpoint, "begin", before=True),
         "after run.json": lambda: around(checkpoint.Checkpoint, "begin"),
         "before the first exchange": lambda: around(PrivateRun, "_parts"),
-        "before the charge": lambda: around(Account, "spend", before=True),
-        "after the charge": lambda: around(Account, "spend"),
+        "before the charge": lambda: (
+            around(Account, "spend", before=True),
+            around(ShareAccount, "spend", before=True),
+        ),
+        "after the charge": lambda: (around(Account, "spend"), around(ShareAccount, "spend")),
+        SHARE[0]: lambda: around(ShareAccount, "spend_sums"),
+        SHARE[1]: lambda: around(checkpoint.Checkpoint, "note", before=True),
+        SHARE[2]: lambda: around(checkpoint.Checkpoint, "note"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
         "before the sum": lambda: around(Ranks, "add_up", before=True),
         "after the sum": lambda: around(Ranks, "add_up"),
@@ -85,7 +99,8 @@ def at(point, when):
 def life(rank, size, case, number, algorithm, point, victim):
     torch.set_num_threads(1)
     if rank == victim:
-        late = {"before saving": 3, "in the loss": 4}  # two files are put in their places before the first step
+        # Two files are put in their places before the first step.
+        late = {"before saving": 3, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
     released = SharedRun._released
@@ -96,6 +111,8 @@ def life(rank, size, case, number, algorithm, point, victim):
         return found
 
     SharedRun._released = seen
+    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), ShareAccount.choose
+    ShareAccount.choose = lambda account, released: (sums.write(f"{released!r}\n"), choose(account, released))
     dist.init_process_group(
         "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,
         timeout=datetime.timedelta(seconds=60),
@@ -103,7 +120,7 @@ def life(rank, size, case, number, algorithm, point, victim):
     torch.manual_seed(3)
     settings = {"ledger": case / "ledger", "checkpoint": case / "run"} if rank == 0 else {"checkpoint": "elsewhere"}
     try:
-        run = private(mlp(), table(RECORDS), algorithm=algorithm, **SETTINGS, **settings)
+        run = private(mlp(), table(RECORDS), algorithm=ALGORITHMS[algorithm], **SETTINGS, **settings)
         began = run.steps_
         run.fit(still if point != "in the loss" else cross_entropy)
     except RuntimeError as error:
@@ -118,7 +135,7 @@ def life(rank, size, case, number, algorithm, point, victim):
 def both(folder, algorithm, point, victim, size):
     case = folder / f"{point}, {algorithm}, rank {victim}, then {size}"
     case.mkdir()
-    dp.Ledger.create(case / "ledger", epsilon=3.0, delta=1e-3, dataset="records")
+    dp.Ledger.create(case / "ledger", epsilon=9.0, delta=1e-3, dataset="records", failure=1e-4)
     for number, ranks in ((1, 2), (2, size)):
         began = time.monotonic()
         chosen = victim if number == 1 else None
@@ -129,15 +146,16 @@ def both(folder, algorithm, point, victim, size):
 
 def run_cases(folder, everything):
     folder.mkdir()
-    for algorithm in ("dp-sgd", "dpis"):
+    for algorithm in ALGORITHMS.values():
         private(mlp(), table(RECORDS), algorithm=algorithm, **SETTINGS)  # its noise is remembered by the children
     cases = FEW
     if everything:
         alone = {*POINTS[1:4], *POINTS[-2:]}  # what rank 0 does by itself
         victims = [(point, rank) for point in POINTS for rank in (0, 1) if rank == 0 or point not in alone]
-        victims = [("dp-sgd", *each) for each in victims] + [
-            ("dpis", *each) for each in [*victims, (DPIS, 0), (DPIS, 1)]
-        ]
+        of_dpis = [*victims, (DPIS, 0), (DPIS, 1)]
+        of_share = [*of_dpis, *((point, 0) for point in SHARE), (SHARE[0], 1)]
+        named = {"dp-sgd": victims, "dpis": of_dpis, "share": of_share}
+        victims = [(algorithm, *each) for algorithm, found in named.items() for each in found]
         cases = [(*each, (1, 2, 4)[i % 3]) for i, each in enumerate(victims)]
     for case in cases:
         both(folder, *case)
