@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,12 @@ constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 // Work for a question, about two seconds: a caller in C cannot interrupt it.
 constexpr std::int64_t kUnits = 2'000'000'000;
 
+// Found when the library is loaded.
+const std::string fault_of_library = library_fault();
+
 void check(std::span<const SampledGaussians> run) {
     if (const char* fault = arithmetic_fault()) throw std::runtime_error(fault);
+    if (!fault_of_library.empty()) throw std::runtime_error(fault_of_library);
     if (run.empty()) throw std::invalid_argument("run: expected at least one entry");
     for (const SampledGaussians& part : run) {
         if (!(part.noise_multiplier >= 1e-6 && part.noise_multiplier <= 1e12))

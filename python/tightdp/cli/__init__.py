@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -59,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if sys.stdout is None:  # it was closed before we began
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.platform == "win32" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # a pipe or a file, like --out, whatever the code page
     try:
         arguments = build_parser(argv[0] if argv else None).parse_args(argv)
         result: int = arguments.run(arguments)

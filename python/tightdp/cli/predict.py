@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--probabilities: a model of kind {model.model!r} has none")
     rows = Rows.read(arguments.data, files.written(arguments))
     predicted = model.rows(rows, allow_missing=arguments.allow_missing, probabilities=arguments.probabilities)
-    with nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", newline="") as out:
+    to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
+    with to as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([model.label, *(f"{model.label}={each}" for each in model.classes * arguments.probabilities)])
         writer.writerows(predicted)

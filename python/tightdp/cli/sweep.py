@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     to_terminal = arguments.out is None and sys.stdout.isatty()
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
     asked = shared.options(arguments)
-    with nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", newline="") as out:
+    to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
+    with to as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([*names, f"{quantity}_lower", f"{quantity}_upper", "engine"])
         for done, (mechanisms, row) in enumerate(rows, 1):

@@ -113,7 +113,7 @@ class _Pair:
     a: Array
     b: Array
     finite: npt.NDArray[np.bool_]
-    exponents: npt.NDArray[np.int_]
+    exponents: npt.NDArray[np.intc]
     ones: Norms
 
 
@@ -148,7 +148,7 @@ def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> 
 
 def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _Pair:
     batch = len(a)
-    exponents = np.zeros(batch, np.int_)
+    exponents = np.zeros(batch, np.intc)  # on Windows ldexp takes no wider ones
     ones = np.full(batch, 1.0 if bias else 0.0)
     with np.errstate(over="ignore", under="ignore"):
         sizes = [_squares(_rows(x)) for x in (a, b)]
@@ -163,7 +163,7 @@ def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _P
     scaled: list[Array] = []
     for x, least in ((a, 1.0 if bias else 0.0), (b, 0.0)):
         largest = np.maximum(_rows(np.abs(x[odd])).max(axis=1, initial=0.0), least)
-        shift = np.frexp(largest)[1].astype(np.int_)
+        shift = np.frexp(largest)[1]
         x = x.copy()
         x[odd] = np.ldexp(x[odd], -shift.reshape(-1, *(1,) * (x.ndim - 1)))
         exponents[odd] += shift

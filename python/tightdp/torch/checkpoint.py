@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +14,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 FORMAT = 1
 _locks: WeakValueDictionary[Path, _Lock] = WeakValueDictionary()
@@ -154,7 +159,8 @@ class Checkpoint:
         write(new)
         _flush(new)
         os.replace(new, self.folder / name)
-        _flush(self.folder)
+        if sys.platform != "win32":  # which has no way to flush a folder: a name may be lost when the power is
+            _flush(self.folder)
 
     def _damaged(self, name: str) -> ValueError:
         return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
@@ -166,7 +172,10 @@ class _Lock:
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if sys.platform == "win32":
+                msvcrt.locking(self._file, msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ValueError(
                 "checkpoint must not be in use: another process holds it, and may take its steps"
@@ -178,7 +187,7 @@ class _Lock:
 
 
 def _flush(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
+    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows flushes what it may write to
     try:
         os.fsync(file)
     finally:
