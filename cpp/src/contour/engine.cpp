@@ -13,13 +13,20 @@
 namespace tightdp::contour {
 namespace {
 
+// Many levels in bins may err by more than was planned for: an answer that is relatively wider, or wider than ten
+// times the tolerance, is asked for again level by level.
+constexpr double kWide = 1e-10;
+
+bool narrow(const Result& r, double tolerance) {
+    return r.status == Status::certified && r.upper - r.lower <= std::max(kWide, 10 * tolerance) * r.upper;
+}
+
 Result solved(const Composition& composition, double tolerance, bool by_delta, double at) {
     return within_budget([&] {
         const auto ask = [&](const Effort& effort, bool groups) {
             CompositionMgf mgf(composition, groups, effort.products);
             const Result r = invert(mgf, effort.looser * tolerance, by_delta, at);
-            const bool again = r.status != Status::certified && mgf.grouped();
-            return std::pair{r, again};
+            return std::pair{r, mgf.grouped()};
         };
         Result r;
         bool grouped = false;
@@ -27,7 +34,9 @@ Result solved(const Composition& composition, double tolerance, bool by_delta, d
             std::tie(r, grouped) = ask(effort, true);
             if (r.status != Status::slow_decay) break;
         }
-        return grouped ? ask(kWhole, false).first : r;
+        if (!grouped || narrow(r, tolerance)) return r;
+        const Result each = ask(kWhole, false).first;
+        return each.status == Status::certified || r.status != Status::certified ? each : r;
     });
 }
 
