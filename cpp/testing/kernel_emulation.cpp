@@ -9,8 +9,8 @@
 #include "contour/batch/setting.hpp"
 #include "on_host.hpp"
 // After the host's answers to the names of a device.
-#include "clipping/device/one_read.cuh"
 #include "clipping/device/exact_kernels.cuh"
+#include "clipping/device/one_read.cuh"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp {
@@ -25,16 +25,17 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     const DeviceClip clip = device_clip(r, table, kWarp);
     const bool dense = table.size() == 1 && table[0].stride == clip.columns * static_cast<std::int64_t>(sizeof(T));
     const Machine machine{device.processors, device.shared / 2 - 2048, device.shared - 1024, true, 0};
-    const Shape shape = choose_shape(clip, dense, sizeof(T), machine, [&](const HeldShape&) { return device.resident; },
-                                     device.slice_threads);
+    const Shape shape = choose_shape(
+        clip, dense, sizeof(T), machine, [&](const HeldShape&) { return device.resident; }, device.slice_threads);
     constexpr double kPoison = __builtin_nan("");
     std::vector<double> partial;
     std::string chosen;
     if (shape.way == Way::held) {
         const HeldShape& s = shape.held;
         partial.assign(static_cast<std::size_t>(s.blocks * clip.columns), kPoison);
-        on_host::Launch(static_cast<unsigned>(s.blocks), HeldShape::kThreads, s.bytes(),
-                        [&] { held_kernel<T>(clip, s, partial.data()); }).run();
+        on_host::Launch(static_cast<unsigned>(s.blocks), HeldShape::kThreads, s.bytes(), [&] {
+            held_kernel<T>(clip, s, partial.data());
+        }).run();
         chosen = "held: " + std::to_string(s.blocks) + " blocks of " + std::to_string(s.rows) + " rows, " +
                  std::to_string(s.groups) + " groups, " + std::to_string(s.pieces) + " pieces" +
                  (s.dense ? ", dense" : "");
@@ -47,8 +48,8 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
         on_host::Launch(static_cast<unsigned>(s.teams * s.blocks), static_cast<unsigned>(s.threads), s.bytes(), [&] {
             sliced_kernel<T>(clip, s, exchange.data(), arrived.data(), partial.data());
         }).run();
-        chosen = "sliced: " + std::to_string(s.teams) + " teams of " + std::to_string(s.blocks) +
-                 " blocks, " + std::to_string(s.rows) + " rows of " + std::to_string(s.slice) + " columns, " +
+        chosen = "sliced: " + std::to_string(s.teams) + " teams of " + std::to_string(s.blocks) + " blocks, " +
+                 std::to_string(s.rows) + " rows of " + std::to_string(s.slice) + " columns, " +
                  std::to_string(s.pieces) + " pieces";
     } else {
         throw std::invalid_argument("a device of this size takes the plain way");

@@ -58,7 +58,7 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    static constexpr int kPatience = 200;  // rounds, longer than a block rests
+    static constexpr int kPatience = 200;             // rounds, longer than a block rests
     static constexpr unsigned char kNonsense = 0xff;  // a NaN in every type
 
     Launch(unsigned blocks, unsigned threads, std::int64_t shared, std::function<void()> kernel)
@@ -165,7 +165,9 @@ class Launch {
     bool moved_ = false;
 };
 
-inline Launch& here() { return *Launch::current(); }
+inline Launch& here() {
+    return *Launch::current();
+}
 
 }  // namespace tightdp::on_host
 
@@ -182,10 +184,16 @@ inline Launch& here() { return *Launch::current(); }
 
 namespace tightdp::cuda {
 
-inline void __syncthreads() { on_host::here().wait(on_host::here().fiber->block->all); }
-inline void __syncwarp() { on_host::here().wait(on_host::here().warp()); }
+inline void __syncthreads() {
+    on_host::here().wait(on_host::here().fiber->block->all);
+}
+inline void __syncwarp() {
+    on_host::here().wait(on_host::here().warp());
+}
 inline void __threadfence() {}
-inline void idle() { on_host::here().yield(); }
+inline void idle() {
+    on_host::here().yield();
+}
 
 inline double __shfl_xor_sync(unsigned, double x, int distance) {
     on_host::Launch& l = on_host::here();
@@ -209,8 +217,12 @@ inline void atomicAdd(unsigned long long* p, unsigned long long x) {
     *p += x;
     on_host::here().moved();
 }
-inline unsigned long long arrivals(const unsigned long long* counter) { return *counter; }
-inline double from_other_block(const double* p) { return *p; }
+inline unsigned long long arrivals(const unsigned long long* counter) {
+    return *counter;
+}
+inline double from_other_block(const double* p) {
+    return *p;
+}
 
 template <int bytes>
 inline void copy_async(void* shared, const void* global) {

@@ -35,8 +35,7 @@ void law(const Law& law) {
         total += p[i];
         moment += p[i] * static_cast<double>(first + i) * h;
         const double y = static_cast<double>(first + i) * h, mirrored = r[count - 1 - i];
-        CHECK(mirrored <= p[i] * std::exp(-y + 0.51 * h) + 1e-15 &&
-              mirrored >= p[i] * std::exp(-y - 0.51 * h) - 1e-15);
+        CHECK(mirrored <= p[i] * std::exp(-y + 0.51 * h) + 1e-15 && mirrored >= p[i] * std::exp(-y - 0.51 * h) - 1e-15);
     }
     CHECK(std::fabs(total - 1) <= s.tail + 1e-12);
     const Mean m = mean(law);

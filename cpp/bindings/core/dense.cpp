@@ -85,8 +85,8 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
     for (const auto& [x, errors, steps, squares, bias, moved] : layers) {
         require(x.ndim() == 2 && errors.ndim() == 2 && x.shape(0) == n && errors.shape(0) == n && steps.size() == n &&
                 squares.size() == n && moved.has_value() == std::get<5>(layers.front()).has_value());
-        tightdp::DenseLayer layer{x.data(), errors.data(), extent(x, 1), extent(errors, 1), bias,
-                                  steps.data(), squares.data(), nullptr, nullptr, nullptr, 0};
+        tightdp::DenseLayer layer{x.data(),       errors.data(), extent(x, 1), extent(errors, 1), bias, steps.data(),
+                                  squares.data(), nullptr,       nullptr,      nullptr,           0};
         if (moved) {
             const auto& [center, inverse, columns] = *moved;
             layer.center = center.data(), layer.inverse_scale = inverse.data(), layer.column_squares = columns.data();

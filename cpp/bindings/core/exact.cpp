@@ -29,8 +29,7 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
     for (std::size_t i = 0; i < sigmas; ++i)
         if (!(s[i] >= 0 && s[i] <= kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
     if (first > kLastDraw || n > kLastDraw - first) throw std::invalid_argument("a stream has 2^48 draws");
-    tightdp::bindings::unlocked(
-        [&] { tightdp::add_rounded_normals(*stream, {s, sigma.ndim() > 0}, first, n, data); });
+    tightdp::bindings::unlocked([&] { tightdp::add_rounded_normals(*stream, {s, sigma.ndim() > 0}, first, n, data); });
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "contour/engine.hpp"
 #include "grid/engine.hpp"
 #include "runtime/arithmetic.hpp"
-#include "runtime/work.hpp"
 #include "runtime/compensated_sum.hpp"
+#include "runtime/work.hpp"
 
 namespace tightdp {
 namespace {

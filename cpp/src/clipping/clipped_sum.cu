@@ -3,11 +3,10 @@
 // too long for the shared memory of all multiprocessors, or too little to be worth it, goes through in groups
 // that fit half the second-level cache where they can: the second reading is from there. Formulas:
 // clipping/device/clip.hpp; the choice: device/shape.hpp.
-#include "clipped_sum.cuda.hpp"
-
 #include <algorithm>
 #include <vector>
 
+#include "clipped_sum.cuda.hpp"
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/request.hpp"
 #include "clipping/device/segment_table.cuh"
@@ -110,7 +109,8 @@ class Launch {
             int resident = 0;
             allow(held_kernel<T>, s.bytes());
             check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, held_kernel<T>, HeldShape::kThreads,
-                                                                static_cast<std::size_t>(s.bytes())), "occupancy");
+                                                                static_cast<std::size_t>(s.bytes())),
+                  "occupancy");
             return resident;
         });
         if (shape.way == Way::held) return held_rows<T>(shape.held);
@@ -128,8 +128,9 @@ class Launch {
     template <class T>
     void held_rows(const HeldShape& s) {
         const Scratch partial(static_cast<std::size_t>(s.blocks * clip_.columns) * 8, stream_);
-        held_kernel<T><<<static_cast<unsigned>(s.blocks), HeldShape::kThreads,
-                         static_cast<std::size_t>(s.bytes()), stream_>>>(clip_, s, partial.as<double>());
+        held_kernel<T>
+            <<<static_cast<unsigned>(s.blocks), HeldShape::kThreads, static_cast<std::size_t>(s.bytes()), stream_>>>(
+                clip_, s, partial.as<double>());
         check(cudaGetLastError(), "the launch of the clipped sum");
         finish_partial(partial, s.blocks);
     }
@@ -181,7 +182,7 @@ class Launch {
             const std::int64_t warps =
                 std::min<std::int64_t>(ceiling(count * pieces, kBlockWarps), 16 * machine_.processors);
             squares_kernel<T><<<static_cast<unsigned>(warps), kThreads, 0, stream_>>>(clip_, begin, count, pieces,
-                                                                                     squares.as<double>());
+                                                                                      squares.as<double>());
             factors_kernel<T><<<static_cast<unsigned>(ceiling(count, 128)), 128, 0, stream_>>>(
                 clip_, begin, count, pieces, squares.as<double>(), factors.as<double>());
             sums_kernel<T><<<static_cast<unsigned>(ceiling(clip_.columns, kThreads)), kThreads, 0, stream_>>>(
@@ -195,8 +196,10 @@ class Launch {
         const DeviceFinish f = device_finish(r_, clip_, sums);
         const std::int64_t threads = ceiling(clip_.columns, random::kTileValues) * random::kLanes;
         const auto blocks = static_cast<unsigned>(ceiling(threads, kThreads));
-        if (r_.out_double) finish_kernel<double><<<blocks, kThreads, 0, stream_>>>(clip_, f);
-        else finish_kernel<float><<<blocks, kThreads, 0, stream_>>>(clip_, f);
+        if (r_.out_double)
+            finish_kernel<double><<<blocks, kThreads, 0, stream_>>>(clip_, f);
+        else
+            finish_kernel<float><<<blocks, kThreads, 0, stream_>>>(clip_, f);
         check(cudaGetLastError(), "the launch of the noise");
     }
 

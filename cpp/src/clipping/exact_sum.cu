@@ -1,7 +1,6 @@
 // The exact form: squares, factors, integer sums, in groups of rows that fit half the second-level cache
 // where they can, so that the second reading is from there; then the noise. Compile without contraction.
 #include "clipped_sum.cuda.hpp"
-
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/request.hpp"
 #include "clipping/device/segment_table.cuh"

@@ -1,9 +1,10 @@
 // Norms and weighted sums of a tile of columns, in doubles or in integers. Orders of summation and rounding
 // errors: docs/theory/clipping.md.
+#include "tile.hpp"
+
 #include <algorithm>
 #include <type_traits>
 
-#include "tile.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {

@@ -46,7 +46,7 @@ struct Transform {
 
 // Some columns of some rows. Rows that are not there are rows of zeros.
 struct Sweep {
-    int groups;  // of kGroup rows, at most kMostGroups
+    int groups;      // of kGroup rows, at most kMostGroups
     std::int64_t n;  // columns, at most kTileColumns
     Transform transform;
     const void* const* rows;

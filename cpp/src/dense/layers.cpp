@@ -49,7 +49,8 @@ template <class T>
 class Summer {
   public:
     explicit Summer(const OuterSum& r)
-        : r_(r), rows_(TIGHTDP_SELECT_SIMD(row_kernels)().of<T>()),
+        : r_(r),
+          rows_(TIGHTDP_SELECT_SIMD(row_kernels)().of<T>()),
           clip_(TIGHTDP_SELECT_SIMD(dense_clip_kernels)().of<T>()) {
         std::size_t outputs = 0, widths = 0, sums = 0;
         for (const DenseLayer& layer : r.layers) {
@@ -127,8 +128,8 @@ class Summer {
         for (std::int64_t j = 0; j < width(layer); j += kStrip) {
             const std::int64_t here = std::min(width(layer) - j, kStrip), held = padded(here, kSumTile);
             const std::int64_t columns = std::clamp(layer.columns - j, std::int64_t{0}, kStrip);
-            rows_.quantize({x + j, layer.columns, c.count, columns, here > columns, layer.steps + c.first,
-                            q_.data(), held});
+            rows_.quantize(
+                {x + j, layer.columns, c.count, columns, here > columns, layer.steps + c.first, q_.data(), held});
             accumulate_(q_.data(), held, c.count, w, layer.outputs, held, sums + j, stride(layer));
         }
     }
@@ -159,11 +160,11 @@ template <class T>
 void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
             const T* bias, T* scores) {
     const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
-    const auto lines = columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns)
-                                          : packed(weights, outputs, columns);
+    const auto lines =
+        columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns) : packed(weights, outputs, columns);
     over_rows(rows, static_cast<double>(rows) * columns * outputs, 8, [&](std::int64_t first, std::int64_t count) {
-        kernels.affine({inputs + first * columns, count, columns, outputs, lines.data(), bias,
-                        scores + first * outputs});
+        kernels.affine(
+            {inputs + first * columns, count, columns, outputs, lines.data(), bias, scores + first * outputs});
     });
 }
 

@@ -16,8 +16,10 @@ struct ForBothTypes {
 
     template <class T>
     Kernels<T> of() const noexcept {
-        if constexpr (std::is_same_v<T, float>) return single;
-        else return full;
+        if constexpr (std::is_same_v<T, float>)
+            return single;
+        else
+            return full;
     }
 };
 

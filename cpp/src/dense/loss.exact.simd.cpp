@@ -13,13 +13,17 @@ TIGHTDP_VINLINE Vec run_of(const float* p) {
     __builtin_memcpy(&v, p, sizeof v);
     return __builtin_convertvector(v, Vec);
 }
-TIGHTDP_VINLINE Vec run_of(const double* p) { return load(p); }
+TIGHTDP_VINLINE Vec run_of(const double* p) {
+    return load(p);
+}
 
 TIGHTDP_VINLINE void put_run(float* p, Vec v) {
     const Floats rounded = __builtin_convertvector(v, Floats);
     __builtin_memcpy(p, &rounded, sizeof rounded);
 }
-TIGHTDP_VINLINE void put_run(double* p, Vec v) { store(p, v); }
+TIGHTDP_VINLINE void put_run(double* p, Vec v) {
+    store(p, v);
+}
 
 // Column o of kLanes rows; the last row stands in for those that are not there.
 template <class T>

@@ -149,7 +149,7 @@ void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, doubl
         }
         const double square = total(sums) + (bias ? 1.0 : 0.0);
         if (!(square <= kLargestSquare)) continue;  // NaN too
-        if (square < kLeastSquare) {  // as good as zeros, which any step leaves what they are
+        if (square < kLeastSquare) {                // as good as zeros, which any step leaves what they are
             steps[k] = 1;
             continue;
         }

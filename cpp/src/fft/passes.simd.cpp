@@ -135,8 +135,7 @@ inline void pass4(const FftTables& w, double* re, double* im, size_t m) {
     const double *c1 = w.re[level], *s1 = w.im[level], *c2 = w.re[level - 1], *s2 = w.im[level - 1];
     for (size_t j = 0; j < q; j += kLanes) {
         double *r = re + j, *i = im + j;
-        Complex a = load(r, i), b = load(r + q, i + q), c = load(r + 2 * q, i + 2 * q),
-                d = load(r + 3 * q, i + 3 * q);
+        Complex a = load(r, i), b = load(r + q, i + q), c = load(r + 2 * q, i + 2 * q), d = load(r + 3 * q, i + 3 * q);
         const Complex w1 = load(c1 + j, s1 + j), w2 = load(c2 + j, s2 + j);
         butterfly4(a, b, c, d);
         store(r, i, a);

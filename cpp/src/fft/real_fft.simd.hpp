@@ -12,13 +12,10 @@ namespace tightdp {
 // Fills w_m^j for j < count <= m/2, both components within 1.5 u relatively; count is a multiple of 8.
 TIGHTDP_DECLARE_SIMD(void, fft_twiddles, (std::size_t m, std::size_t count, double* re, double* im))
 
-TIGHTDP_DECLARE_SIMD(void, fft_forward,
-                     (const FftTables& tables, std::size_t n, const double* x, double* spectrum))
-TIGHTDP_DECLARE_SIMD(void, fft_inverse,
-                     (const FftTables& tables, std::size_t n, const double* spectrum, double* x))
+TIGHTDP_DECLARE_SIMD(void, fft_forward, (const FftTables& tables, std::size_t n, const double* x, double* spectrum))
+TIGHTDP_DECLARE_SIMD(void, fft_inverse, (const FftTables& tables, std::size_t n, const double* spectrum, double* x))
 TIGHTDP_DECLARE_SIMD(void, fft_multiply, (std::size_t n, const double* a, const double* b, double* out))
 // Sets to zero what has |a|^2 < nothing.
-TIGHTDP_DECLARE_SIMD(void, fft_power,
-                     (std::size_t n, const double* a, std::uint64_t k, double nothing, double* out))
+TIGHTDP_DECLARE_SIMD(void, fft_power, (std::size_t n, const double* a, std::uint64_t k, double nothing, double* out))
 
 }  // namespace tightdp

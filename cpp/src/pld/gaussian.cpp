@@ -101,8 +101,8 @@ class Gaussian final : public Density {
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
         constexpr std::int64_t kBlock = 64;
         const double step = (reach_.last - reach_.first) / static_cast<double>(reach_.pieces);
-        alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock],
-            rel[kBlock], bend[kBlock], reach[kBlock];
+        alignas(64) double z[kBlock + 8], shifted[kBlock + 8], ps[kBlock], pt[kBlock], pl[kBlock], rel[kBlock],
+            bend[kBlock], reach[kBlock];
         work::spend(kPieceUnits * reach_.pieces);
         for (std::int64_t p = 0; p < reach_.pieces; p += kBlock) {
             const std::int64_t here = std::min(kBlock, reach_.pieces - p), padded = (here + 7) / 8 * 8;
@@ -110,8 +110,8 @@ class Gaussian final : public Density {
                 z[i] = reach_.first + step * static_cast<double>(std::min(p + i, reach_.pieces));
                 shifted[i] = z[i] - (mean - mu);
             }
-            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt,
-                                                     pl, rel, bend, reach);
+            TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu, shifted, static_cast<std::size_t>(padded), ps, pt, pl, rel,
+                                                     bend, reach);
             for (std::int64_t i = 0; i < here; ++i) visit(z[i], ps[i], pt[i], rel[i], pl[i]);
         }
     }

@@ -12,7 +12,9 @@ namespace tightdp::grid {
 namespace {
 
 // Relative error of a mass from the rounding of its logarithm.
-double rounding(double log) { return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0; }
+double rounding(double log) {
+    return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0;
+}
 
 // The losses y of the base law at the edges x of a sampled one, e^y (sign = 1) or e^{-y} (sign = -1), and how far y may
 // be off. One edge by itself has the same bits as in a block: what lies between two versions of an edge would be lost.

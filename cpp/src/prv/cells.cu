@@ -1,7 +1,6 @@
 // A thread a cell; formulas: prv/cell.hpp.
-#include "cells.cuda.hpp"
-
 #include "cell.hpp"
+#include "cells.cuda.hpp"
 #include "runtime/cuda_check.hpp"
 
 namespace tightdp::cuda {
@@ -22,9 +21,7 @@ void prv_cells(const prv::Law& law, double h, long long first, std::int64_t coun
     // Fewer than 2^31 blocks: a circle has at most 2^30 points, a law not many more cells.
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
     std::visit(
-        [&](const auto& l) {
-            cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out);
-        },
+        [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); },
         law);
     check(cudaGetLastError(), "the launch of the cells");
 }

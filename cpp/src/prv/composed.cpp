@@ -97,8 +97,8 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
     const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
     const double summation = 3 * made_.mass_error * h * sums.magnitude * inverse;
     offset_ += k * (exact.value - h * sums.moment * inverse);
-    mean_error_ += k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) +
-                   4 * u * std::fabs(offset_);
+    mean_error_ +=
+        k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
 }
 
 // Section 4.3. Frequencies whose transform is below tau count with that value. Any tau is correct: a smaller one serves

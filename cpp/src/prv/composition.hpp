@@ -81,7 +81,6 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
                const Composer& compose = compose_here);
 
 // delta(eps), any finite eps.
-Bounds delta(const std::vector<Run>& runs, double eps, const Request& request,
-             const Composer& compose = compose_here);
+Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose = compose_here);
 
 }  // namespace tightdp::prv

@@ -1,7 +1,8 @@
 // Distribution functions at the edges of a grid's cells. Error analysis: docs/theory/prv.md, section 4.
+#include "edges.simd.hpp"
+
 #include <cmath>
 
-#include "edges.simd.hpp"
 #include "simd/math.hpp"
 #include "tightdp/special/mills.hpp"
 
@@ -27,8 +28,7 @@ TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
 // operations.
 TIGHTDP_VINLINE Vec mills_polynomial(Vec y) {
     const Vec y2 = y * y, y4 = y2 * y2;
-    return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) +
-           y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
+    return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) + y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
 }
 
 // g(z): Phi(z) left of 0, -(1 - Phi(z)) from there on. R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|),

@@ -30,9 +30,8 @@ void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
 
 template <class T, class Tiles>
 void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
-    parallel_pieces(n, kGrain, kGrain, [&](std::size_t begin, std::size_t end) {
-        write(first + begin, end - begin, out + begin, tiles);
-    });
+    parallel_pieces(n, kGrain, kGrain,
+                    [&](std::size_t begin, std::size_t end) { write(first + begin, end - begin, out + begin, tiles); });
 }
 
 // Tiles of values that are a function of each tile's words.

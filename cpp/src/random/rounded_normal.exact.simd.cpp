@@ -23,8 +23,8 @@ inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __res
             const double* const s = sigma + group * 2 * kLanes + lane;
             const RoundingLimits cosine = each ? rounding_limits<64>(s[0]) : all;
             const RoundingLimits sine = each ? rounding_limits<64>(s[kLanes]) : all;
-            const RoundedPair rounded = nearest_pair<64>(cosine, sine, w[lane], w[kLanes + lane], w[2 * kLanes + lane],
-                                                         w[3 * kLanes + lane]);
+            const RoundedPair rounded =
+                nearest_pair<64>(cosine, sine, w[lane], w[kLanes + lane], w[2 * kLanes + lane], w[3 * kLanes + lane]);
             drawn[0][lane] = rounded.cosine;
             drawn[1][lane] = rounded.sine;
             doubtful |= rounded.cosine_in_doubt | rounded.sine_in_doubt ? 1 : 0;

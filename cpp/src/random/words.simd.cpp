@@ -31,8 +31,7 @@ void chacha_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
         state[12] = lane_numbers() + static_cast<std::uint32_t>(block);
         state[13] = Words{} + static_cast<std::uint32_t>(block >> 32);
         chacha20_block(state);
-        for (int w = 0; w < kChaChaWords; ++w)
-            __builtin_memcpy(out + w * kLanes + lane, &state[w], sizeof(Words));
+        for (int w = 0; w < kChaChaWords; ++w) __builtin_memcpy(out + w * kLanes + lane, &state[w], sizeof(Words));
     }
 }
 
@@ -41,10 +40,10 @@ void philox_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
         std::uint32_t words[kPhiloxWords][kLanes];
         const std::uint64_t block = tile * 64 + static_cast<std::uint64_t>(16 * k);
         for (int lane = 0; lane < kLanes; ++lane) {
-            std::uint32_t c[kPhiloxWords] = {
-                static_cast<std::uint32_t>(block) + static_cast<std::uint32_t>(lane),
-                static_cast<std::uint32_t>(block >> 32), static_cast<std::uint32_t>(s.stream),
-                static_cast<std::uint32_t>(s.stream >> 32)};
+            std::uint32_t c[kPhiloxWords] = {static_cast<std::uint32_t>(block) + static_cast<std::uint32_t>(lane),
+                                             static_cast<std::uint32_t>(block >> 32),
+                                             static_cast<std::uint32_t>(s.stream),
+                                             static_cast<std::uint32_t>(s.stream >> 32)};
             philox4x32_10(c, s.key[0], s.key[1]);
             for (int i = 0; i < kPhiloxWords; ++i) words[i][lane] = c[i];
         }

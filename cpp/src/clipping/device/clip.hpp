@@ -46,10 +46,18 @@ TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept 
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
 
-TIGHTDP_HD inline double wide(double x) noexcept { return x; }
-TIGHTDP_HD inline double wide(float x) noexcept { return x; }
-TIGHTDP_HD inline double wide(Float16 x) noexcept { return to_float(x); }
-TIGHTDP_HD inline double wide(BFloat16 x) noexcept { return to_float(x); }
+TIGHTDP_HD inline double wide(double x) noexcept {
+    return x;
+}
+TIGHTDP_HD inline double wide(float x) noexcept {
+    return x;
+}
+TIGHTDP_HD inline double wide(Float16 x) noexcept {
+    return to_float(x);
+}
+TIGHTDP_HD inline double wide(BFloat16 x) noexcept {
+    return to_float(x);
+}
 
 // The last segment whose first column, or first tile, is at most `index`: the one that holds it.
 template <std::int64_t DeviceSegment::* first = &DeviceSegment::first>
@@ -57,8 +65,10 @@ TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, std::i
     int low = 0, high = clip.segment_count - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (clip.segments[middle].*first <= index) low = middle;
-        else high = middle - 1;
+        if (clip.segments[middle].*first <= index)
+            low = middle;
+        else
+            high = middle - 1;
     }
     return clip.segments[low];
 }

@@ -58,8 +58,7 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
 
 // One integer of a row, modulo 2^64.
 TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x, double factor) noexcept {
-    return static_cast<unsigned long long>(
-        static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
+    return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
 }
 
 // Where the sums go: integers, with `noisy` rounded normals of `sigma` steps, to int64, or times the grid to floats.

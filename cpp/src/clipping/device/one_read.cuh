@@ -98,8 +98,10 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
         close_batch();
         wait_batches<0>();
         __syncthreads();
-        if (s.columns <= HeldShape::kShort) held_squares<T>(clip, s, LaneTeam<8>{}, rows, count, squares);
-        else held_squares<T>(clip, s, WarpTeam{}, rows, count, squares);
+        if (s.columns <= HeldShape::kShort)
+            held_squares<T>(clip, s, LaneTeam<8>{}, rows, count, squares);
+        else
+            held_squares<T>(clip, s, WarpTeam{}, rows, count, squares);
         __syncthreads();
         if (thread < count) {
             double square = 0;

@@ -15,7 +15,7 @@ struct Machine {
     std::int64_t processors;
     std::int64_t half;   // bytes of shared memory a block may take so that two are resident
     std::int64_t whole;  // bytes a block may take alone
-    bool grid;    // blocks of one launch may wait for each other
+    bool grid;           // blocks of one launch may wait for each other
     // Bytes below which the plain way's launches take less time than blocks that wait for each other.
     std::int64_t worth_waiting = 1 << 20;
 };
@@ -33,8 +33,8 @@ inline constexpr int kWarp = 32;
 
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 64;   // short rows need many to be worth a group's four barriers
-    static constexpr int kLeastRows = 8;   // fewer leave warps without a row
+    static constexpr int kMostRows = 64;          // short rows need many to be worth a group's four barriers
+    static constexpr int kLeastRows = 8;          // fewer leave warps without a row
     static constexpr std::int64_t kPiece = 1024;  // columns a team squares at a time
     static constexpr std::int64_t kShort = 256;   // columns up to which eight lanes take a row's norm instead of 32
 
@@ -65,7 +65,7 @@ inline HeldShape held_shape(const clipping::DeviceClip& clip, bool dense, std::i
 // --- Longer rows: teams of blocks, each block with its own columns of every row of its team.
 
 struct SliceShape {
-    static constexpr int kThreads = 768;  // 80 registers each: with 1024 some would spill
+    static constexpr int kThreads = 768;    // 80 registers each: with 1024 some would spill
     static constexpr int kFactorWarps = 4;  // take the factors of a group while the others square the next
     static constexpr int kMostRows = 32;    // one warp publishes them
     static constexpr int kBuffers = 3;      // a group each: being added, squared, loaded
@@ -114,8 +114,10 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
         std::int64_t low = 1, high = machine.processors;
         while (low < high) {
             const std::int64_t middle = (low + high) / 2;
-            if (slices(middle, wanted)) high = middle;
-            else low = middle + 1;
+            if (slices(middle, wanted))
+                high = middle;
+            else
+                low = middle + 1;
         }
         // No more teams than groups; the blocks left over join teams.
         const std::int64_t teams =

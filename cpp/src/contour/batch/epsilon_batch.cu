@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerProcessor)
         if (team.lane() == 0) next = atomicAdd(taken, 1ull);
         const std::int64_t i = static_cast<std::int64_t>(__shfl_sync(WarpTeam::kAll, next, 0));
         if (i >= batch.n) return;
-        const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i],
-                                                         batch.steps[i], batch.delta[i], batch.tolerance);
+        const contour::Result r = contour::batch_epsilon(team, memory, batch.sigma[i], batch.q[i], batch.steps[i],
+                                                         batch.delta[i], batch.tolerance);
         const bool certified = r.status == contour::Status::certified;
         team.sync();
         if (team.lane() == 0) {
@@ -51,8 +51,7 @@ void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const d
                    double tolerance, double* lower, double* upper, unsigned char* status, cudaStream_t stream) {
     if (n == 0) return;
     int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0),
-          "occupancy");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0), "occupancy");
     const std::int64_t blocks =
         std::min<std::int64_t>(attribute(cudaDevAttrMultiProcessorCount) * std::clamp(resident, 1, kBlocksPerProcessor),
                                (n + kWarps - 1) / kWarps);

@@ -36,7 +36,7 @@ struct Plan {
     bool consistent = false;
     double step = 0;
     std::int64_t count = 0;  // abscissae c + i m step, m = 0..count
-    double log_decay = 0;  // certified: |M(c + is)/M(c)| <= e^log_decay for s >= count * step
+    double log_decay = 0;    // certified: |M(c + is)/M(c)| <= e^log_decay for s >= count * step
     AliasSide left, right;
     CertifiedLogMgf k{};
 };

@@ -73,8 +73,7 @@ TIGHTDP_HD inline Cumulants cumulants_of(const Moments& m, double shift, double 
 
 // The relative error of the rule at a real abscissa.
 TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, double margin) noexcept {
-    return quadrature_error(p, c, 0, h) + range_error(p, c, margin) +
-           2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
+    return quadrature_error(p, c, 0, h) + range_error(p, c, margin) + 2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
 }
 
 // count * ln M from sums over so many nodes.

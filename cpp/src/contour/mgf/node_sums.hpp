@@ -15,7 +15,7 @@ inline constexpr std::int64_t kNodeBlock = 32;
 struct NodeGrid {
     double q, inverse_sigma;
     double h;
-    double first;  // an integer
+    double first;    // an integer
     std::int64_t n;  // a multiple of kNodeBlock
 };
 

@@ -25,7 +25,7 @@ void SampledMgf::nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const 
 }
 
 void SampledMgf::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
-                            double* weights) const {
+                                  double* weights) const {
     out = {};
     const double shift = this->shift(c), scale = grid.h * kInvSqrt2Pi, inverse = grid.inverse_sigma;
     for (std::int64_t i = 0; i < grid.n; ++i) {
