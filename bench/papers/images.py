@@ -13,7 +13,8 @@ means with 95% confidence intervals as Markdown and draws bench/results/images.p
 
 The networks are the papers' or the smallest of their kind. Learning rate, batch and norm bound were chosen by DP-SGD at
 epsilon 1 on 10,000 training images of MNIST (rates 2 and 4), which is not charged; they are the same for all data sets
-(but batches of 500 on IMDb), epsilons and arms, and so are the 15 epochs. Nothing was chosen on Fashion-MNIST or IMDb.
+(but batches of 500 on IMDb), epsilons and arms, and so are the 15 epochs. Nothing was chosen on Fashion-MNIST, and on
+IMDb the network alone, once (docs/algorithms/networks.md).
 DPIS aims at half as many records a step as DP-SGD with the same probability for a record of the largest norm, and
 releases no share of norms. NoisyGD has the library's defaults. Evaluated are averages of the last half of iterates.
 Scattering features are of each image alone and need kymatio; they are made once and kept (1 GB). One thread.
