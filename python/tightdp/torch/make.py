@@ -88,7 +88,7 @@ def make_private(
     padded : whether every physical batch has the same shape and each record a random place in it, for the exact
         arithmetic: then no bit of a record's gradient depends on the others, as far as PyTorch's kernels compute a row
         from what it holds and where it stands. It costs the empty places: at an expected 512 records some 1.5 times
-        the time, less for larger batches (docs/theory/training.md, section 7)
+        the time, less for larger batches (docs/theory/training.md, section 8)
     collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records. What
         it makes of one must not depend on the others: pad to a fixed length, or mask what was padded
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:

@@ -1,4 +1,4 @@
-"""Physical batches of one shape, whose records stand in random places (docs/theory/training.md, section 7)."""
+"""Physical batches of one shape, whose records stand in random places (docs/theory/training.md, section 8)."""
 
 from __future__ import annotations
 
