@@ -99,7 +99,7 @@ def test_adaclip_and_dpis_keep_their_claim(algorithm, arithmetic):
 
 
 def test_a_bound_that_is_not_kept_is_found(monkeypatch):
-    def clipped(self, rows):
+    def clipped(self, rows, weights=None):
         clipped_sum(
             rows, 3.0, center=self._center, scale=self._scale, out=self._totals, accumulate=True, arithmetic="exact"
         )

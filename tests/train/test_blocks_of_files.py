@@ -179,6 +179,17 @@ def run(*arguments):
     return subprocess.run([sys.executable, "-m", "tightdp.cli", *map(str, arguments)], capture_output=True, text=True)
 
 
+def test_a_damaged_file_is_named(folder, tmp_path):
+    """The footer is whole, and what it points to is not."""
+    whole = (folder[0] / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(whole[:4] + b"\x5a" * 4000 + whole[4004:])
+    with pytest.raises(ValueError, match=r"paths must be files of one form: .*t\.parquet") as error:
+        LogisticRegression(NoisyGD(steps=2), classes=["no", "yes"], **TARGET).fit(
+            FileBlocks(tmp_path / "t.parquet", label="y", columns=COLUMNS)
+        )
+    assert "CANARY" not in str(error.value)
+
+
 def test_the_command_line_reads_parquet_and_arrow(folder, tmp_path):
     at = folder[0]
     settings = "--label y --classes no,yes --bounds a=-3:3,b=-3:3,count=-3:3 --drop name --allow-missing --epsilon 1"

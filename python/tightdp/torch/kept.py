@@ -8,17 +8,22 @@ from typing import Any
 
 import torch
 
+from .memory import changed as left_in
+from .memory import held
+
 Copies = dict[tuple[str, str], tuple[Any, int, Any]]
 """Of buffers, by module and name: the buffer, its version and its copy."""
 
 
 @contextmanager
-def kept(model: Any, copies: Copies | None = None) -> Iterator[None]:
-    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter.
+def kept(model: Any, loss_fn: Any, copies: Copies | None = None) -> Iterator[None]:
+    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter, or what Python
+    objects hold (``memory.py``).
 
-    A buffer with something of the records in it would be released without noise. A parameter that was changed in place
-    cannot be put back: the error says so. ``copies`` are those of the last time: what is still the same is not copied
-    again, for every change counts its version up.
+    A buffer with something of the records in it would be released without noise, and what one record leaves for the
+    next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
+    ``copies`` are those of the last time: what is still the same is not copied again, for every change counts its
+    version up.
     """
     before: Copies = {}
     for path, module in model.named_modules():
@@ -31,6 +36,7 @@ def kept(model: Any, copies: Copies | None = None) -> Iterator[None]:
         copies.clear()
         copies.update(before)
     versions = [(name, p, p._version) for name, p in model.named_parameters()]
+    memory = held(model, loss_fn)
     try:
         yield
     finally:
@@ -45,6 +51,12 @@ def kept(model: Any, copies: Copies | None = None) -> Iterator[None]:
             raise ValueError(
                 f"model must keep nothing of the records it sees: its buffer {changed[0]} changes with them, which no "
                 f"account covers. Freeze it, or put the module in eval mode"
+            )
+        left = left_in(memory, held(model, loss_fn))
+        if left is not None:
+            raise ValueError(
+                f"model and loss_fn must keep nothing from one record to the next: {left} changes while records go "
+                f"through them, which no account covers. Compute it from the record, or before the step"
             )
 
 

@@ -37,6 +37,7 @@ class Gradients:
 
     def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
         self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
+        self._places = _places(model, parameters)
 
     def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
         """Of some records at a time, a tensor (records, *shape) for each parameter."""
@@ -50,12 +51,13 @@ class Gradients:
     def _side_by_side(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:
         def loss(values: dict[str, Any], *one: Any) -> Any:
             alone = rebuild([tensor.unsqueeze(0) for tensor in one])
-            return _single(torch.func.functional_call(self._losses, values, (alone,)))
+            placed = {place: values[name] for place, name in self._places.items()}
+            return _single(torch.func.functional_call(self._losses, placed, (alone,), tie_weights=False))
 
-        values = {f"model.{name}": p.detach() for name, p in self._parameters.items()}
+        values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
         found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
-        return [found[f"model.{name}"] for name in self._parameters]
+        return [found[name] for name in self._parameters]
 
     def _in_turn(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:
         parameters = list(self._parameters.values())
@@ -66,6 +68,18 @@ class Gradients:
                 if gradient is not None:
                     row[i] = gradient
         return rows
+
+
+def _places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
+    """Where in ``_Losses`` each parameter is, by its name: in several places if it is tied, and once in a module that
+    the model holds twice, which ``functional_call`` would not put back."""
+    names = {id(p): name for name, p in parameters.items()}
+    return {
+        f"model.{path}.{own}" if path else f"model.{own}": names[id(p)]
+        for path, module in model.named_modules()
+        for own, p in module._parameters.items()
+        if id(p) in names
+    }
 
 
 def vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> bool:

@@ -166,7 +166,7 @@ class PrivateRun:
             with self._world.together("the sums of a step"):
                 self._account.spend()
                 sums = self._begin(parameters)
-                with self._records_apart():
+                with self._records_apart(loss_fn):
                     places = iter(batch._places)
                     for part, records in parts:
                         sums.add(self.model, loss_fn, part, records, next(places, None))
@@ -277,9 +277,9 @@ class PrivateRun:
         return ((examples.moved(part, device), records) for part, records in parts)
 
     @contextmanager
-    def _records_apart(self) -> Iterator[None]:
+    def _records_apart(self, loss_fn: LossFunction) -> Iterator[None]:
         """Records go through the model, and it keeps nothing of them."""
-        with kept(self.model, self._copies), own_draws(device_of(self.model)):
+        with kept(self.model, loss_fn, self._copies), own_draws(device_of(self.model)):
             yield
 
     def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]) -> Any:
@@ -287,7 +287,7 @@ class PrivateRun:
         with self._world.together("the norms of all records"):
             sums = self._begin(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
-            with self._records_apart():
+            with self._records_apart(loss_fn):
                 for part, records in parts:
                     sums.candidates.see(sums.norms(self.model, loss_fn, part, records))
         return sums.candidates.remember(self._world)

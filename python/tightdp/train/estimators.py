@@ -73,8 +73,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     whoever holds the data. What is released is what is charged, to the last bit: integer sums and exactly sampled noise
     (docs/theory/exact.md).
 
-    Records with NaN or infinite features contribute nothing, and neither do those whose gradients overflow. That takes
-    features beyond 1e100, where there are no ``bounds``, or weights beyond 1e300 (1e30 with float32 features).
+    Records with NaN features contribute nothing, nor do those with infinite ones, where there are no ``bounds`` to clip
+    them to, and those whose gradients overflow. That takes features beyond 1e100, where there are no ``bounds``, or
+    weights beyond 1e300 (1e30 with float32 features).
     """
 
     _spent: ClassVar[Spent | None] = None

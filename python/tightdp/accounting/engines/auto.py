@@ -18,6 +18,7 @@ from ...derived import Derived
 from ...options import Direction
 from ..numerics.outward import INF, expm1
 from ..pairs.dominating import dominating
+from ..pairs.largest import largest_of
 from ..pairs.members import members, reveals_nothing
 from . import allocation, closed_form, contour, derived, fallback, fixed_size, gdp, grid, participations, prv, renyi
 from .base import Engine, Request
@@ -73,6 +74,7 @@ def _run(mechanism: Derived, direction: Direction, request: Request) -> derived.
         cache(lambda at: delta("auto", parts, direction, at, rough)),
         cache(lambda at: delta("auto", parts, back, at, rough)),
         lambda at: epsilon("auto", parts, direction, at, request),
+        largest_of(parts),
     )
 
 

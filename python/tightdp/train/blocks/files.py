@@ -167,6 +167,10 @@ class FileBlocks(Blocks):
             ) from None
         except UnicodeError:
             raise self._misread(path) from None
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise ValueError(f"paths must be files of one form: {path} is damaged") from None
 
     def _misread(self, path: str) -> ValueError:
         return ValueError(f"encoding must be that of the files: {path} is no text in {self._written[1]}")

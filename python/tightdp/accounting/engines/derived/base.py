@@ -10,8 +10,9 @@ from ..base import Bound
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Bounds of its curve in one direction; ``back`` are those in the other."""
+    """Bounds of its curve in one direction; ``back`` are those in the other. ``largest`` bounds its privacy loss."""
 
     delta: Callable[[float], Bound]
     back: Callable[[float], Bound]
     epsilon: Callable[[float], Bound]
+    largest: float

@@ -47,6 +47,8 @@ class Chain(NamedTuple):
 
 def delta(size: int, run: Run, epsilon: float) -> float:
     """An upper bound of delta(epsilon) for ``size`` records."""
+    if epsilon >= _largest_loss(size, run):
+        return 0.0
     at = min(epsilon, _MOST)  # delta never increases
     reach = abs(at) + 1.0
     table = _Table(run, [at / size, *np.linspace(-reach, reach, _FIRST)])
@@ -62,12 +64,12 @@ def delta(size: int, run: Run, epsilon: float) -> float:
 
 def epsilon(size: int, run: Run, delta: float) -> float:
     """An upper bound of epsilon(delta) for ``size`` records; infinite where none is known."""
+    best = _largest_loss(size, run)
     least = delta * _FAINT / size
     reach = run.epsilon(least).upper if least > 0 else math.inf
     if not reach < _MOST:
-        return math.inf
+        return best
     table = _Table(run, [*np.linspace(-reach, reach, _FIRST), *np.linspace(0.0, reach, _FIRST)])
-    best = math.inf
     for _ in range(_ROUNDS):
         lines = table.lines()
         chains = _best(lines, size, lambda _, height: height > delta)
@@ -75,9 +77,14 @@ def epsilon(size: int, run: Run, delta: float) -> float:
         if found == 0:
             return 0.0
         best = min(best, found)
-        if not (table.refine(lines, chains) if best < math.inf else table.extend(lines)):
+        if not (table.refine(lines, chains) if found < math.inf else table.extend(lines)):
             break
     return best
+
+
+def _largest_loss(size: int, run: Run) -> float:
+    """Of the chain whose steps all have delta 0."""
+    return math.nextafter(size * run.largest, math.inf)
 
 
 class _Table:

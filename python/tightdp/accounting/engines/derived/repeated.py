@@ -27,7 +27,7 @@ _BESIDE = 0.0, 0.5, 0.9, 0.98
 def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float) -> tuple[float, float]:
     """Ends of delta; the trivial lower one is left to the caller."""
     if epsilon < 0:  # 1 - e^eps + e^eps delta'(-eps)
-        back = Run(run.back, run.delta, run.epsilon)
+        back = Run(run.back, run.delta, run.epsilon, run.largest)
         lower, upper = delta(mechanism, back, -epsilon)
         return (exp(epsilon) * lower - expm1(epsilon)).lo, (exp(epsilon) * upper - expm1(epsilon)).hi
     runs = repetitions(mechanism)
