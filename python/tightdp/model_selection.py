@@ -39,7 +39,7 @@ from .train.blocks.stream import scanned
 from .train.blocks.views import Chosen, Mapped, Tossed
 from .train.driver import check_records, opened, paid, seeded
 from .train.estimators import PrivateClassifier
-from .train.labels import learns
+from .train.labels import check_typed, learns, typed
 from .train.owned import own
 from .train.owned import within as parts_within
 from .train.prepare import labels_in, labels_of
@@ -129,13 +129,15 @@ class PrivateSearchCV(BaseEstimator):
         declared, algorithms = _last(self.estimator).classes, self._algorithms()
         blocks = as_blocks(X, y, any(getattr(each, "in_memory", False) for each in algorithms))
         if blocks is None:
-            labels, classes, width = self._table(X, y)
+            labels, classes, width = self._table(X, typed(y) if learns(declared) else y)
             records = len(labels)
         else:
             width = blocks.width
             check_width(self, blocks, width, reset=True)
             for each in algorithms:
                 check_records(each, True, False)
+            if learns(declared):
+                check_typed(blocks)
             lengths, seen = scanned(blocks, labels_in)
             classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
         if declared is not None and not learns(declared):

@@ -35,7 +35,7 @@ from .train.blocks.views import Mapped
 from .train.driver import check_records, opened, paid, seeded
 from .train.estimator import PrivateEstimator
 from .train.estimators import PrivateClassifier
-from .train.labels import learns
+from .train.labels import check_typed, learns, typed
 from .train.owned import check_free, own
 from .train.pca import DPPCA
 from .train.prepare import labels_in, labels_of
@@ -130,9 +130,12 @@ class PrivatePipeline(Steps, BaseEstimator):
         *_, (_, last) = self._checked()
         blocks = as_blocks(X, y, _in_memory(last))
         if blocks is None:
+            y = typed(y) if _learns(last) else y
             targets, width = self._table(X, y)
         else:
             X, width = blocks, blocks.width
+            if _learns(last):
+                check_typed(blocks)
             check_records(_algorithm(last), True, False)
             check_width(self, X, width, reset=True)
             targets = _targets(last, blocks)

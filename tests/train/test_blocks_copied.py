@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -139,17 +138,20 @@ def test_where_no_copy_can_be_written_files_are_decoded_anew(table, passes, monk
     monkeypatch.setattr(copied.shutil, "disk_usage", no_such_folder)
     assert again() == 4
     monkeypatch.undo()
-    monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b"))  # it is full
+    full = open("/dev/full", "r+b", 0)  # noqa: SIM115
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering, dir: full)
     monkeypatch.setattr(FileBlocks, "__iter__", lambda self, read=FileBlocks.__iter__: passes.append(0) or read(self))
     assert again() == 4
 
 
 def test_there_may_be_no_folder_for_a_copy(table, monkeypatch):
-    path, X, y = table
+    (path, X, y), made = table, []
     expected = LogisticRegression(NoisyGD(steps=3), **TARGET).fit(X, y)
-    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    monkeypatch.setenv("TMPDIR", str(path))  # Python would take another
+    real = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering, dir: made.append(real(dir=dir)) or made[0])
     found = LogisticRegression(NoisyGD(steps=3), **TARGET).fit(FileBlocks(path, "y", list("abc")))
-    assert (found._w == expected._w).all()
+    assert (found._w == expected._w).all() and not made
 
 
 class Own(Blocks):

@@ -186,3 +186,25 @@ def test_counts_and_choices_are_plain():
     assert counted(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
     assert counted(np.array(["", "?", "a", "a"])) == {"a": 2}
     assert chosen(("1", "10"), np.array([0, 1, 10])).tolist() == [1, 10]
+
+
+@pytest.mark.parametrize("rare", ["CANARY", "true", "01", "3.5"])
+def test_a_rare_label_does_not_change_what_the_others_are(tmp_path, rare):
+    """A list, and a CSV file, would have another type with it. Objects are texts, whatever else is among them."""
+    pytest.importorskip("pyarrow")
+    n, settings = 2000, {"epsilon": 1.0, "delta": 1e-6, "bounds": (0, 1), "random_state": 0, "public_size": 2000}
+    x, labels = np.random.default_rng(0).uniform(size=(n, 1)), [0, 1] * (n // 2)
+    found = []
+    for one in (0, rare):
+        labels[5] = one
+        y = np.array(labels, dtype=object)
+        found.append(LogisticRegression(NoisyGD(steps=2), classes="learn", **settings).fit(x, y).classes_.tolist())
+        with pytest.raises(TypeError, match="y must be an array or a column where labels are learned, got list"):
+            LogisticRegression(NoisyGD(steps=2), classes="learn", **settings).fit(x, labels)
+        (tmp_path / "t.csv").write_text(
+            "a,y\n" + "".join(f"{v[0]},{label}\n" for v, label in zip(x, labels, strict=True))
+        )
+        blocks = pytest.importorskip("tightdp.train").FileBlocks(tmp_path / "t.csv", "y")
+        with pytest.raises(ValueError, match="classes must be declared for CSV files in blocks"):
+            LogisticRegression(NoisyGD(steps=2), classes="learn", **settings).fit(blocks)
+    assert found == [["0", "1"]] * 2

@@ -21,7 +21,19 @@ from .blocks.given import parts, sparse
 from .blocks.stream import Stream, scanned
 from .driver import opened, paid, seeded
 from .estimator import Given, PrivateEstimator
-from .labels import UNKNOWN, Opening, chosen, counted, learns, opening, places, released, without
+from .labels import (
+    UNKNOWN,
+    Opening,
+    check_typed,
+    chosen,
+    counted,
+    learns,
+    opening,
+    places,
+    released,
+    typed,
+    without,
+)
 from .models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from .models.model import Model, Vector
 from .prepare import Prepare, labels_in, labels_of, numbers_of_labels, within
@@ -143,7 +155,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Features within bounds, labels as indices into ``classes_``, and weights."""
         values = validate_data(self, X, reset=not again)
         features = within(self._declared_bounds(values.shape[1], values.dtype, again), values)
-        labels, present = labels_of("y", y, few=not again and learns(self.classes))
+        learning = learns(self.classes) or learns(classes)
+        labels, present = labels_of("y", typed(y) if learning else y, few=learning and not again)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
@@ -163,6 +176,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if learns(self.classes) or learns(classes):
+            check_typed(blocks)
             lengths, found = scanned(blocks, numbers_of_labels)
             labels = [values for values, _ in found]
             for _, each in found:

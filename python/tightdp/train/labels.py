@@ -19,6 +19,7 @@ from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
 from ..tables.frequent import column_threshold
 from ..tables.text import text_of
+from .blocks.blocks import Blocks
 from .releases.budget import Caps, FixedPlan, Target
 from .releases.gate import Gate
 from .releases.shares import FAILURE, Spent, cap, left_for
@@ -52,6 +53,29 @@ class Opening(NamedTuple):
 def learns(classes: Any) -> bool:
     """Whether labels are to be learned."""
     return isinstance(classes, str) and classes == LEARN
+
+
+def typed(labels: Any) -> Any:
+    """Labels whose type no record decides: those of an array or a column, and the texts of Python objects there.
+
+    TypeError for what has no type, such as a list: one text in it would make texts of all.
+    """
+    if not hasattr(labels, "dtype"):
+        raise TypeError(
+            f"y must be an array or a column where labels are learned, got {type(labels).__name__}: its type is "
+            "public, and that of a list depends on all that is in it"
+        )
+    values = np.asarray(labels)
+    return values if values.dtype != object else np.array([text_of(each) for each in values.ravel()], str)
+
+
+def check_typed(blocks: Blocks) -> None:
+    """ValueError for blocks that find out the type of their labels as they read."""
+    if not blocks.typed:
+        raise ValueError(
+            "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "
+            "Parquet and Arrow files have types, and tightdp train --learn-classes takes all labels for text"
+        )
 
 
 def charge_of(spent: Spent) -> Composition:

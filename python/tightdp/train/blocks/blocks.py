@@ -35,6 +35,8 @@ class Blocks(ABC):
     ahead = True
     """Whether the batches of several steps are gathered in one pass; if not, chosen rows can be read without one."""
     weighted = False
+    typed = True
+    """Whether the type of the targets is known without a look at them."""
     """Whether records have weights, which multiply their losses."""
     remote = False
     """Whether sums over batches are computed where the blocks are."""

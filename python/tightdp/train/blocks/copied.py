@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -36,12 +37,17 @@ def _copying(blocks: Blocks) -> Iterator[Blocks]:
     file = None
     with suppress(OSError):  # there may be no folder for it
         # Nobody else may read it. Without a buffer every error of a write is one of that write.
-        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        file = tempfile.TemporaryFile(buffering=0, dir=_folder())  # noqa: SIM115
     if file is None:
         yield blocks
         return
     with file:
         yield Copied(blocks, file)
+
+
+def _folder() -> str:
+    """Where the copy lies. Python would take another folder than TMPDIR names, where that cannot be used."""
+    return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
 class Copied(Blocks):
@@ -52,7 +58,8 @@ class Copied(Blocks):
     """
 
     def __init__(self, blocks: Blocks, file: IO[bytes]) -> None:
-        self.width, self.dtype, self.weighted = blocks.width, blocks.dtype, blocks.weighted
+        self.width, self.dtype = blocks.width, blocks.dtype
+        self.weighted, self.typed = blocks.weighted, blocks.typed
         if hasattr(blocks, "columns"):
             self.columns = blocks.columns
         self._blocks, self._file = blocks, file
@@ -78,7 +85,11 @@ class Copied(Blocks):
     def _write(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
         """Whether a block could be written. Where not, the disk gets back what was."""
         with suppress(OSError):
-            if not y.dtype.hasobject and shutil.disk_usage(tempfile.gettempdir()).free - x.nbytes - y.nbytes > RESERVE:
+            if (
+                not y.dtype.hasobject
+                and shutil.disk_usage(_folder()).free - x.nbytes - y.nbytes
+                > RESERVE
+            ):
                 for array in (x, y):
                     rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                     while len(rest):

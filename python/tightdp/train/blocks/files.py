@@ -78,7 +78,7 @@ class FileBlocks(Blocks):
         self._others = [label] if weight is None else [label, weight]
         self.weighted = weight is not None
         self._format = _format(given_paths, format)
-        self.copied = copy and self._format != "arrow"
+        self.copied, self.typed = copy and self._format != "arrow", self._format != "csv"
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
         if not is_encoding(encoding):

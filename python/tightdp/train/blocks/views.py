@@ -25,7 +25,7 @@ class Mapped(Blocks):
 
     def __init__(self, blocks: Blocks, function: Callable[[NDArray[Any]], Any]) -> None:
         self._blocks, self.ahead, self.remote = blocks, blocks.ahead, blocks.remote
-        self.weighted = blocks.weighted
+        self.weighted, self.typed = blocks.weighted, blocks.typed
         self.width = int(function(np.zeros((1, blocks.width), blocks.dtype)).shape[1])
         self._made = _Made(function, self.width)
 
@@ -74,7 +74,7 @@ class Weighted(Blocks):
         if blocks.weighted or blocks.remote:
             raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
         self._blocks, self._weights = blocks, checked_weights(weights, np.size(weights))
-        self.width, self.dtype, self.ahead = blocks.width, blocks.dtype, blocks.ahead
+        self.width, self.dtype, self.ahead, self.typed = blocks.width, blocks.dtype, blocks.ahead, blocks.typed
         if hasattr(blocks, "columns"):
             self.columns = blocks.columns
 
@@ -136,7 +136,8 @@ class Chosen(Blocks):
 
     def __init__(self, blocks: Blocks, rows: Tossed) -> None:
         self._blocks, self._rows, self.ahead, self.remote = blocks, rows, blocks.ahead, blocks.remote
-        self.width, self.dtype, self.weighted = blocks.width, blocks.dtype, blocks.weighted
+        self.width, self.dtype = blocks.width, blocks.dtype
+        self.weighted, self.typed = blocks.weighted, blocks.typed
         if hasattr(blocks, "columns"):
             self.columns = blocks.columns
 
