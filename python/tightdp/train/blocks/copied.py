@@ -85,11 +85,7 @@ class Copied(Blocks):
     def _write(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
         """Whether a block could be written. Where not, the disk gets back what was."""
         with suppress(OSError):
-            if (
-                not y.dtype.hasobject
-                and shutil.disk_usage(_folder()).free - x.nbytes - y.nbytes
-                > RESERVE
-            ):
+            if not y.dtype.hasobject and shutil.disk_usage(_folder()).free - x.nbytes - y.nbytes > RESERVE:
                 for array in (x, y):
                     rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                     while len(rest):
