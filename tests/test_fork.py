@@ -180,11 +180,12 @@ def test_a_child_has_a_pool_of_threads_of_its_own():
 
 def test_no_function_has_a_static_that_a_fork_could_find_half_made():
     """A child that is forked while another thread initialises one waits for that thread for ever: such values are
-    found when the library is loaded, at the scope of a file."""
+    found when the library is loaded, at the scope of a file. Windows has no fork."""
     made_late = re.compile(r"^[ \t]+static (?!constexpr|constinit|inline)[^(;]*[={].*", re.MULTILINE)
     assert made_late.search("int f() {\n    static const int n = g();\n}")
     folder = pathlib.Path(__file__).parents[1] / "cpp"
     sources = [path for part in ("src", "bindings", "capi") for path in (folder / part).rglob("*.[ch]pp")]
+    sources = [path for path in sources if path.parent.name != "windows"]
     assert len(sources) > 100
     found = {path.name: made_late.findall(path.read_text()) for path in sources}
     assert {name: lines for name, lines in found.items() if lines} == {}
