@@ -127,3 +127,19 @@ def test_files_cited_in_sources_exist():
         if cited not in PLACEHOLDERS and not cited.startswith(PRODUCTS) and not found(cited)
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("top", ["cpp/src", "python/tightdp"])
+def test_the_architecture_names_every_folder_of_sources(top):
+    """Each folder of the first level has a row, and each row is a folder of sources."""
+    rows = set(re.findall(r"^\| `([\w/]+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE))
+    folders = {
+        str(parent)
+        for name in SOURCES
+        if name.startswith(top + "/")
+        for parent in Path(name).relative_to(top).parents
+        if parent != Path()
+    }
+    assert {folder for folder in folders if "/" not in folder} <= rows
+    elsewhere = {"cpp/src": "python/tightdp", "python/tightdp": "cpp/src"}[top]
+    assert all(row in folders or (ROOT / elsewhere / row).is_dir() for row in rows)
