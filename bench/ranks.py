@@ -105,7 +105,7 @@ def projected(size: int, batch: int, compute: float, noise: float, rest: float, 
 def replicated() -> float:
     """Seconds of what every rank does alike: the draw of a batch, estimates, the optimizer."""
     from tightdp import Philox
-    from tightdp.release.poisson import poisson_sample
+    from tightdp.release.sampling import poisson_sample
 
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -19,7 +19,7 @@ from scipy import stats
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
-from tightdp.release.poisson import poisson_sample
+from tightdp.release.sampling import poisson_sample
 from tightdp.torch import DPAdam
 from tightdp.torch.distributed.key import Keyed
 

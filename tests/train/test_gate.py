@@ -12,7 +12,7 @@ from exactly import within
 from together import together
 
 import tightdp as dp
-from tightdp.release.poisson import poisson_sample
+from tightdp.release.sampling import poisson_sample
 from tightdp.train import (
     DPAGD,
     DPIS,

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
-from ..release.poisson import poisson_sample
+from ..release.sampling import poisson_sample
 from .account import Account
 from .padded import STREAMS, Places, placed, places_for
 

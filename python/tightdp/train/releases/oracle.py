@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...release.noise import RandomSource
-from ...release.poisson import poisson_sample
+from ...release.sampling import poisson_sample
 from ..blocks.stream import Part, Stream
 from ..models import dense
 from ..models.grid import COARSE, clipped_rows, confined, grid_below
