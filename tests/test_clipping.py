@@ -263,7 +263,7 @@ def test_a_tensor_of_a_graph_is_read_as_its_values():
         (lambda: dp.clipped_sum(GOOD, np.inf), ValueError, "max_norm"),
         (lambda: dp.clipped_sum(GOOD, 1e-31), ValueError, r"max_norm.* \[1e-25, 1e\+25\]"),
         (lambda: dp.clipped_sum(GOOD, 1e24, weights=[100, 1, 1, 1]), ValueError, "largest weight"),
-        (lambda: dp.clipped_sum(GOOD, [1.0, 1.0]), ValueError, "max_norm must have one entry a group"),
+        (lambda: dp.clipped_sum(GOOD, [1.0, 1.0]), ValueError, "max_norm must have one entry for each group"),
         (lambda: dp.clipped_sum([GOOD, GOOD], 1.0, groups=[[0], [0]]), ValueError, "groups"),
         (lambda: dp.clipped_sum([], 1.0), ValueError, "grads"),
         (lambda: dp.clipped_sum(np.ones(3), 1.0), ValueError, "batch axis"),

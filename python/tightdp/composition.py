@@ -77,18 +77,18 @@ class Composable:
     def tradeoff(self, alphas: ArrayLike, **options: Unpack[Options]) -> Curve:
         """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
 
-        For the worst neighbours and the best test of whether the record is there. ``width`` is the absolute width of
-        beta that is aimed at.
+        It is about the worst neighbours and the best test of whether the record is there. ``width`` is the absolute
+        width of beta that is aimed at.
         """
         return self._asked(options).tradeoff(alphas)
 
     def renyi(self, orders: ArrayLike, *, neighbors: Neighbors = "add_or_remove") -> Curve:
-        """Bounds on the Renyi divergence, in nats, of each of ``orders``, finite numbers > 1 of any shape: the curve
+        """Bounds on the Renyi divergence, in nats, at each of ``orders``, finite numbers > 1 of any shape: the curve
         of RDP.
 
-        Of the worse order of the neighbours. Both ends agree, but for roundings, for Gaussians, Laplace noise, pure
-        mechanisms, zCDP, and Poisson samples of Gaussians; elsewhere the lower end is that of a mechanism of the class,
-        or 0 (docs/theory/conversions.md section 14). Infinite for what may reveal everything.
+        The divergence is that of the worse direction. Both ends agree up to roundings for Gaussians, Laplace noise,
+        pure mechanisms, zCDP, and Poisson samples of Gaussians. Otherwise the lower end is that of a mechanism of the
+        class, or 0 (docs/theory/conversions.md section 14). Infinite for what may reveal everything.
 
         >>> curve = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).renyi([2, 16])
         >>> [round(float(x), 4) for x in curve.upper]
@@ -97,13 +97,13 @@ class Composable:
         return self._asked({"neighbors": neighbors}).renyi(orders)
 
     def gdp(self, delta: float = 0.0, *, neighbors: Neighbors = "add_or_remove") -> Bound:
-        """Bounds on the smallest mu such that the mechanism is mu-GDP but for ``delta`` in [0, 1).
+        """Bounds on the smallest mu such that the mechanism is mu-GDP up to ``delta`` in [0, 1).
 
-        That is, for both orders of the neighbours and every epsilon >= 0, delta(epsilon) is at most that of a Gaussian
-        of noise multiplier 1/mu, or ``delta``. So no test has a type II error below that Gaussian's by more than
-        ``delta``. At 0 this is Gaussian differential privacy itself, which a sampled Gaussian has with the mu of an
-        unsampled one alone, because far in its tail it is no better; with a small ``delta`` mu describes the run. The
-        width that is aimed at is a thousandth (docs/theory/conversions.md section 15). Source: Dong, Roth and Su
+        That is, in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta`` and
+        that of a Gaussian of noise multiplier 1/mu. So no test has a type II error below that Gaussian's by more than
+        ``delta``. ``delta=0`` is Gaussian differential privacy itself. A sampled Gaussian then has the mu of an
+        unsampled one, because far in the tails sampling does not help; a small ``delta`` leaves the tails out. The
+        relative width aimed at is a thousandth (docs/theory/conversions.md section 15). Source: Dong, Roth and Su
         (2022), Definition 4.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
@@ -113,8 +113,8 @@ class Composable:
         return self._asked({"neighbors": neighbors}).gdp(delta)
 
     def group(self, size: int) -> Composition:
-        """The same as a group of ``size`` records sees it, which are added, removed or replaced together: a composition
-        that answers the same questions. See ``Group``; ``size`` is an integer in [1, 1000].
+        """The same run for neighbours that differ by a group of ``size`` records, which are added, removed or replaced
+        together: a composition that answers the same questions. See ``Group``; ``size`` is an integer in [1, 1000].
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
@@ -133,7 +133,8 @@ class Composable:
     def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Bounds on the least probability of guessing wrongly which of two neighbours was used, at each ``prior``.
 
-        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses; at most min(prior, 1 - prior).
+        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses. The answer is at most min(prior,
+        1 - prior).
         """
         return self._asked(options).bayes_risk(prior)
 
@@ -275,7 +276,7 @@ class Composition(Composable):
 
 
 def _flat(pieces: tuple[tuple[Any, int], ...]) -> Parts:
-    """Flattens the tree of sums and multiples without recursion, for it may be as deep as the run is long."""
+    """Flattens the tree of sums and multiples without recursion, because it may be as deep as the run is long."""
     found: dict[Mechanism, list[int]] = {}  # a count in a list is reached by hashing the mechanism once
     stack = list(pieces)
     while stack:  # from the last to the first

@@ -47,12 +47,12 @@ class RepeatAndSelect(Derived):
     """Runs ``mechanism`` a random number of times and releases the best output alone, as a search for hyperparameters
     does; neither the number of runs nor the other outputs are released.
 
-    Which output is the best is decided by the outputs, by an order that does not depend on the data: a score must be
-    part of what ``mechanism``, one mechanism or a composition, releases. The number of runs has the expectation
-    ``mean``. It is truncated negative binomial of ``shape`` > -1, 1 being geometric and 0 logarithmic, or, with
-    ``shape="poisson"``, Poisson, and without a run nothing is released. Upper ends are those of all mechanisms with the
-    curve of ``mechanism``, lower ends those of some of them (docs/theory/derived.md section 1). Source: Papernot and
-    Steinke (2022), Theorems 2 and 6.
+    ``mechanism`` is one mechanism or a composition. The best output is the first in an order of the outputs that does
+    not depend on the data: the score must be a part of what ``mechanism`` releases. The number of runs has the
+    expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1 (1 is geometric, 0
+    logarithmic), or, with ``shape="poisson"``, Poisson: then there may be no run, and nothing is released. The upper
+    end holds for all mechanisms with the privacy profile of ``mechanism``, and the lower end for some of them
+    (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
 
     >>> runs = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
     >>> search = dp.RepeatAndSelect(runs, mean=20)
@@ -96,14 +96,14 @@ class RepeatAndSelect(Derived):
 
 @dataclass(frozen=True, slots=True)
 class Group(Derived):
-    """``mechanism``, one mechanism or a composition, as a group of ``size`` records sees it: where a neighbouring
-    relation speaks of one record it means all of the group, added or removed together, or each of them replaced.
+    """``mechanism``, one mechanism or a composition, for neighbours that differ by a group of ``size`` records: all
+    of them are added or removed together, or each of them is replaced.
 
-    A smaller group is no worse. Gaussians, Laplace noise and their discrete forms are themselves at a sensitivity
-    ``size`` times as large, Poisson samples of Gaussians are mixtures, and both are exact. Other upper ends are those
-    of all mechanisms with the curve of ``mechanism``, for which they are exact; other lower ends are those of one
-    record (docs/theory/derived.md section 2). ``size`` is at most 1000. ``Composition.group`` takes each mechanism of
-    a composition for itself where that is exact.
+    The bound holds for smaller groups, too. Two cases are exact: Gaussians, Laplace noise and their discrete forms have
+    ``size`` times the sensitivity, and Poisson samples of Gaussians become mixtures. In all other cases the upper end
+    holds for all mechanisms with the privacy profile of ``mechanism``, and is exact for them; the lower end is that of
+    one record (docs/theory/derived.md section 2). ``size`` is at most 1000. ``Composition.group`` treats each mechanism
+    of a composition by itself where that is exact.
     """
 
     mechanism: Composable

@@ -104,7 +104,7 @@ class PrivacyLoss(Mechanism):
         """
         y, p = _vector("losses", losses), _vector("probabilities", probabilities)
         if len(y) != len(p):
-            raise ValueError(f"probabilities must have one entry a loss, got {len(p)} for {len(y)}")
+            raise ValueError(f"probabilities must have one entry for each loss, got {len(p)} for {len(y)}")
         if (p < 0).any():
             raise ValueError("probabilities must be numbers in [0, 1]")
         merged, where = np.unique(y[p > 0], return_inverse=True)
@@ -122,7 +122,7 @@ class PrivacyLoss(Mechanism):
         """Finitely many outcomes with their probabilities under P and under Q, both summing to 1."""
         ps, qs = _vector("p", p), _vector("q", q)
         if len(ps) != len(qs):
-            raise ValueError(f"q must have one entry an outcome, got {len(qs)} for {len(ps)}")
+            raise ValueError(f"q must have one entry for each outcome, got {len(qs)} for {len(ps)}")
         for name, values in (("p", ps), ("q", qs)):
             if (values < 0).any() or abs(math.fsum(values) - 1) > TOLERANCE:
                 raise ValueError(f"{name} must be non-negative and add up to 1")
@@ -168,7 +168,7 @@ class PrivacyLoss(Mechanism):
         y = np.linspace(low, high, points)
         values = _check.reals("what cdf returns", cdf(y), "numbers in [0, 1]")
         if values.shape != y.shape:
-            raise ValueError(f"cdf must return one value an argument, got shape {values.shape} for {y.shape}")
+            raise ValueError(f"cdf must return one value for each argument, got shape {values.shape} for {y.shape}")
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
             raise ValueError("cdf must return numbers in [0, 1]")
         # P[Y > y] from above and from below, each made non-increasing in the way that keeps it a bound.
@@ -242,7 +242,7 @@ def _curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
 def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     y, p = _vector(name, losses), _vector(other, masses)
     if len(y) != len(p):
-        raise ValueError(f"{other} must have one entry a loss, got {len(p)} for {len(y)}")
+        raise ValueError(f"{other} must have one entry for each loss, got {len(p)} for {len(y)}")
     if not (np.diff(y) > 0).all():
         raise ValueError(f"{name} must be strictly ascending")
     if not (p > 0).all():

@@ -48,9 +48,9 @@ class Laplace(Mechanism):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PureDP(Mechanism):
-    """Anything that is ``epsilon``-DP, accounted by binary randomised response, which dominates all of that.
+    """Anything that is ``epsilon``-DP, accounted as binary randomised response, which dominates every such mechanism.
 
-    The parameter is kept as ``nominal_epsilon``, for ``epsilon`` is the question one asks of any mechanism.
+    The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a question that every mechanism answers.
     """
 
     nominal_epsilon: float
@@ -67,8 +67,9 @@ class PureDP(Mechanism):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ApproximateDP(Mechanism):
-    """Anything that is (``epsilon``, ``delta``)-DP: reveals everything with probability ``delta``, else randomised
-    response. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``."""
+    """Anything that is (``epsilon``, ``delta``)-DP, accounted as the worst of these mechanisms: it reveals everything
+    with probability ``delta``, and is randomised response otherwise. The parameters are kept as ``nominal_epsilon`` and
+    ``nominal_delta``."""
 
     nominal_epsilon: float
     nominal_delta: float
@@ -102,9 +103,9 @@ class RandomizedResponse(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange(Mechanism):
-    """Privacy losses that all lie within some interval of length ``eta``: the exponential mechanism and noisy max with
-    Gumbel noise. For scores of sensitivity D and monotone in the record, Gumbel noise of scale D/eta gives ``eta``;
-    without monotonicity scale 2D/eta does."""
+    """Anything whose privacy losses lie in some interval of length ``eta``, such as the exponential mechanism and the
+    noisy maximum with Gumbel noise. For scores of sensitivity D that are monotone in the record, Gumbel noise of scale
+    D/eta gives ``eta``; without monotonicity, scale 2D/eta does."""
 
     eta: float
 
@@ -116,8 +117,8 @@ class BoundedRange(Mechanism):
 class ZCDP(Mechanism):
     """Anything (``xi``, ``rho``)-zCDP: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
-    A bound and no pair of distributions: upper ends come from the Renyi engine, lower ends from members of the class.
-    Alone it has the best member that releases one bit; beside others, the Gaussian of noise multiplier
+    It is a bound, and has no dominating pair. Upper ends come from the Renyi engine, and lower ends from members of the
+    class: alone, the best member that releases one bit; in a composition, the Gaussian of noise multiplier
     ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
     """
 
@@ -146,12 +147,12 @@ class DiscreteGaussian(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussianVector(Mechanism):
-    """Adds integer noise as of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
+    """Adds the integer noise of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
     moves by a vector of integers of L2 norm at most ``sensitivity`` >= 1.
 
-    No one vector is the worst, so that the ends differ: upper ones are those of zCDP or, where sigma is above some 4,
-    of a Gaussian of nearly the same deviation, lower ones those of a vector along an axis or of ones
-    (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+    No single vector is the worst, so the two ends differ. The upper end is that of zCDP or, where sigma is above some
+    4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a vector of
+    ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
     """
 
     sigma: float
@@ -189,9 +190,9 @@ class MixtureOfGaussians(Mechanism):
     """Adds N(0, sigma^2 I) to a sum to which a record contributes a vector of L2 norm at most ``sensitivities[i]`` with
     probability ``probabilities[i]``, drawn independently of the other records; ``noise_multiplier`` is sigma.
 
-    ``sensitivities`` are distinct numbers >= 0, at most 1000, not all 0, and ``probabilities`` as many in (0, 1] that
-    add up to 1 within 1e-9, scaled to add up to 1. Exact: the record's pair is (sum p_i N(c_i), N(0)), reversed for
-    "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace" (docs/theory/mixtures.md section 2).
+    ``sensitivities`` are at most 1000 distinct numbers >= 0, not all 0. ``probabilities`` are as many numbers in (0, 1]
+    that add up to 1 within 1e-9; they are scaled to add up to 1. Exact: the pair is (sum p_i N(c_i), N(0)), reversed
+    for "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace" (docs/theory/mixtures.md section 2).
     """
 
     noise_multiplier: float
@@ -242,11 +243,12 @@ class PoissonSampled(Mechanism):
 @dataclass(frozen=True, slots=True)
 class TruncatedPoissonSampled(Mechanism):
     """Runs ``mechanism`` on a Poisson sample that holds each of ``dataset_size`` records with
-    ``sampling_probability``; of a sample larger than ``batch_size``, on so many of it drawn uniformly.
+    ``sampling_probability``. If the sample is larger than ``batch_size``, it runs on ``batch_size`` records drawn
+    uniformly from it.
 
-    ``dataset_size`` counts the record that is added or removed, and is public. Upper ends are a mixture of a Poisson
-    sample and of one of fixed size, lower ends Poisson samples with the probability of being in the batch
-    (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv 2508.15089.
+    ``dataset_size`` counts the record that is added or removed, and is public. The upper end is that of a mixture of a
+    Poisson sample and one of fixed size. The lower end is that of a Poisson sample with the probability of being in the
+    batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv 2508.15089.
     """
 
     mechanism: Mechanism
@@ -272,8 +274,8 @@ class SampledWithReplacement(Mechanism):
     """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
     record may be drawn several times.
 
-    Accounted under "replace" and "replace_special" alone. The ends differ: the upper one takes the other records to
-    be opposed to both of two that are exchanged (docs/theory/mixtures.md section 6).
+    Accounted under "replace" and "replace_special" alone. The two ends differ: the upper one assumes that the other
+    records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
     """
 
     mechanism: Gaussian
@@ -330,13 +332,13 @@ class RandomAllocation(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class TreeAggregation(Mechanism):
-    """All prefix sums of ``steps`` vectors by the binary tree mechanism, each record contributing to one step: one
+    """All prefix sums of ``steps`` vectors by the binary tree mechanism, where each record contributes to one step: one
     epoch. Every node of the tree is released with noise N(0, sigma^2 I); ``noise_multiplier`` is sigma over the bound
     on the L2 norm of a record's contribution.
 
-    A record is in at most floor(log2(steps)) + 1 nodes, the first step's in as many, so that it is that many Gaussians
-    (docs/theory/closed-forms.md section 6). Of several trees over disjoint steps, as after a restart, the deepest
-    counts. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
+    A record is in at most floor(log2(steps)) + 1 nodes, and a record of the first step is in that many: so this is that
+    many Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over disjoint steps, take
+    the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
     """
 
     noise_multiplier: float
@@ -353,15 +355,15 @@ class TreeAggregation(Mechanism):
 def banded_factorization(
     noise_multiplier: float, *, bands: int, steps: int, sampling_probability: float
 ) -> Composition:
-    """DP-SGD with noise correlated by a banded matrix (BandMF) on cyclic Poisson batches, as Poisson-sampled Gaussians.
+    """The Poisson-sampled Gaussians of DP-SGD whose noise a banded matrix correlates (BandMF), on cyclic batches.
 
     The release is C x + z, z of deviation ``noise_multiplier`` times the bound on a record's norm. C[i, j] is 0 unless
-    0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups,
-    each record's independently of the others; step t takes a Poisson sample, with ``sampling_probability``, of group t
-    modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and the result is that many of
-    ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation and exact for C = 1
-    (docs/theory/closed-forms.md section 7). ValueError or TypeError names a bad argument and its range. Source:
-    Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+    0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups;
+    the group of a record does not depend on the other records. Step t takes a Poisson sample, with
+    ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and
+    the result is that many of ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every
+    relation. It is exact for C = 1 (docs/theory/closed-forms.md section 7). ValueError or TypeError names a bad
+    argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
 
     >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125

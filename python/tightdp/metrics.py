@@ -4,8 +4,8 @@
     found = accuracy(y_test, model.predict(X_test), epsilon=0.1, delta=1e-6)
     found.value, found.interval, found.population
 
-Proofs: docs/theory/tuning.md, section 1. The predictions must come from a model that did not see these records, or was
-charged for them; each must depend on its own record alone.
+Proofs: docs/theory/tuning.md, section 1. The predictions must come from a model that did not see these records, or that
+was charged for them. Each prediction must depend on its own record alone.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Accuracy(NamedTuple):
     interval: Interval
     """Holds the share of right predictions among these records, with the confidence asked for."""
     population: Interval
-    """Holds, with that confidence, the probability of a right prediction on records like these, if they are
-    independent draws."""
+    """Holds, with that confidence, the probability of a right prediction on a further record, if all records are
+    independent draws from one distribution."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the delta asked for."""
@@ -56,11 +56,11 @@ class ConfusionMatrix(NamedTuple):
     """What ``confusion_matrix`` released: all of it may be published."""
 
     matrix: NDArray[np.int64]
-    """(k, k) noisy counts, of which some may be negative; rows are true labels, columns predictions."""
+    """(k, k) noisy counts, some perhaps negative; rows are true labels, columns predictions."""
     classes: tuple[Any, ...]
     """The labels of rows and columns."""
     half_width: float
-    """Every count is within this distance of the true one, all at once, with the confidence asked for."""
+    """With the confidence asked for, all counts are within this distance of the true ones."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the delta asked for."""
@@ -84,13 +84,13 @@ def accuracy(
     Parameters
     ----------
     y_true, y_pred : (n,) labels of held-out records, and predictions
-    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
-    noise_multiplier : standard deviation of the noise in each count, in records
+    epsilon, delta : the guarantee to meet, add/remove one record
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise in each count, in records
     confidence : of each interval, in (0, 1)
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : is charged first, with ``note``
 
-    A record adds one to one count, and the number of records stays private. Guarantee: that of
+    Each record adds one to one count. The number of records stays private. Guarantee: that of
     Gaussian(noise_multiplier), add/remove one record.
 
     >>> import tightdp as dp
@@ -191,7 +191,7 @@ def _released(
     target = Target.of(epsilon, delta)
     sigma = noise_for(Gaussian, noise_multiplier, target)
     if not sigma <= 2.0**39:
-        raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
+        raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, book = Gaussian(sigma) * 1, opened(ledger)
     paid(book, charged, note)
     noisy = counts + rounded_gaussian(sigma, counts.shape, rng=rng)

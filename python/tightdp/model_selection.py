@@ -1,4 +1,4 @@
-"""Private search over settings: one account for the search, its scores and the model that it finds.
+"""Private search over settings: one account for all fits, their scores and the choice.
 
     from tightdp.model_selection import PrivateSearchCV
     search = PrivateSearchCV(LogisticRegression(), {"regularization": [0, 1e-3, 1e-2]}, epsilon=1.0, delta=1e-6)
@@ -68,9 +68,10 @@ class _Run(NamedTuple):
 class PrivateSearchCV(BaseEstimator):
     """Chooses settings of a private classifier by private scores, and keeps the model that scored best.
 
-    Each record is held out with probability ``holdout``. Each of a random number of runs, ``mean`` on average, draws
-    one of the settings, trains on the other records, and scores by a noisy count of right predictions on those held
-    out. The best run's model, settings and score are released. Nothing else is, not even the number of runs.
+    Each record is held out with probability ``holdout``. There is a random number of runs, ``mean`` on average. Each
+    run draws one of the settings, trains on the records that are not held out, and scores by a noisy count of right
+    predictions on those that are. The best run's model, settings and score are released. Nothing else is released, not
+    even the number of runs.
 
     Parameters
     ----------
@@ -78,25 +79,26 @@ class PrivateSearchCV(BaseEstimator):
         ledger and random_state
     param_grid : settings to lists of their values, or a list of such grids, by the names of ``set_params``
     epsilon, delta : the guarantee of the whole search, add/remove one record
-    mean : runs on average, at least 1; their number is geometric. More of them cost little: ten runs have some 1.6
-        times the epsilon of one, a hundred some 2 times
-    holdout : the share of records to score on, in (0, 1). Where it happens to be all of them, of a few, a ValueError
-        says so after the ledger was charged
+    mean : the expected number of runs, at least 1; the number is geometric. More runs cost little: ten have some 1.6
+        times the epsilon of one, and a hundred some 2 times
+    holdout : the expected share of records to score on, in (0, 1). If there are so few records that all are held out, a
+        ValueError says so, and the ledger stays charged
     random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or where it lies: charged for all of it before a record is looked at
+    ledger : a ``tightdp.Ledger``, or its path or URL: charged for the whole search before a record is looked at
 
     Attributes
     ----------
-    best_estimator_, best_params_ : what the best run trained, on the records that are not held out, and its settings.
-        Its account and its statement are the search's, as those of its steps are: choosing it is part of what it cost.
-        It is trained no further (RuntimeError); a clone of it has the search's epsilon and delta, for other records
-    best_score_ : its accuracy on those held out, estimated by noisy counts: rather high, as it was chosen for it
-    privacy_, charged_, history_, statement_ : of all of it, as for classifiers
+    best_estimator_, best_params_ : the model of the best run, trained on the records that are not held out, and its
+        settings. Its account and its statement are those of the search, because the choice is part of the cost.
+        Training it further raises RuntimeError; a clone has the search's epsilon and delta, for other records
+    best_score_ : its accuracy on the records held out, estimated by noisy counts. It is somewhat too high, because the
+        run was chosen for it
+    privacy_, charged_, history_, statement_ : of the whole search, as for classifiers
     classes_, n_features_in_ : as in scikit-learn
 
-    Settings whose charges differ by other mechanisms than Gaussians on all records, as batch sizes do, are charged by
-    their epsilon and delta alone, which is looser. How long it takes shows how many runs there were, and that is not
-    protected. Guarantee: docs/theory/tuning.md, section 3.
+    If the charges of the settings differ in more than Gaussians on all records, as with different batch sizes, the
+    search is charged by their epsilon and delta alone, which is looser. The time that the search takes depends on the
+    number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
@@ -123,8 +125,8 @@ class PrivateSearchCV(BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
 
-        Or with ``Blocks``, which hold both, a memory map, a sparse matrix or a collection of Dask. Which records are
-        held out does not depend on the blocks, and neither does a bit of what is found.
+        X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y. The
+        choice of the records held out does not depend on the blocks, and neither does any bit of the result.
         """
         declared, algorithms = _last(self.estimator).classes, self._algorithms()
         blocks = as_blocks(X, y, any(getattr(each, "in_memory", False) for each in algorithms))
@@ -157,7 +159,9 @@ class PrivateSearchCV(BaseEstimator):
             inner, outer = (_Part(Chosen(blocks, rows), None) for rows in (within, beyond))
             trained = int(within.counts.sum())
         if not trained:
-            raise ValueError("holdout must leave records to train on: all were held out, of a few; it is paid for")
+            raise ValueError(
+                "holdout must leave records to train on: there are few, and all were held out. The charge stands"
+            )
         # Labels that are not declared are those that occur in all records, not in those of one part.
         self._run(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge

@@ -1,4 +1,4 @@
-"""A pipeline whose privacy is that of all its steps, under one budget.
+"""A pipeline with one account and one budget for all of its steps.
 
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -81,23 +81,23 @@ class PrivatePipeline(Steps, BaseEstimator):
     steps : a list of (name, step): transformers of ``tightdp.preprocessing`` or ``DPPCA``, those of scikit-learn that
         learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; last a classifier or
         a regressor of ``tightdp.train``
-    epsilon, delta : the guarantee of all steps together, add/remove one record. The steps then have neither an epsilon,
-        a delta nor a noise multiplier of their own. With ``epsilon=None`` each step has its own, and ``privacy_``
-        reports what they cost together at ``delta``
-    share : of the privacy, as mu^2, for the steps before the last, in (0, 1); those that release something share it
-        equally, and so do labels that are learned. The last step gets what is left of the budget
+    epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
+        multiplier of each step. With ``epsilon=None`` each step has its own, and ``privacy_`` reports what they cost
+        together at ``delta``
+    share : the part of the budget, in units of mu^2, that the steps before the last get together, in (0, 1). Steps that
+        release something share it equally, and so do labels that are learned. The last step gets the rest
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
-        from a stream of its own, and has no seed
-    ledger : a ``tightdp.Ledger``, or where it lies: charged for all steps before a record is looked at
+        from its own stream; leave out the ``random_state`` of the steps
+    ledger : a ``tightdp.Ledger``, or its path or URL: charged for all steps before a record is looked at
 
     Attributes
     ----------
-    steps_ : as fitted, each with a ``privacy_`` of its own. They are trained no further by themselves: RuntimeError
+    steps_ : as fitted, each with its own ``privacy_``. Training one of them further raises RuntimeError
     privacy_, charged_, history_, statement_ : of all steps together, as for classifiers
     classes_, n_features_in_ : as in scikit-learn
 
-    The last step's charge is fixed before the first release, and a plan that would cost more because of what the others
-    released is refused. Statement and proof: docs/theory/quantiles.md, section 4.
+    The last step's charge is fixed before the first release. If what the other steps released would raise it, the plan
+    is refused. Statement and proof: docs/theory/quantiles.md, section 4.
 
     >>> import numpy as np
     >>> from tightdp.pipeline import PrivatePipeline
@@ -123,8 +123,9 @@ class PrivatePipeline(Steps, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
 
-        Or to ``Blocks``, which hold both, a memory map, a sparse matrix or a collection of Dask: then every release is
-        a pass or more, features are made as blocks are read, and what is learned has the bits that an array gives.
+        X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y.
+        Then every release takes one pass or more, and features are computed when blocks are read. The fitted pipeline
+        has the same bits as from an array.
         """
         check_free(self)
         *_, (_, last) = self._checked()
@@ -190,7 +191,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         for name, step in steps[:-1]:
             if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _stateless(step)):
                 raise TypeError(
-                    f"steps must be private but for the last: {name!r} learns from records outside the account "
+                    f"steps must be private: {name!r} learns from records outside the account "
                     "(tightdp.preprocessing has scalers, encoders and imputers)"
                 )
         name, last = steps[-1]
@@ -301,7 +302,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         return self._last.predict(self._transformed(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or R^2 for ``Ridge``; it is not private. ``tightdp.metrics`` has private ones."""
+        """Accuracy, or R^2 for ``Ridge``. It is not private; ``tightdp.metrics`` has private scores."""
         found: float = self._last.score(self._transformed(X), y, sample_weight)
         return found
 

@@ -91,7 +91,7 @@ def changed(**entries):
         (changed(tightdp_schema=2), ["must be a JSON object with tightdp_schema 1"]),
         (changed(label=None), ["must have a label and columns"]),
         (changed(columns=[]), ["must have a label and columns"]),
-        (changed(clases=["a"]), ["has entries of no meaning: clases"]),
+        (changed(clases=["a"]), ["has unknown entries: clases"]),
         (changed(classes=["a"]), ["classes must be 2 to 1,000 different texts"]),
         (changed(classes=["a", "a"]), ["classes must be 2 to 1,000 different texts"]),
         (changed(classes="ab"), ["classes must be a list of texts"]),

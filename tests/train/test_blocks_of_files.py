@@ -146,7 +146,7 @@ def test_another_encoding_is_named_with_its_file_and_no_record(tmp_path, monkeyp
     monkeypatch.setattr("tightdp.train.blocks.files.CSV_BYTES", 4096)
     (tmp_path / "t.csv").write_bytes(text % (b"1,no\n2,yes\n" * records))
     with pytest.raises(
-        ValueError, match=rf"encoding must be that of the files: .*t\.csv is no text in {encoding}"
+        ValueError, match=rf"encoding must be that of the files: .*t\.csv is not text in {encoding}"
     ) as e:
         LogisticRegression(**TARGET, classes=["no", "yes"]).fit(FileBlocks(tmp_path / "t.csv", "y", encoding=encoding))
     assert type(e.value) is ValueError and "CANARY" not in str(e.value)

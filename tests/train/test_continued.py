@@ -177,7 +177,7 @@ def test_other_bounds_are_refused_where_a_run_goes_on(table, bounds):
         clf.set_params(bounds=(-9.0, 9.0)).partial_fit(X, y)  # the same ones
         charged = clf.charged_
         for more in ((X, y), (ArrayBlocks(X, y),)):
-            with pytest.raises(ValueError, match=r"^bounds must be those of the last fit where a run goes on"):
+            with pytest.raises(ValueError, match=r"^bounds must be those of the last fit"):
                 clf.set_params(bounds=bounds).partial_fit(*more)
         assert clf.charged_ == charged and (clf.bounds_[0] == -9).all()
     with pytest.raises(ValueError, match=r"^target_bounds must be those of the last fit"):

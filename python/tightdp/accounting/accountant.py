@@ -30,16 +30,16 @@ class Accountant:
     """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
 
     Which mechanism comes next must not depend on what earlier ones released; where it does, use ``PrivacyFilter``.
-    ``neighbors`` is the relation that questions are asked under unless they name one. Equal to another accountant with
-    the same history under the same relation.
+    ``neighbors`` is the relation that questions are asked under unless they name one. Two accountants are equal if they
+    have the same history and the same relation.
 
     Any number of threads may record and ask at once: nothing is lost, and an answer is about all that was recorded at
-    one moment. In a forked child an account of the parent can be read and not added to (RuntimeError). A copy, by
-    ``copy`` or ``pickle``, is an account of its own, which belongs to the process that made the copy.
+    one moment. A forked child can read an account of its parent, and gets a RuntimeError if it adds to it. A copy, by
+    ``copy`` or ``pickle``, is a new account, and belongs to the process that made the copy.
 
-    Questions about epsilon after every step of a run of Gaussians share work: an account that grew since a question
-    goes on from what it computed then. Such bounds are certified as ever, but their last digits may depend on what was
-    asked before. With ``keep=False`` every answer is that of ``composition``.
+    Questions about epsilon after every step of a run of Gaussians share work: an account that has grown since the last
+    question continues from what it computed then. The bounds are certified all the same, but their last digits may
+    depend on earlier questions. With ``keep=False`` every answer is that of ``composition``.
 
     >>> import tightdp as dp
     >>> account = dp.Accountant()

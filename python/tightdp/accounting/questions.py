@@ -128,7 +128,7 @@ class Question(NamedTuple):
         return Curve(ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape))
 
     def gdp(self, delta: float) -> Bound:
-        """The least mu of Gaussian differential privacy but for ``delta``, for both orders of the neighbours."""
+        """The least mu of Gaussian differential privacy up to ``delta``, in both directions."""
         floor = _check.below_one("delta", delta)
         if self.neighbors in ("add", "remove"):  # a test of the one accuses the other
             return Question(self.composition).gdp(floor)

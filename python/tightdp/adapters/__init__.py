@@ -1,5 +1,5 @@
 """Our accounts and releases behind the interfaces of other libraries.
 
-Each module is named after its library, needs that library installed (prv_accountant's does not), and is imported by
-name alone: ``from tightdp.adapters import dp_accounting``.
+Each module is named after a library and needs it installed (except for prv_accountant). ``import tightdp`` imports none
+of them: write ``from tightdp.adapters import dp_accounting``.
 """

@@ -23,7 +23,7 @@ def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) 
 
 
 class TightDPAccountantConfig(PldAccountantConfig):
-    """Stands where ``PldAccountantConfig`` stood; its ``value_discretization_interval`` changes no epsilon."""
+    """Takes the place of ``PldAccountantConfig``; its ``value_discretization_interval`` changes no epsilon."""
 
     __slots__ = ()
 

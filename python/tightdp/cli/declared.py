@@ -57,12 +57,12 @@ class Declared:
 
 OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_classes",
            "learn_bounds", "learn_categories")  # fmt: skip
-"""Of the command line, which a schema takes the place of."""
+"""The options that a schema replaces."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """The options that declare something."""
-    p.add_argument("--schema", type=Path, metavar="JSON", help="a file with all that follows (tightdp schema)")
+    p.add_argument("--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema)")
     p.add_argument("--label", metavar="COLUMN", help="the column to predict")
     p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
     p.add_argument(
@@ -71,7 +71,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
     p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
     p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
-    p.add_argument("--learn-classes", action="store_true", help="frequent labels, charged, in the place of --classes")
+    p.add_argument("--learn-classes", action="store_true", help="frequent labels in place of --classes, charged")
     p.add_argument(
         "--learn-bounds", action="append", default=[], metavar="COLUMN,...", help="bounds by private quantiles, charged"
     )
@@ -83,7 +83,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="COLUMN=NUMBER,...",
-        help="stands for missing numbers; COLUMN=learn for a private median, charged",
+        help="replaces missing numbers; COLUMN=learn takes a private median, charged",
     )
     p.add_argument("--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out")
 

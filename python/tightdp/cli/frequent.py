@@ -1,4 +1,4 @@
-"""tightdp frequent: the values of a column that occur often, released with a guarantee, to be declared to train."""
+"""tightdp frequent: release the values of a column that occur often, with a guarantee, to declare them to train."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """tightdp ledger: one budget for everything that is released from a data set, in a file or a PostgreSQL database.
 
-create makes a ledger, spend charges a release before it is made, show says how much is spent, report lists it all.
+create makes a ledger, spend charges a release before it is made, show says how much is spent, report lists all entries.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     create.add_argument("--delta", type=number, required=True)
     create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
     create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
-    create.add_argument("--expected", metavar="EXPRESSION", help="chooses the Renyi order; guarantees hold for any")
-    create.add_argument("--failure", type=number, default=0.0, help="part of delta for what may fail (default: 0)")
+    create.add_argument("--expected", metavar="EXPRESSION", help="steers the Renyi order, never the guarantee")
+    create.add_argument("--failure", type=number, default=0.0, help="part of delta set aside (default: 0)")
     spend = action("spend", "charge releases, before they are made")
     shared.add_training(spend)
     spend.add_argument("--note", default="", metavar="TEXT", help="what it is for")

@@ -1,6 +1,6 @@
-"""tightdp predict: what a model that tightdp train wrote says of new records, as CSV.
+"""tightdp predict: the predictions of a model of tightdp train for new records, as CSV.
 
-Whoever has the model learns nothing more about its training data from this. The new records have no protection.
+Predictions reveal nothing about the training data that the model does not. The new records are not protected.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "data", type=Path, help="CSV, Parquet or Arrow file with the model's columns in any order, among others"
     )
-    p.add_argument("--probabilities", action="store_true", help="a column of probabilities for each label as well")
-    p.add_argument("--allow-missing", action="store_true", help="nothing is said of records with missing numbers")
+    p.add_argument("--probabilities", action="store_true", help="add a column of probabilities for each label")
+    p.add_argument("--allow-missing", action="store_true", help="leave the prediction empty where numbers are missing")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
     files.add_arguments(p)
 

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or files.beside(arguments.data, ".schema.json")
     files.keep_apart("--out", out, arguments.data)
     if out.exists():
-        raise ValueError(f"--out {out}: is there already, and may have been reviewed")
+        raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_writable("--out", out)
     rows = Rows.read(arguments.data, files.written(arguments))
     text = json.dumps(draft(rows, arguments.label, arguments.learn), indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""tightdp statement: what the privacy of a model covers, rests on and leaves out, as text or as a page to sign."""
+"""tightdp statement: what a model's privacy bound covers, assumes and leaves out, as text or as a page to sign."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--epsilon", type=number, required=True)
     p.add_argument("--delta", type=number, required=True)
     p.add_argument("--confidence", type=number, default=0.95, help="of the error bars (default: 0.95)")
-    p.add_argument("--matrix", action="store_true", help="release the confusion matrix in the place of the accuracy")
+    p.add_argument("--matrix", action="store_true", help="release the confusion matrix in place of the accuracy")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     files.add_arguments(p)
     p.add_argument("--json", action="store_true", help="print JSON")

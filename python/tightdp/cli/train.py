@@ -27,22 +27,24 @@ from .number import number, whole
 from .progress import Progress
 
 EPILOG = f"""\
-Features are numbers clipped to public --bounds (default 0:1, and then all values must lie inside) and mapped to [0,
-1], and text columns as one feature a category. The model file holds all that may be published: weights, encoding,
-privacy statement. It lists labels and categories, so a value that one record alone has would give that record away.
-They are therefore declared, --classes and --categories, at most {MOST:,} of each, chosen without looking at the data;
-what occurs and was not declared appears nowhere: a category is then a row of zeros, as one that is missing, and a
-record with such a label contributes nothing. --public-values declares instead that all those which occur are public
-knowledge, as the sexes in a census are: a promise about the data that nobody can check for you. --schema declares all
-of it in a file, which tightdp schema drafts for review.
+A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
+[0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
+the encoding and the privacy statement.
 
-What is not known without the records can be learned with noise, as a part of what is charged: --learn-classes and
---learn-categories by noisy counts of the values that occur often, --learn-bounds by private quantiles, --fill
-COLUMN=learn by a private median. Records with a label that was not learned contribute nothing.
+The model file lists labels and categories, so a value that only one record has would reveal that record. Therefore
+declare them by --classes and --categories, at most {MOST:,} of each, chosen without looking at the data. Values that
+were not declared appear nowhere: such a category becomes a row of zeros, as a missing one does, and a record with such
+a label contributes nothing. --public-values declares instead that all values that occur are public knowledge, as the
+sexes in a census are. Nobody can check this for you. --schema declares everything in a file, which tightdp schema
+drafts for your review.
 
-Taken as public, and to be checked by you: the names of the columns, labels, categories and bounds, and --public-size
-where it is given (a noisy count of the records is released otherwise). Accuracy on the training data is not printed,
-for it is not private. What is printed on standard error is for whoever holds the data. """
+What you do not know without the records can be learned with noise, and the charge then includes it: --learn-classes and
+--learn-categories release the values that occur often, by noisy counts; --learn-bounds releases private quantiles, and
+--fill COLUMN=learn a private median. Records with a label that was not learned contribute nothing.
+
+These facts are taken to be public, and you must check them: the names of the columns, the declared labels, categories
+and bounds, and --public-size (without it, a noisy count of the records is released). Accuracy on the training data is
+not printed, because it is not private. What is printed on standard error is for those who hold the data. """
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -51,7 +53,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
-    p.add_argument("--epsilon", type=number, help="target; left out, the algorithm's own noise_multiplier is reported")
+    p.add_argument("--epsilon", type=number, help="target; without it, the algorithm's noise_multiplier sets the noise")
     p.add_argument("--delta", type=number, required=True)
     p.add_argument("--public-size", type=whole, help="a public number of records (default: a noisy count is released)")
     p.add_argument("--regularization", type=number, default=0.0)

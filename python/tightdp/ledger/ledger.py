@@ -51,22 +51,22 @@ class _Known(NamedTuple):
 
 
 class Ledger:
-    """One budget of one data set, for everything that is ever released from it, by whatever process or machine.
+    """One budget of one data set, for everything that is ever released from it, by any process or machine.
 
-    ``where`` is the path of a file (SQLite), or a URL as in ``postgresql://user@host/database`` (with the extra
-    ``ledger``; one ledger to a schema). ``Ledger.create`` makes one; ``Ledger(where)`` opens what was made.
+    ``where`` is the path of a file (SQLite), or a URL such as ``postgresql://user@host/database`` (with the extra
+    ``ledger``; one ledger to a schema). ``Ledger.create`` makes a ledger; ``Ledger(where)`` opens it.
 
     Call ``spend`` BEFORE a release, and release nothing unless it returns. It checks and records in one transaction,
-    which is on the disk when it returns. So whatever is killed at whatever time, at least what was released is
-    recorded, and never more than the budget.
+    which is on the disk when it returns. So if a process is killed at any time, everything that was released is
+    recorded, and no more than the budget.
 
-    Guarantee: everything released after its ``spend`` returned is (``epsilon``, ``delta``)-DP under ``neighbors``,
-    all processes together, and however each release was chosen in the light of the others: what is recorded passes a
-    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). It rests on there being one ledger. A copy of the
-    file, or a backup put back, is a second budget for the same data, and nothing can notice that.
+    Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
+    ``neighbors``, even if they were chosen in the light of each other: what is recorded passes a ``PrivacyFilter``
+    (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or a restored
+    backup, is a second budget for the same data, and nothing can notice that.
 
-    A ledger holds no data, but its notes are what callers write. It may be used by any number of threads, in forked
-    children, and pickled: the budget is where the ledger is, not in this object. Whatever fails raises
+    A ledger holds no data except the notes that callers write. Any number of threads may use it, and forked children;
+    it can be pickled, because the budget is in the file or the database and not in this object. Failures raise
     ``LedgerError``, and refused spends ``BudgetExceeded``.
 
     >>> import os, tempfile
@@ -112,12 +112,12 @@ class Ledger:
         others: Composable | None = None,
         failure: float = 0.0,
     ) -> Ledger:
-        """Makes a ledger, whose budget, relation and data set are then fixed for good.
+        """Makes a ledger. Its budget, relation and data set never change.
 
         ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``:
-        "renyi" charges every mechanism, "gaussian" is tightest for Gaussians on all records. Set ``failure`` aside, a
-        part of ``delta``, if releases are to be charged by an epsilon and a delta of their own, as objective
-        perturbation is. Raises ``LedgerError`` where there is a ledger already.
+        "renyi" charges every mechanism, "gaussian" is tightest for Gaussians on all records. ``failure`` sets aside a
+        part of ``delta`` for releases that are charged an epsilon and a delta of their own, such as objective
+        perturbation. Raises ``LedgerError`` if there is a ledger already.
         """
         store = store_of(where)
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
@@ -137,8 +137,8 @@ class Ledger:
         return ledger
 
     dataset = property(lambda self: self._budget.dataset, doc="Which data the budget is about.")
-    epsilon = property(lambda self: self._budget.epsilon, doc="Of the guarantee for everything, in nats.")
-    delta = property(lambda self: self._budget.delta, doc="Of the guarantee for everything.")
+    epsilon = property(lambda self: self._budget.epsilon, doc="The epsilon of the guarantee for everything, in nats.")
+    delta = property(lambda self: self._budget.delta, doc="The delta of the guarantee for everything.")
     neighbors = property(lambda self: self._budget.neighbors, doc="The neighbouring relation of the guarantee.")
     family = property(lambda self: self._budget.family, doc="What the filter adds up, as in ``PrivacyFilter``.")
 
@@ -146,7 +146,7 @@ class Ledger:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
 
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover them. After any other exception
-        release nothing either: if it came from the last moment of the transaction, the spend may have been recorded.
+        release nothing either. If it occurred while the transaction was committed, the spend may be recorded.
         """
         account, prices = self._priced(mechanism, count)
         note = text("note", note)
@@ -169,8 +169,8 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """Which part of the filter's cap is spent, rounded up: in [0, 1], or infinite where this version's bounds would
-        not have allowed what is recorded. It is no part of epsilon, which is a guarantee for all that may come."""
+        """The part of the filter's cap that is spent, rounded up: in [0, 1], or infinite if this version's bounds would
+        not have allowed what is recorded. It is not a part of epsilon: epsilon holds for everything from the start."""
         spent = self._now().spent
         if spent is None:
             return math.inf
@@ -185,8 +185,8 @@ class Ledger:
 
     @property
     def account(self) -> Accountant:
-        """Everything spent as one account. What it answers would bound the privacy loss if all releases had been
-        fixed in advance; the ledger's own guarantee, (``epsilon``, ``delta``), holds in any case."""
+        """Everything spent, as one account. Its answers bound the privacy loss if all releases were fixed in advance.
+        The ledger's own guarantee, (``epsilon``, ``delta``), holds in any case."""
         account = Accountant(neighbors=self.neighbors)
         for entry in self.history:
             for mechanism, count in entry.releases:

@@ -40,7 +40,7 @@ class SQLite:
         if create and not self.path.parent.is_dir():
             raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
         if self.path.is_file() and self.path.stat().st_nlink != 1:
-            raise LedgerError(f"{self.name}: must have one name in the file system: locks do not hold between links")
+            raise LedgerError(f"{self.name}: must have no hard links, because locks do not hold between them")
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
         try:
             with _lock, closing(sqlite3.connect(uri, uri=True, timeout=SECONDS, isolation_level=None)) as connection:

@@ -1,13 +1,13 @@
-"""Preprocessing inside the account: what is learned of the records is released with noise, and charged.
+"""Preprocessing inside the account: what is learned from the records is released with noise, and charged.
 
     from tightdp.pipeline import PrivatePipeline
     from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
     from tightdp.train import LogisticRegression
     columns = ColumnTransformer([("numbers", MinMaxScaler(), ["age", "hours"]), ("texts", OneHotEncoder(), ["job"])])
     model = PrivatePipeline([("columns", columns), ("model", LogisticRegression())], epsilon=1.0, delta=1e-6).fit(X, y)
-    model.privacy_      # of all of it
+    model.privacy_      # of all steps together
 
-The names are scikit-learn's, and so is the interface. What is declared costs nothing.
+Names and interface are scikit-learn's. What you declare costs nothing.
 """
 
 from .chain import Chain

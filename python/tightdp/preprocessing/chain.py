@@ -25,8 +25,8 @@ class Chain(Steps, PrivateTransformer):
 
     Further parameters
     ------------------
-    transformers : a list of (name, transformer). They have neither epsilon nor noise nor ledger nor seed of their
-        own: those that release something share this one's equally
+    transformers : a list of (name, transformer). Leave out their epsilon, noise_multiplier, ledger and random_state:
+        those that release something share the budget of the whole equally
 
     Further attributes: ``transformers_``, as fitted.
 

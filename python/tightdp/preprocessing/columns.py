@@ -30,8 +30,8 @@ class ColumnTransformer(Steps, PrivateTransformer):
     transformers : a list of (name, transformer, columns); columns are numbers, or names where X is a data frame or a
         mapping of columns, not flags or slices. "passthrough" leaves columns of numbers as they are
 
-    The transformers have neither epsilon nor noise nor ledger nor seed of their own: those that release something share
-    this one's equally.
+    Leave out the transformers' epsilon, noise_multiplier, ledger and random_state: those that release something share
+    the budget of the whole equally.
 
     Further attributes: ``transformers_``, as fitted.
 
@@ -173,4 +173,4 @@ def _numbers(part: Any) -> Any:
     try:
         return np.asarray(part.astype(np.float64))
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("X must hold numbers in the columns that are passed through: a cell is none") from None
+        raise ValueError("X must hold numbers in the columns that are passed through: a cell is not a number") from None

@@ -28,21 +28,23 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OneHotEncoder(PrivateTransformer):
-    """One feature for each category of each column, 1 where a record has it. What is no category is a row of zeros.
+    """One feature for each category of each column: 1 where a record has that category, and 0 elsewhere. A text that is
+    not a category has zeros alone.
 
-    Cells are compared as texts without blanks around them; None, NaN and pandas' NA are "". Whole floats are spelled as
-    integers, in declared categories as well: 1 and 1.0 are one category.
+    Cells are compared as texts, without blanks at their ends; None, NaN and pandas' NA are "". Whole floats are written
+    as integers, also in declared categories: 1 and 1.0 are one category.
 
     Further parameters
     ------------------
-    categories : declared, a list of lists of values, one for each column, free of charge. None learns them: the values
-        that occur so often that a noisy count of them reaches a threshold (``tightdp.frequent_values``)
+    categories : a list of lists of values, one for each column: declared, and free of charge. None learns the values
+        whose noisy counts reach a threshold (``tightdp.frequent_values``)
     missing : texts that stand for no value
 
     Further attributes: ``categories_``, a tuple of texts for each column.
 
-    Guarantee: that of one Gaussian(noise_multiplier) beside ApproximateDP(0, delta/10), add/remove one record; proof in
-    docs/theory/frequent.md, section 2. How many values there are shows in the time that it takes.
+    Guarantee: that of Gaussian(noise_multiplier) + ApproximateDP(0, delta/10), add/remove one record; proof in
+    docs/theory/frequent.md, section 2. The time that it takes depends on the number of different values, and is not
+    protected.
 
     >>> from tightdp.preprocessing import OneHotEncoder
     >>> clinics = [["north"]] * 600 + [["south"]] * 400 + [["Clinic of Jane Doe"]]

@@ -22,18 +22,18 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SimpleImputer(PrivateTransformer):
-    """Puts a number in the place of each that is missing (NaN): a private median of its column, or a declared one.
+    """Replaces each missing number (NaN) by a private median of its column, or by a declared number.
 
     Further parameters
     ------------------
     strategy : "median", or "constant", which is free of charge
     fill_value : the constant, one number or one for each column
-    domain : where medians are looked for, as for ``MinMaxScaler``
+    domain : the range that is searched for medians, as for ``MinMaxScaler``
 
     Further attributes: ``statistics_``, the numbers, of shape (d,).
 
     Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md. Without
-    it, a record with something missing contributes nothing to a fit.
+    an imputer, a record with a missing number contributes nothing to a fit.
 
     >>> import numpy as np
     >>> from tightdp.preprocessing import SimpleImputer

@@ -84,15 +84,15 @@ def _width(domain: Any) -> int:
 
 
 class MinMaxScaler(Bounded):
-    """Clips each column to bounds and maps them to [0, 1]; NaN stays.
+    """Clips each column to bounds and maps the bounds to 0 and 1; NaN stays.
 
     Further parameters
     ------------------
-    bounds : declared (low, high), scalars or one number for each column, free of charge. None learns them: the two
-        ``quantiles`` of each column's values, by a binary search whose noisy counts are exact integers
-    quantiles : of the values that are there, in (0, 1)
-    domain : declared (low, high) where quantiles are looked for, on 1,024 equally spaced points. None looks among all
-        numbers from 1e-6 to 9e12 of either sign and 0, in steps of 3 %
+    bounds : (low, high), each a number or one number for each column: declared, and free of charge. None learns the two
+        ``quantiles`` of each column's values, by a binary search with noisy counts
+    quantiles : two levels in (0, 1), of the values that are not missing
+    domain : (low, high), declared: quantiles are searched on 1,024 equally spaced points of this range. None searches 0
+        and all numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
 
     Further attributes: ``bounds_``, low and high of shape (d,).
 
@@ -131,13 +131,13 @@ DIGITS = 20
 
 
 class StandardScaler(Bounded):
-    """Clips each column to bounds, takes a private mean off and divides by a private standard deviation; NaN stays.
+    """Clips each column to bounds, subtracts a private mean and divides by a private standard deviation; NaN stays.
 
     Further parameters
     ------------------
-    bounds, quantiles, domain : as for ``MinMaxScaler``. Where bounds are learned, they take half of the privacy
+    bounds, quantiles, domain : as for ``MinMaxScaler``. If bounds are learned, they take half of the budget
 
-    Further attributes: ``bounds_``, ``mean_`` and ``scale_``, of shape (d,), of the values as clipped; ``scale_`` is at
+    Further attributes: ``bounds_``, and ``mean_`` and ``scale_`` of the clipped values, of shape (d,). ``scale_`` is at
     least 1/64 of half the width of the bounds.
 
     Count, sum and sum of squares of each column's values are one release. Guarantee: that of one

@@ -32,7 +32,7 @@ def members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
                 raise TypeError(f"transformers must be those of tightdp.preprocessing: {name!r} is {given!r}")
             for setting in ("epsilon", "noise_multiplier", "ledger", "random_state"):
                 if getattr(member, setting) is not None:
-                    raise ValueError(f"{setting} of {name!r} must be None: it is that of what it is a part of")
+                    raise ValueError(f"{setting} of {name!r} must be None: what contains it has one for all parts")
         found.append((name, member, *columns))
     return found
 

@@ -46,11 +46,11 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
-    noise_multiplier : of one Gaussian with the privacy of all that is released. None of the three is given in a
-        ``PrivatePipeline`` with an epsilon of its own, and none is needed where everything is declared
+    epsilon, delta : the guarantee to meet, add/remove one record
+    noise_multiplier : in place of ``epsilon``: all that is released has the privacy of one Gaussian with it. Leave out
+        all three in a ``PrivatePipeline`` that has an epsilon, and where everything is declared
     random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or where it lies: charged before a record is looked at
+    ledger : a ``tightdp.Ledger``, or its path or URL: charged before a record is looked at
 
     Attributes: ``privacy_``, ``charged_``, ``history_`` and ``statement_`` as for classifiers, n_features_in_.
     """
@@ -63,8 +63,9 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
     @whole
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns privately from X (n, d), which may come in blocks or in a memory map; y is not used. Errors name the
-        argument, before any record is used."""
+        """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
+
+        An error names the argument, before any record is used."""
         check_free(self)
         X = in_blocks(X)
         spent, delta = self._planned()
@@ -79,8 +80,8 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """The features that X (n, d) becomes, doubles of shape (n, n_features_out); of ``Blocks`` blocks of them, which
-        are made as they are read."""
+        """Features made from X (n, d): doubles of shape (n, n_features_out). From ``Blocks`` it makes blocks, whose
+        features are computed when they are read."""
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if isinstance(X, Blocks):
@@ -89,7 +90,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         return self._transformed(self._cells(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
+        """What ``fit`` will be charged; it looks at no record. The numbers of features and classes do not change it."""
         return self._charge(self._planned()[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

@@ -156,7 +156,7 @@ def columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.flo
     else:
         flat = _check.reals(name, value)
         if flat.shape != (found.columns,) and not (not found.is_list and flat.shape == found.shapes[0]):
-            raise ValueError(f"{name} must have shape {(found.columns,)}, one number a column, got {flat.shape}")
+            raise ValueError(f"{name} must have shape {(found.columns,)}, one number for each column, got {flat.shape}")
         flat = flat.reshape(-1)
     if not np.isfinite(flat).all():
         raise ValueError(f"{name} must be finite")
@@ -172,7 +172,7 @@ def weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
         weights = _check.reals("weights", weights, "finite numbers in [0, inf)")
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.shape != (batch,):
-        raise ValueError(f"weights must have shape {(batch,)}, one number an example, got {weights.shape}")
+        raise ValueError(f"weights must have shape {(batch,)}, one number for each example, got {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError("weights must be finite and in [0, inf)")
     return weights

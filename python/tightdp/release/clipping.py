@@ -274,5 +274,5 @@ def group_bounds(
         raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
     bounds: list[Any] = list(max_norm) if several(max_norm) else [max_norm]  # type: ignore[arg-type]
     if len(bounds) != len(indices):
-        raise ValueError(f"max_norm must have one entry a group, {len(indices)}, got {len(bounds)}")
+        raise ValueError(f"max_norm must have one entry for each group, {len(indices)}, got {len(bounds)}")
     return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

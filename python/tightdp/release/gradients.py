@@ -64,7 +64,7 @@ def clipped_sum(
         Exact: in [1e-30, 1e30].
     weights : (batch,), optional
         Finite and >= 0; exact: in [0, 2^32].
-    center, scale : one number a column, optional
+    center, scale : one number for each column, optional
         Examples become (g - center) / scale before all else (AdaCliP, Pichapati et al. 2019), and the sum is of those.
         Both must come from public knowledge or past releases. ``scale`` > 0.
     groups : lists of indices into ``grads``, optional

@@ -84,7 +84,8 @@ def body(statement: Statement, sign: bool = False) -> str:
         sections += ["<h2>What was released</h2>", _list(statement.released)]
     sections += [
         "<h2>What the guarantee rests on</h2>",
-        "<p>Each of these must be true. Nobody can check them from the release.</p>",
+        "<p>Each of these must be true, and what is given or declared must be known without the records. Nobody can "
+        "check it from the release.</p>",
         _list((*_assumptions(statement),), "box"),
         "<h2>What it does not cover</h2>",
         _list(statement.not_covered),
@@ -97,10 +98,10 @@ def body(statement: Statement, sign: bool = False) -> str:
 
 def _assumptions(statement: Statement) -> Iterable[str]:
     for name, how in statement.public.items():
-        yield f"Known without the records: {name} ({how})"
+        yield f"{name}: {how}"
     yield f"Arithmetic is {ARITHMETIC[statement.arithmetic]}"
     yield f"The noise was {NOISE[statement.seeded]}"
-    yield f"One record is what is protected: {RELATIONS[statement.neighbors]}"
+    yield f"Single records are protected: neighbouring data sets {RELATIONS[statement.neighbors]}"
     if statement.ledger is not None:
         yield "The ledger is the only one for this data, and everything released from the data was spent from it"
 
@@ -119,8 +120,9 @@ def _meaning(statement: Statement) -> str:
         return ""
     found = upper(100 * (1 - missed), 3)
     return (
-        " Whoever tries to find out from it whether one given record was in the data, knowing all others, and "
-        f"accuses wrongly in 1 case of 100, recognises a record that was there in at most {found} cases of 100."
+        " Suppose that someone knows all other records, and tries to find out from the release whether one given "
+        "record was in the data. If they accuse wrongly in 1 case of 100, they recognise a record that was there in "
+        f"at most {found} cases of 100."
     )
 
 
@@ -135,9 +137,9 @@ def _curves(statement: Statement) -> str:
         return ""
     figures = (
         curves.profile(epsilons, profile, statement.privacy.upper, statement.delta),
-        "delta at every epsilon: the band holds the truth, and the dot is what is stated.",
+        "delta at every epsilon. The band holds the truth, and the dot is the guarantee above.",
         curves.tradeoff(alphas, errors),
-        "The least errors of any test of whether one record was there. On the dashed line a test guesses.",
+        "The least errors of any test of whether one record was there. The dashed line is that of guessing.",
     )
     return (
         f'<div class="curves"><figure>{figures[0]}<figcaption>{figures[1]}</figcaption></figure>'

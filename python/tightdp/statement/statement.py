@@ -26,11 +26,11 @@ LARGE = 10.0
 
 @dataclass(frozen=True)
 class Statement:
-    """What a private release is covered by, what that rests on, and what lies outside.
+    """What a bound on a release covers, what it assumes, and what it leaves out.
 
-    ``str(statement)`` is text, ``to_json()`` keeps all of it, ``to_html()`` is a page for the person who signs, with
-    the curves of delta and of the trade-off between errors; it loads nothing from elsewhere. All of it may be
-    published as the release may: a statement holds nothing else.
+    ``str(statement)`` is text, and ``to_json()`` keeps all of it. ``to_html()`` is a page for the person who answers
+    for the release, with the curves of delta and of the trade-off between errors; it loads nothing from elsewhere. A
+    statement may be published where the release may: it holds nothing else about the records.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class Statement:
     delta : in (0, 1)
     charged : what the run was charged
     neighbors : the relation that ``privacy`` is about
-    released : what may be published, a line each
+    released : what may be published, one line for each part
     public : what was taken to be public, and how it is known: such as {"labels": "declared: no, yes"}
     size : the number of records that the run used, given as public or released with noise; None if there is none
-    taken : what among ``public`` was read off the data, which declares it public: a warning names each
+    taken : the names in ``public`` of facts that were read off the data, and so declared public: a warning names each
     arithmetic : "exact" if what was released is what is charged to the last bit, else "idealised"
     seeded : whether the noise came from a seed
-    outside : what else lies outside, before the things that always do
+    outside : what the bound leaves out, besides what every bound leaves out
     ledger : which ledger was charged, if one was
 
     >>> import tightdp as dp
@@ -111,7 +111,7 @@ class Statement:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What whoever signs must know and might not expect."""
+        """What the person who signs must know and might not expect."""
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
@@ -132,7 +132,7 @@ class Statement:
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What lies outside the guarantee."""
+        """What the guarantee leaves out."""
         return (*self.outside, *OUTSIDE)
 
     def __str__(self) -> str:

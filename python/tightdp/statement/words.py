@@ -18,7 +18,7 @@ RELATIONS: Mapping[Neighbors, str] = {
 
 ARITHMETIC: Mapping[str, str] = {
     "exact": "exact: sums of integers and exactly sampled noise; what is released is what is charged, to the last bit",
-    "idealised": "idealised: the guarantee is that of real numbers, and roundings of the released ones are outside it",
+    "idealised": "idealised: the guarantee is that of real numbers, and leaves out the roundings of released ones",
 }
 
 NOISE: Mapping[bool, str] = {
@@ -33,7 +33,7 @@ OUTSIDE = (
     "not charged.",
     "Other releases from the same data: a second fit, plots, counts, the accuracy on the training data.",
     "People with several records: the guarantee is about one record.",
-    "What the model says about people at large, which it would also say had this person's record been missing.",
+    "What the model says about people in general: it would say that without this person's record, too.",
 )
 
 
@@ -57,6 +57,6 @@ def _shown(x: float, digits: int, rounding: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` with what does not print, such as ends of lines, as escapes: a category may be any text, and none is to
+    """``text`` with escapes for what does not print, such as ends of lines: a category may be any text, and must not
     look like a line of the statement."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

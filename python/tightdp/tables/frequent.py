@@ -33,9 +33,9 @@ class FrequentValues(NamedTuple):
     """What ``frequent_values`` released: all of it may be published."""
 
     values: tuple[str, ...]
-    """Sorted, so that their order tells nothing."""
+    """Sorted, so that their order reveals nothing."""
     threshold: int
-    """A value with fewer records is left out with high probability, and one with a record alone nearly always."""
+    """The least noisy count of a value that is released."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the delta asked for."""
@@ -52,21 +52,21 @@ def frequent_values(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "frequent_values",
 ) -> FrequentValues:
-    """The values of a column, as text, that occur so often that a noisy count reaches a threshold.
+    """The values of a column, as text, whose noisy counts reach a threshold.
 
-    Use them as the categories or labels of a model: unlike all values that occur, they are private.
+    Use them as the categories or labels of a model. The list of all values that occur would not be private.
 
     Parameters
     ----------
-    values : one for each record; ``str`` makes a text of each; whole floats are spelled as integers
-    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta pays for a value that
-        one record alone has, and the noise for the others
+    values : one for each record; ``str`` makes a text of each, and whole floats are written as integers
+    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the case that a
+        value of one record alone reaches the threshold
     missing : texts that stand for no value
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : is charged first, with ``note``. It needs a ``failure`` of delta/2 or more
 
-    A record adds one to one count. Counts get rounded normal noise, exactly sampled. How many values there are, and so
-    the time that it takes, is not hidden from whoever watches the machine.
+    A record adds one to one count. The noise of a count is a rounded normal number, sampled exactly. The time that it
+    takes depends on the number of different values, and is not protected.
 
     >>> import tightdp as dp
     >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]
@@ -80,7 +80,7 @@ def frequent_values(
     failing = ApproximateDP(0.0, SHARE * delta)
     sigma = float(calibrate(lambda z: Gaussian(z) + failing, epsilon=epsilon, delta=delta))
     if sigma > MOST_NOISE:
-        raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
+        raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     if isinstance(values, (str, bytes)):
         raise TypeError("values must be a sequence of values, one for each record, got one text")
     for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
@@ -132,7 +132,7 @@ def column_threshold(columns: int, noise_multiplier: float, failure: float) -> t
     """The noise of one count, and the threshold. ValueError for more noise than there are records anywhere."""
     sigma = noise_multiplier * math.sqrt(columns) * (1 + 2.0**-50)
     if sigma > MOST_NOISE:
-        raise ValueError(f"epsilon must be larger: noise of {sigma:.2g} records is too much")
+        raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     each = failure / columns * (1 - 2.0**-50)
     if each < LEAST:
         raise ValueError(f"delta must be larger: {each:.2g} of it are left for each column, and {LEAST:g} is the least")

@@ -199,10 +199,10 @@ def load(path: str | PathLike[str]) -> TableModel:
     try:
         return TableModel.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
     except RecursionError:
-        raise ValueError(f"{path}: is no model: its values are nested too deeply") from None
+        raise ValueError(f"{path}: is not a model: its values are nested too deeply") from None
     except (ValueError, TypeError) as error:
         raise (
             type(error)(f"{path}: {error}")
             if type(error) in (ValueError, TypeError)
-            else ValueError(f"{path}: is no JSON text: {error}")
+            else ValueError(f"{path}: is not JSON: {error}")
         ) from None

@@ -48,7 +48,7 @@ class Schema:
         try:
             return cls._of(json.loads(file.read_text(encoding="utf-8")))
         except RecursionError:
-            raise ValueError(f"{file}: is no schema: its values are nested too deeply") from None
+            raise ValueError(f"{file}: is not a schema: its values are nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None
 
@@ -60,7 +60,7 @@ class Schema:
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
         if unknown:
-            raise ValueError(f"has entries of no meaning: {', '.join(sorted(unknown))}")
+            raise ValueError(f"has unknown entries: {', '.join(sorted(unknown))}")
         label, columns = plain.get("label"), plain.get("columns")
         if not isinstance(label, str) or not isinstance(columns, Mapping):
             raise ValueError("must have a label and columns")

@@ -27,7 +27,7 @@ class DPAdam(torch.optim.Optimizer):
     Parameters
     ----------
     params, lr, betas, weight_decay : as for ``torch.optim.AdamW``; weights decay apart from the gradient
-    damping : added to the root, ``eps`` elsewhere
+    damping : added to the root; other libraries call it ``eps``
     noise_variance : of every coordinate of the gradients; ``make_private`` sets it
 
     >>> weight = torch.nn.Parameter(torch.zeros(3))

@@ -151,7 +151,7 @@ class Checkpoint:
 
     def _check_held(self) -> None:
         if _holders.get(self.folder) is not self:
-            raise RuntimeError("this run's checkpoint was taken over by a run that was made later: go on with that one")
+            raise RuntimeError("this run's checkpoint was taken over by a later run: continue with that one")
 
     def _put(self, name: str, write: Callable[[Path], Any]) -> None:
         new = self.folder / f"{name}.new"

@@ -28,9 +28,9 @@ def check_types(model: Any, optimizer: Any) -> None:
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("optimizer must take one gradient a step: LBFGS asks for the loss again and again, uncharged")
     if isinstance(optimizer, torch.optim.SparseAdam):
-        raise ValueError("optimizer must take dense gradients, since there is noise on every coordinate: use Adam")
+        raise ValueError("optimizer must take dense gradients, because every coordinate gets noise: use Adam")
     if hasattr(optimizer, "grad_samples") or hasattr(model, "_forbid_grad_accumulation"):
-        raise ValueError("model and optimizer must be those of PyTorch, got what Opacus made of them")
+        raise ValueError("model and optimizer must be those of PyTorch, got ones that Opacus has wrapped")
 
 
 def check_modules(model: Any) -> None:
@@ -53,7 +53,10 @@ def check_modules(model: Any) -> None:
                 f"the words it sees without noise, or have gradients for those alone. Leave both out"
             )
         elif isinstance(module, _LAZY) and module.has_uninitialized_params():
-            raise ValueError(f"model must have all its parameters: {label} ({kind}) waits for its first batch")
+            raise ValueError(
+                f"model must have all its parameters: {label} ({kind}) makes them at its first batch. Run one batch "
+                f"through it before"
+            )
 
 
 def is_sharded(p: Any) -> bool:
@@ -87,7 +90,7 @@ def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
         if p.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
         if p.is_meta or p.numel() == 0:
-            raise ValueError(f"model must have parameters in memory: {name} has none")
+            raise ValueError(f"model must have parameters in memory: {name} is empty or on the meta device")
     return found
 
 

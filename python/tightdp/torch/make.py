@@ -55,35 +55,35 @@ def make_private(
     distributed: Any = None,
     **options: Any,
 ) -> PrivateRun:
-    """A run that trains ``model`` with differential privacy. The model and the optimizer stay what they are.
+    """A run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
 
     Parameters
     ----------
     model : torch.nn.Module
         Every parameter that requires a gradient is trained. Nothing in it may mix the records of a batch.
-    optimizer : any of ``torch.optim`` that takes one gradient a step, over those parameters; schedules of its learning
-        rate work as ever
+    optimizer : any of ``torch.optim`` that takes one gradient a step, over those parameters; learning rate schedulers
+        work as before
     dataset : with a length and records by index
     algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016), for any
         optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise. "adaclip":
         gradients are centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
-        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or ``AdaCliP(...)``
-        or ``DPIS(...)`` of ``tightdp.train``, with settings of their own
+        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or an
+        ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with its own settings
     epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
     batch_size : the expected size of a batch, and the divisor of its sum
-    epochs : each record takes part in so many steps on average; there are ceil(epochs / q) steps, with q = batch_size
-        over the number of records
+    epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
+        batch_size divided by the number of records
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is
         trained, in the order of ``model.parameters()``
-    noise_multiplier : noise over the norm bound, instead of ``epsilon``
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the norm bound
     public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
         first, for a fiftieth of epsilon and delta, and the run uses that
-    arithmetic : "exact": every record's gradient is formed, of any module, and added up exactly. "float": norms come
-        from one backward pass without the gradients, and sums are of floats, which the account idealises. That is close
-        to the time of training without privacy, for linear layers, convolutions, embeddings, norm layers and what is
-        built of them. "products": exact sums out of one backward pass, for the same layers: gradients of linear layers
-        that a record goes through once are added as products of integers, and all others are formed; with one norm
-        bound, for "dp-sgd" and "dp-adam"
+    arithmetic : "exact" forms every record's gradient, for any module, and adds integers. "float" gets norms from one
+        backward pass without forming gradients, and adds floats, which the account idealises. It takes little more time
+        than training without privacy. It serves linear layers, convolutions, embeddings, norm layers and what is made
+        of them. "products" gets exact sums from one backward pass, for the same layers: where each record passes a
+        linear layer once, gradients are added as products of integers, and all others are formed. It takes one norm
+        bound, and "dp-sgd" or "dp-adam"
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
     padded : whether every physical batch has the same shape and each record a random place in it, for the exact
         arithmetic: then no bit of a record's gradient depends on the others, as far as PyTorch's kernels compute a row
@@ -93,16 +93,16 @@ def make_private(
         it makes of one must not depend on the others: pad to a fixed length, or mask what was padded
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
-    ledger : a ``Ledger`` of the data set, or its place. It is charged for the whole plan here, before any release;
-        leave it out where a run goes on by ``load_state_dict``, for it was charged already
-    checkpoint : a folder, which is made if it is not there; of several processes the first one uses it. Every step is
-        written there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. Where
-        it holds a run, that run goes on, on any number of processes: what it was charged stays charged, the ledger is
-        not charged again, and keys are new
-    distributed : None trains on all processes of ``torch.distributed`` where it is initialised, and every process calls
-        this, ``step`` and ``fit`` alike: parameters and buffers start as those of rank 0, ``batch_size`` is that of all
-        together, and with ``physical_batch_size`` the ranks take physical batches in turn. False trains on this process
-        alone; a ``ProcessGroup`` on its processes
+    ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
+        release. Leave it out if you continue a run by ``load_state_dict``, because it was charged already
+    checkpoint : a folder, which is made if it does not exist; only the first process uses it. Every step is recorded
+        there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. If it holds a
+        run, that run is continued, on any number of processes: what it was charged stays charged, the ledger is not
+        charged again, and keys are new
+    distributed : None trains on all processes of ``torch.distributed`` where it is initialised. Every process then
+        calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
+        ``batch_size`` is that of all processes together, and with ``physical_batch_size`` the ranks take physical
+        batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
     options : of ``torch.utils.data.DataLoader``, such as ``num_workers``
 
     Returns

@@ -141,7 +141,7 @@ def plan(
     """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    how many numbers are trained. ``released`` is the number that a run which goes on released before: it is paid for.
+    how many numbers are trained. ``released`` is the number that a continued run released before, and paid for.
     """
     target = Target.of(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
@@ -162,7 +162,7 @@ def plan(
         made = Plan(records, expected, found.number, noise, bounds, target.delta, arithmetic, None, rest, settings)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
             raise ValueError(
-                f"epsilon must be larger, or batch_size smaller: a noise multiplier of {noise:g} is too much"
+                f"epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             )
         return made
 

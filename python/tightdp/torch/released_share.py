@@ -100,7 +100,7 @@ class ShareAccount(Account):
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
-            raise ValueError(f"epsilon must be larger: a noise multiplier of {noise:g} is too much")
+            raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= {"share": share, "noise": noise}
         self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])
         self._now = made
@@ -167,7 +167,7 @@ def _checked(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
             _check.probability("the share of an epoch in state", epoch.get("share"))
             _check.positive("the noise of an epoch in state", epoch.get("noise"))
     if sum(epoch["steps"] for epoch in given) != steps:
-        raise ValueError(f"state must hold epochs of {steps} steps together")
+        raise ValueError(f"state must hold epochs with {steps} steps in all")
     return given
 
 

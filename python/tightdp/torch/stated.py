@@ -9,8 +9,8 @@ from ..train.stated import AGAIN, name_of
 from .plan import Plan
 
 _GRADIENTS = (
-    "The last bits of one record's gradient: PyTorch computes those of a physical batch in products of floats, which "
-    "may round with the other records, and the proof takes each for a function of its record."
+    "The last bits of one record's gradient: PyTorch computes the gradients of a physical batch together, and their "
+    "roundings may depend on the other records. The proof assumes that each gradient is a function of its record alone."
 )
 _PLACES = (
     "PyTorch's kernels: that the bits of one record's gradient follow from the record and its place in a physical "
@@ -18,24 +18,24 @@ _PLACES = (
     "chance below 2^-64, has further ones."
 )
 _SUMS = {
-    "exact": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
-    "products": "Sums of gradients and noise are exact: what is idealised is the gradients alone.",
-    "float": "Norms and sums of gradients are of floats, so one record may move a sum by more than the norm bound, in "
-    "its last bits.",
+    "exact": "The roundings of single gradients: their sums and the noise are exact.",
+    "products": "The roundings of single gradients: their sums and the noise are exact.",
+    "float": "The roundings of gradients, their norms and their sums: one record may move a sum by slightly more than "
+    "the norm bound.",
 }
 _OTHERS = (
-    "What prepares a record for the model, and what the model's own code keeps elsewhere than in buffers: a record "
-    "must come out of the collation as if it were alone (padded to a fixed length, or masked), and nothing of it may "
-    "stay."
+    "How records are prepared for the model, and what the model's own code keeps outside its buffers: the collation "
+    "must make of each record what it would make of that record alone (padded to a fixed length, or masked), and the "
+    "model must keep nothing of it."
 )
 
 _RANKS = (
-    "What the processes send each other, sums without noise, norms of DPIS and the key of the noise: nobody else may "
-    "read it. That they hold the same records in the same order."
+    "What the processes send each other: sums without noise, the key of the noise, and with DPIS norms of gradients. "
+    "Nobody else may read it. All processes must hold the same records in the same order."
 )
 _LOOKED_AT = (
-    "How long a step takes and how much memory: DPIS looks at records by the norms of their gradients, and whoever can "
-    "measure that learns how many there were."
+    "The time and the memory of a step: DPIS looks at a number of records that depends on the norms of their "
+    "gradients, and someone who measures the step learns that number."
 )
 
 

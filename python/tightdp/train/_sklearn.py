@@ -18,7 +18,7 @@ def as_numbers(X: Any) -> NDArray[Any]:
     except TypeError as error:  # names a type, not a value
         raise TypeError(f"X must be a 2-D array of numbers: {error}") from None
     except (ValueError, OverflowError):
-        raise ValueError("X must be a 2-D array of numbers: a cell is no float, or rows differ in length") from None
+        raise ValueError("X must be a 2-D array of numbers: a cell is not a number, or rows differ in length") from None
     if array.dtype.kind == "c":
         raise ValueError("X must be a 2-D array of numbers: Complex data not supported")
     return array

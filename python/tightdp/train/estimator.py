@@ -176,7 +176,7 @@ class PrivateEstimator(Nested):
         """The bounds of this fit, which predictions will use, whatever is set afterwards."""
         bounds, pair = bounds_of(self.bounds, width, np.dtype(dtype)), pair_of(self.bounds, width)
         if again and not same_pair(pair, self.bounds_):
-            raise ValueError("bounds must be those of the last fit where a run goes on: the parameters are for those")
+            raise ValueError("bounds must be those of the last fit: its parameters are for these")
         self.bounds_: Pair | None = pair
         return bounds
 

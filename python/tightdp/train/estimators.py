@@ -51,43 +51,43 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     epsilon, delta : the guarantee to meet, add/remove one record, epsilon at most 1e6; the noise follows. With
         ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
         no default: a privacy parameter is a decision.
-    classes : the label set, which is taken to be public. None takes it from ``y``, and thereby declares the labels that
-        occur to be public. "learn" releases the labels of many records with noise first, at a hundredth of the budget,
-        and records with any other label contribute nothing (docs/theory/frequent.md, section 3).
+    classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
+        them to be public. "learn" first releases the labels of many records with noise, at a hundredth of the budget;
+        records with any other label contribute nothing (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
         private: a noisy count is released first, at a hundredth of the budget, and the run uses that.
-    bounds : public (low, high), scalars or one number for each feature: features are clipped to them and mapped to
-        [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted.
-    regularization : lambda of lambda/2 |w|^2 beside the mean loss (the intercept included)
+    bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
+        to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted.
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss (the intercept included)
     fit_intercept : whether a constant feature 1 is added
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible
         (Philox): for experiments, never for a release.
     callback : called after each release with the number of releases so far and their total (None if adaptive)
-    ledger : a ``tightdp.Ledger``, or where it lies: each ``fit`` spends what it is charged there before it looks at a
-        record, or raises ``BudgetExceeded``
-    class_weight : a dict of declared weights of classes, 1 for those left out, which multiply the losses
-    warm_start : whether ``fit`` goes on from the last one's parameters, and adds to its charge
+    ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge there before it looks at a record,
+        or raises ``BudgetExceeded``
+    class_weight : a dict of declared weights of classes, which multiply the losses; 1 for classes that it leaves out
+    warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up
 
-    Weights may be any numbers >= 0. A record's gradient is clipped after it was weighted, so they change no guarantee;
-    those far above 1 need a larger ``max_norm``.
+    Weights may be any numbers >= 0. A record's gradient is clipped after it is weighted, so weights change no
+    guarantee. Weights far above 1 need a larger ``max_norm``.
 
     Attributes
     ----------
     privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
     history_ : the mechanisms that were released, in order; the count comes first
-    statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and rests on, as text, JSON or a page
+    statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and assumes, as text, JSON or a page
     public_size_ : the number of records that the run used, given or released
-    bounds_ : ``bounds`` as the last fit used them, and as predictions do: two arrays (d,), or None
+    bounds_ : ``bounds`` as the last fit used them, and as predictions use them: two arrays (d,), or None
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
-    What may be published: the fitted parameters and the public facts above, and nothing else. Errors are meant for
-    whoever holds the data. What is released is what is charged, to the last bit: integer sums and exactly sampled noise
+    You may publish the fitted parameters and the public facts above, and nothing else. Errors are meant for those who
+    hold the data. What is released is what is charged, to the last bit: integer sums and exactly sampled noise
     (docs/theory/exact.md).
 
-    Records with NaN features contribute nothing, nor do those with infinite ones, where there are no ``bounds`` to clip
-    them to, and those whose gradients overflow. That takes features beyond 1e100, where there are no ``bounds``, or
-    weights beyond 1e300 (1e30 with float32 features).
+    A record contributes nothing if one of its features is NaN, or infinite where there are no ``bounds`` to clip it to,
+    or if its gradient overflows. An overflow takes features beyond 1e100 without ``bounds``, or weights beyond 1e300
+    (1e30 with float32 features).
     """
 
     _spent: ClassVar[Spent | None] = None
@@ -98,32 +98,31 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Trains privately on features ``(n, d)`` and labels ``(n,)``, or on ``Blocks``, which hold both.
 
-        Memory maps, sparse matrices and Dask's collections are read in blocks (the page "Tables larger than memory").
-        One pass over blocks checks them, before the passes of the algorithm. ``sample_weight`` has one number >= 0 for
-        each record, public or a function of that record alone, which multiplies its loss; ``Blocks`` may hold weights.
-        Raises ``ValueError`` or ``TypeError``, naming the argument and its range, before anything is released.
+        Memory maps, sparse matrices and Dask's collections are read in blocks (see the page "Tables larger than
+        memory"). A first pass over blocks checks them. ``sample_weight`` has one number >= 0 for each record, which
+        multiplies its loss, and which is public or a function of that record alone; ``Blocks`` may hold weights. Raises
+        ``ValueError`` or ``TypeError``, naming the argument and its range, before anything is released.
         """
         return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
     ) -> Any:
-        """Goes on from the last fit with more records, or the same ones, at ``epsilon`` and ``delta`` anew.
+        """Continues from the last fit with more records, or the same ones. Each call has ``epsilon`` and ``delta``.
 
-        ``charged_`` and ``privacy_`` are those of all calls since ``fit``. Calls compose one after the other: each adds
-        its charge. ``disjoint=True`` says that no record, of X now or later given again, is among those of any call
-        before: then a record is in one call only, and the charge is that of the dearest (docs/theory/blocks.md,
-        section 4). The caller answers for that. ``classes`` are those of the estimator, if it has none. A ledger is
-        charged for every call.
+        ``charged_`` and ``privacy_`` are those of all calls since ``fit``, and every call adds its charge.
+        ``disjoint=True`` states that no record of this call was in an earlier call. Then each record is in one call
+        only, and the charge is that of the most expensive call (docs/theory/blocks.md, section 4). You answer for this
+        statement. ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
         """
         return self._train(
             X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
         )
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged on records of ``n_features`` features, without a record: ``charged_``.
+        """What ``fit`` will be charged on records of ``n_features`` features, its ``charged_``; it looks at no record.
 
-        ``n_classes`` counts where ``classes`` is None. Raises what ``fit`` would raise of the settings.
+        ``n_classes`` is used where ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
         size = _check.count("n_features", n_features)
         if learns(self.classes):

@@ -36,16 +36,18 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
-    noise_multiplier : over max_norm^2, which is what one record can add in Frobenius norm
-    bounds : public (low, high) of the features, scalars or one number for each: they are clipped to them and mapped to
-        [-1, 1]. They lie in [-1e60, 1e60], 1e-60 or more apart. None leaves features as they are.
-    target_bounds : public (low, high) of the target, in the same range. It is clipped to them and mapped to [-1, 1]. To
-        be given.
-    max_norm : L2 bound on a record (features, 1, target) as mapped; a longer one is scaled down, and thereby weighs
-        less. None takes the root mean square of uniform ones, sqrt(1 + (d + 1)/3).
-    regularization : lambda of lambda |w|^2 beside the sum of squared errors, in units of the mapped features. None
-        takes what the noise amounts to, noise_multiplier max_norm^2 sqrt(d), without which its inverse would be noise.
+    epsilon, delta : the guarantee to meet, add/remove one record
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by max_norm^2, which is the most
+        that one record can add in Frobenius norm
+    bounds : public (low, high) of the features, each a number or one number for each feature: features are clipped to
+        them and mapped to [-1, 1]. They lie in [-1e60, 1e60], at least 1e-60 apart. None leaves features as they are.
+    target_bounds : public (low, high) of the target, in the same range. The target is clipped to them and mapped to
+        [-1, 1]. Required.
+    max_norm : L2 bound on a mapped record (features, 1, target). A longer record is scaled down, and so weighs less.
+        None takes the root mean square of the norms of uniform records, sqrt(1 + (d + 1)/3).
+    regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, in units of the
+        mapped features. None takes the size of the noise, noise_multiplier max_norm^2 sqrt(d): with less, the inverse
+        of the second moment would be mostly noise.
     fit_intercept : whether a constant is fitted
     random_state, ledger : as for classifiers
 

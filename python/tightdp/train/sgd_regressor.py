@@ -29,17 +29,19 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     Parameters
     ----------
-    algorithm : what trains, such as ``DPSGD()``; None for ``NoisyGD()``. Not those that perturb once, which need losses
-        of bounded slope
+    algorithm : what trains, such as ``DPSGD()``; None for ``NoisyGD()``. ``OutputPerturbation`` and
+        ``ObjectivePerturbation`` are refused, because they need losses of bounded slope
     epsilon, delta : the guarantee to meet, add/remove one record; see ``LogisticRegression``
-    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. To be given
-    bounds : public (low, high) of the features, which are clipped to them and mapped to [0, 1]; None leaves them
-    regularization : lambda of lambda/2 |w|^2 beside half the mean squared error, in units of the mapped numbers
+    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. Required
+    bounds : public (low, high) of the features, which are clipped to them and mapped to [0, 1]; None leaves them as
+        they are
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, in units of the
+        mapped numbers
     the others : as for ``LogisticRegression``
 
     Attributes: ``coef_`` (d,) and ``intercept_``, in the units of X and y as they are given: within ``bounds`` the
-    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are those of the last fit, which
-    predictions use, whatever is set afterwards. The others are as for ``LogisticRegression``.
+    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are those of the last fit. Predictions use
+    them, whatever you set afterwards. The other attributes are as for ``LogisticRegression``.
 
     ``Ridge`` releases one second moment of d^2/2 numbers and takes one pass; it is the better choice for few features.
 
@@ -60,11 +62,11 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
-        """Goes on from the last fit; as ``partial_fit`` of ``LogisticRegression``."""
+        """Continues from the last fit; as ``partial_fit`` of ``LogisticRegression``."""
         return self._train(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged on records of ``n_features`` features, without a record."""
+        """What ``fit`` will be charged on records of ``n_features`` features; it looks at no record."""
         return self._price(self._model_of(_check.count("n_features", n_features)), self.epsilon, self.delta)
 
     @property
@@ -100,7 +102,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         scale = Scale.of("target_bounds", self.target_bounds, 1)
         pair = float(scale.low[0]), float(scale.high[0])
         if again and pair != self.target_bounds_:
-            raise ValueError("target_bounds must be those of the last fit where a run goes on")
+            raise ValueError("target_bounds must be those of the last fit: its parameters are for these")
         self.target_bounds_: tuple[float, float] = pair
         return scale
 

@@ -17,8 +17,8 @@ from ..statement import Statement
 MOST = 20
 """How many labels or bounds a statement lists."""
 UNSCALED = (
-    "How the features were made: they were used as they are, so whatever was fitted to the data to make them, such as "
-    "a scaler, is outside."
+    "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
+    "data to make them, such as a scaler."
 )
 AGAIN = "Another fit on the same data: the next one is charged as much again."
 

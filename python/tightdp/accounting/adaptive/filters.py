@@ -150,7 +150,7 @@ class Capped:
 
 
 class PrivacyFilter(Capped):
-    """Holds any adaptive sequence of releases to (``epsilon``, ``delta``)-DP, however each depends on the ones before.
+    """Holds a sequence of releases to (``epsilon``, ``delta``)-DP, however each of them depends on the earlier ones.
 
     Ask ``can_spend``, or ``spend`` and catch ``BudgetExceeded``, BEFORE running a mechanism.
 
@@ -158,22 +158,23 @@ class PrivacyFilter(Capped):
     ----------
     epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
     family : what is added up, fixed in advance.
-        "renyi" (default): the Renyi divergence of one order. Charges every mechanism.
-        "zcdp": rho. Charges mechanisms that are zCDP; one on a Poisson sample as if on all records.
-        "gaussian": 1/noise_multiplier^2 of Gaussians, the tightest for those, sampled ones as if on all records; and
-        beside them the releases listed in ``others``, each up to its count.
+        "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
+        "zcdp": rho. It charges mechanisms that are zCDP, and those on a Poisson sample as if on all records.
+        "gaussian": 1/noise_multiplier^2 of Gaussians, sampled ones as if on all records. It is the tightest for
+        Gaussians on all records. It also admits the releases listed in ``others``, each up to its count.
     order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
     expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee.
-    others : of family "gaussian", releases of other mechanisms to keep room for
-    failure : part of ``delta`` set aside for mechanisms that are only approximately private ("renyi" alone)
+    others : for "gaussian" alone: the other releases to keep room for
+    failure : for "renyi" alone: the part of ``delta`` that is set aside for mechanisms that are only approximately
+        private
 
-    Guarantee: the outputs up to any time chosen in the light of them are (``epsilon``, ``delta``)-DP.
+    Guarantee: all outputs together are (``epsilon``, ``delta``)-DP, even if you stop at a time chosen by the outputs.
 
-    Any number of threads may spend at once: each release is checked and recorded in one step, and an interrupt leaves
-    it recorded or refused. (``can_spend`` speaks of the moment; where threads share a filter only ``spend`` decides.) A
-    budget is one: a forked child can read a filter of its parent and not spend from it (RuntimeError), and copying or
-    pickling a filter raises TypeError. To go on in another process, make the filter there and spend its ``history``
-    first, and from then on nothing here.
+    Any number of threads may spend at once: each release is checked and recorded in one step, and after an interrupt it
+    is either recorded or not. (Where threads share a filter, the answer of ``can_spend`` may be outdated at once; only
+    ``spend`` decides.) A budget must not be spent twice: a forked child can read a filter of its parent, but gets a
+    RuntimeError if it spends from it, and copying or pickling a filter raises TypeError. To continue in another
+    process, make a new filter there, spend the ``history`` of this one first, and spend nothing more here.
 
     >>> import tightdp as dp
     >>> f = dp.PrivacyFilter(1.0, 1e-6)
@@ -250,12 +251,12 @@ def _charged(run: Composable | None, neighbors: Neighbors, without: bool = False
 class Odometer:
     """The epsilon that holds for what was released so far, out of ``levels`` fixed in advance.
 
-    Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest level that is not
-    exceeded: releases are never refused. Guarantee (filters.md section 6): with P and Q the laws of all outputs,
-    ended at any time chosen in the light of them, and e(x) the answer then, P(S) <= sum over S of e^{e(x)} Q(x) +
-    delta.
+    It never refuses a release. Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest
+    level that is not exceeded. Guarantee (docs/theory/filters.md section 6): let P and Q be the distributions of all
+    outputs x up to a time that may depend on them, and e(x) the answer at that time. Then P(S) <= sum over x in S of
+    e^{e(x)} Q(x) + delta.
 
-    Threads, forks and copies as with ``PrivacyFilter``: a reading must know of all that was released.
+    Threads, forks and copies are treated as by ``PrivacyFilter``, because the answer must cover all releases.
     """
 
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:

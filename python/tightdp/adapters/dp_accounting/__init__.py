@@ -2,10 +2,10 @@
 
     from tightdp.adapters.dp_accounting import TightDPAccountant
 
-    accountant = TightDPAccountant()  # where PLDAccountant() or RdpAccountant() stood
+    accountant = TightDPAccountant()  # in place of PLDAccountant() or RdpAccountant()
     accountant.compose(event).get_epsilon(1e-5)
 
-Written for dp_accounting 0.6; events that later versions add are taken where the installed version has them.
+Written for dp_accounting 0.6. Events of later versions are served if the installed version has them.
 """
 
 from .accountant import TightDPAccountant

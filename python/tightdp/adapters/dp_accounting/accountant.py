@@ -47,11 +47,11 @@ class TightDPAccountant(PrivacyAccountant):
     ``value_discretization_interval`` changes no answer; it is the grid of ``privacy_loss_distribution``. ``orders``
     changes no answer either; it is what ``get_epsilon_and_optimal_order`` chooses from.
 
-    All relations are served. ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, where no bound
-    is known here, and for parameters out of their range, which the message names. The other questions are
-    ``accountant.composition`` under ``accountant.neighbors``.
+    All relations are served. For an event without a known bound, and for parameters out of their range,
+    ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, whose message names them. For further
+    questions ask ``accountant.composition`` under ``accountant.neighbors``.
 
-    Threads may compose and ask at once. Copies, by ``copy`` or ``pickle``, are accounts of their own.
+    Threads may compose and ask at once. Copies, by ``copy`` or ``pickle``, are new accounts.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class TightDPAccountant(PrivacyAccountant):
                 super().compose(event, count)
             except RecursionError:
                 raise ValueError(
-                    f"event must be nested at most some {sys.getrecursionlimit()} deep, for the ledger compares events "
-                    f"by recursion, got {shown(event)}"
+                    f"event must be nested at most some {sys.getrecursionlimit()} deep, because the ledger compares "
+                    f"events by recursion, got {shown(event)}"
                 ) from None
         return self
 
@@ -159,7 +159,7 @@ class TightDPAccountant(PrivacyAccountant):
     def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
         """``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
 
-        The order is for information: the bound does not rest on it.
+        The order is for information alone; the bound does not use it.
         """
         epsilon = self.get_epsilon(target_delta)
         run, neighbors = self._asked()

@@ -44,11 +44,11 @@ def privacy_loss_distribution(
 ) -> Any:
     """A ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
 
-    ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, it has a
-    distribution for each.
+    ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, the result has a
+    distribution for each of them.
     Between points of the grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine answers,
     times the number of distinct mechanisms and at most one in 50; and everywhere by 1e-15. It takes about a second, and
-    more where there are many distinct mechanisms. It may be composed with others of theirs.
+    more for many distinct mechanisms. It may be composed with other distributions of dp_accounting.
     ValueError where the losses span more than 2^24 intervals.
     """
     if not isinstance(run, Composable):

@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 def from_event(event: Any, neighboring_relation: Any = ADD_OR_REMOVE) -> Composition:
-    """Our composition with the loss of a ``DpEvent``; UnsupportedEventError where there is none.
+    """The composition that stands for a ``DpEvent``; UnsupportedEventError if there is none.
 
     Ask it under the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent`` becomes
     ``ApproximateDP(0, 1)``. Parameters are rounded to the less private side where a conversion rounds.
@@ -276,7 +276,7 @@ _STATED = tuple(
 
 
 def to_event(run: Composable) -> Any:
-    """The ``DpEvent`` of a mechanism or composition; ValueError names a mechanism that they have no event for.
+    """The ``DpEvent`` of a mechanism or composition; ValueError names a mechanism without an event.
 
     With ``from_event`` it makes the same composition again, but for the scale of discrete Laplace noise: their
     parameter is its inverse, which rounds, to the less private side.

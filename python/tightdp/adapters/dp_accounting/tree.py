@@ -22,7 +22,7 @@ class Refused(Exception):
 def leaves(event: Any) -> Iterator[tuple[Any, int]]:
     """The events that no composition is, with their counts, in order: every object once, however often it is shared.
 
-    Without recursion, for events may be deep, and a shared one may stand for more runs than could be listed.
+    Without recursion, because events may be deep, and a shared one may stand for more runs than could be listed.
     """
     counts = {id(event): 1}
     for node, children in _parents_first(event):

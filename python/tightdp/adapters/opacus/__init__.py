@@ -6,7 +6,8 @@ noise by our kernels. For Opacus 1.6 and torch 2.13.
 
 What the charge covers: given the per-example gradients, what leaves the optimiser is the Gaussian mechanism to the last
 bit. The gradients themselves are idealised. PyTorch computes them in batches of floats, so the last bits of one
-example's gradient may depend on which others are in its batch; the proof takes each for a function of its example.
+example's gradient may depend on which others are in its batch; the proof assumes that each is a function of its
+example.
 """
 
 from .accountant import Accountant

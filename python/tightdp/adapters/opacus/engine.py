@@ -20,17 +20,17 @@ from .samples import keep_samples
 
 
 class PrivacyEngine(opacus.PrivacyEngine):
-    """``opacus.PrivacyEngine``, with its methods and their parameters, whose parts are ours.
+    """``opacus.PrivacyEngine``, with the same methods and parameters, made of tightdp's parts.
 
-    - The account is ``Accountant``, and ``make_private_with_epsilon`` calibrates exactly: by the smallest noise
-      multiplier whose bound meets the target, with what the account holds already.
+    - The account is ``Accountant``, and ``make_private_with_epsilon`` finds the smallest noise multiplier
+      whose certified bound meets the target, counting what the account holds already.
     - The optimisers are ``DPOptimizer`` and its siblings: exact sums and noise. ``make_private(arithmetic="float")``
       asks for the idealised form. Ghost and adaptive clipping, which sum in floats, are left to Opacus' optimisers,
       with a warning.
     - Poisson batches come from the operating system's randomness with the probability that is charged, unless the
       data loader has a generator of its own or training is distributed.
 
-    Noise is secure without further packages. ``secure_mode=True`` refuses what would not be: a ``noise_generator``, a
+    Noise is secure without further packages. ``secure_mode=True`` refuses what is not secure: a ``noise_generator``, a
     data loader's own generator, and the optimisers of Opacus. ``noise_generator`` makes the noise repeatable.
     """
 
@@ -100,7 +100,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         """As Opacus' method.
 
         A step that adds up several Poisson batches, in whatever way, is charged for what a record in all of them may
-        lose. Sums of a batch whose step never came are dropped when the loader is iterated anew.
+        lose. Sums of a batch that was left without a step are dropped when the loader is iterated anew.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
             check_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
@@ -116,7 +116,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> Any:
         """``make_private`` with the smallest noise multiplier that meets the target after ``epochs``.
 
-        What the account holds already counts. Parameters are those of Opacus.
+        What the account holds already is counted. The parameters are those of Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(

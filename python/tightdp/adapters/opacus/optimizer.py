@@ -129,7 +129,7 @@ class Exact(_Base):
                 p.summed_grad = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy begins a step anew, for copied parameters have no gradients of examples or sums of them.
+        """A copy begins a step anew, because copied parameters have no gradients of examples and no sums.
 
         torch's own method would forget the inner optimiser, and wrap ``step`` of the whole class.
         """
@@ -202,7 +202,7 @@ class Exact(_Base):
             or len(sums.shown) != len(parameters)
             or any(p.summed_grad is not s for p, s in zip(parameters, sums.shown, strict=True))
         ):
-            raise ValueError("summed_grad must be what clip_and_accumulate set, for it stands for exact sums")
+            raise ValueError("summed_grad must be what clip_and_accumulate set, because exact sums are kept beside it")
         return sums
 
     def add_noise(self) -> None:

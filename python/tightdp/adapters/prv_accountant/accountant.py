@@ -20,8 +20,8 @@ class PRVAccountant:
     """Composes privacy random variables, each with itself up to ``max_self_compositions`` times (once by default).
 
     The bounds are certified, and for adding and removing a record alike. ``eps_error`` and ``delta_error`` are checked,
-    and change nothing: the interval is as narrow as the default engine makes it, at any delta in (0, 1). So are
-    ``eps_max`` and domain sizes not needed.
+    and change nothing: the interval is as narrow as the default engine makes it, at any delta in (0, 1).
+    ``eps_max`` and domain sizes are not needed.
     """
 
     def __init__(

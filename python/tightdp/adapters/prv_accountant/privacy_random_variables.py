@@ -36,8 +36,8 @@ class PrivacyRandomVariable:
     """The privacy loss of a mechanism under the output's distribution with the record.
 
     Derive from it for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function of the loss,
-    given that it is finite, to within 2^-50; ``pm_inf`` is the probability that it is infinite. As in prv_accountant
-    the bounds are for this one order of the neighbours.
+    given that it is finite, to within 2^-50; ``pm_inf`` is the probability that it is infinite. As in
+    prv_accountant, the bounds are about this one direction of the neighbours.
     """
 
     def cdf(self, t: Any) -> Any:

@@ -85,7 +85,7 @@ def array_of(x: Any, records: int) -> Any:
 def shared(x: Any) -> Any:
     """A tensor that does not depend on records."""
     if isinstance(x, torch.Tensor) and _functorch.is_functorch_wrapped_tensor(x):
-        raise Unsupported("an argument beside its input depends on the records, or is of another torch.func")
+        raise Unsupported("an argument other than its input depends on the records, or on another torch.func transform")
     return x
 
 
@@ -101,4 +101,4 @@ _OURS = 1
 
 def _check_level() -> None:
     if _functorch.maybe_current_level() != _OURS:
-        raise Unsupported("it is inside of another function of torch.func")
+        raise Unsupported("it is inside another torch.func transform")

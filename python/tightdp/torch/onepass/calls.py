@@ -33,7 +33,7 @@ def matmul(x: Any, other: Any) -> Use:
 def addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
     """beta b + alpha x W, as GPT-2 has it."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
-        raise Unsupported("addmm is supported with a vector to add, and without factors")
+        raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
     rows = _rows(x)
     product = _of_product(x, rows, _matrix(mat2))
 

@@ -97,7 +97,7 @@ def convolution(
     if isinstance(padding, str):
         raise Unsupported("padding must be numbers")
     if x.ndim == axes + 3 and x.shape[1] != 1:
-        raise Unsupported("a record must be one image, and has several there")
+        raise Unsupported("a record must be one image there, and this one is several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
     settings = (_each(stride, axes), _each(padding, axes), _each(dilation, axes))

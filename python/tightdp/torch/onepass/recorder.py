@@ -121,7 +121,7 @@ class Recorder(TorchFunctionMode):
         """The parameter is put in for each record, so that it has a gradient for each."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
         if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and alone.is_of_records(others[0]))):
-            raise Unsupported("it is not spread over the records")
+            raise Unsupported("its other argument is not an array of records")
         each = alone.tensor_of(self._for_each(func, used[0]))
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 

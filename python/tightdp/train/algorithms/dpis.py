@@ -100,7 +100,7 @@ class DPIS:
         if self.norm_share is not None:
             _check.fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
-            raise ValueError("noise_multiplier must be left out where norm_share is None: the filter gives the noise")
+            raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 
     @property
     def cost_is_public(self) -> bool:
@@ -128,7 +128,7 @@ class DPIS:
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:
-            raise ValueError("epsilon must be given where norm_share is None: the noise is chosen below a total")
+            raise ValueError("epsilon must be given where norm_share is None: the noise is chosen within that total")
         run, made = _Run(self, public), self.steps(public, target)
         q, noise, count = made
         releases = made.releases + run.norms

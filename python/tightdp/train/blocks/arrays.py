@@ -20,10 +20,10 @@ class ArrayBlocks(Blocks):
     ----------
     X : (n, d); float16 and float32 are read as float32, all else as float64
     y : (n,) targets
-    rows : of a block; None for 32 MB of them
+    rows : the number of rows of a block; None for 32 MB of them
     sample_weight : (n,) numbers >= 0, public or a function of the record, which multiply losses
 
-    Estimators take memory maps and sparse matrices of SciPy as they are, which stands for this with ``rows=None``.
+    Estimators that get a memory map or a sparse matrix of SciPy as X make an ``ArrayBlocks`` of it.
 
     >>> import numpy as np
     >>> from tightdp.train import ArrayBlocks, LogisticRegression

@@ -21,13 +21,13 @@ BYTES = 2**25
 
 
 class Blocks(ABC):
-    """Records that are read in blocks, in the same order at each pass. Estimators take them in the place of X.
+    """Records that are read in blocks, in the same order at each pass. Estimators take them in place of X.
 
-    A subclass has ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``, which yields
-    pairs of features ``(n, width)`` and n targets from the first block to the last, and can be called again. With
-    ``weighted = True`` it yields triples whose third parts are weights, one number >= 0 for each record, public or a
-    function of that record alone. How the records are split into blocks does not change a bit of what is trained
-    (docs/theory/blocks.md, section 1). But the records themselves must not change during a fit.
+    A subclass defines ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``, which yields
+    each block as a pair: features ``(n, width)`` and n targets. It is called again for each pass. With ``weighted =
+    True`` it yields triples whose third parts are weights: one number >= 0 for each record, public or a function of
+    that record alone. The split into blocks does not change a bit of the trained model (docs/theory/blocks.md, section
+    1). The records must not change during a fit.
     """
 
     width: int

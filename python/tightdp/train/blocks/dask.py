@@ -21,17 +21,17 @@ class DaskBlocks(Blocks):
     Parameters
     ----------
     X : a Dask array (n, d), or a data frame whose columns hold numbers
-    y : a Dask array (n,) or a series with chunks or partitions as X has; or for a data frame the name of one of its
-        columns, which is then no feature
-    sample_weight : weights, numbers >= 0 that multiply losses, in the same way
+    y : a Dask array (n,) or a series with the chunks or partitions of X; or, for a data frame, the name of one of its
+        columns, which is then not a feature
+    sample_weight : weights, numbers >= 0 that multiply losses; given like y
 
-    Estimators take Dask's collections as X and y, which stands for this. A pass is one computation on the active
-    client, or else on Dask's default scheduler. Workers return integer sums, one for each block; the batches and the
-    noise are drawn here, and here alone. What is trained has the same bits for any number of workers and of blocks.
-    A task whose worker died is computed again: that charges nothing, and gives the same sum.
+    Estimators that get Dask's collections as X and y make a ``DaskBlocks`` of them. A pass is one computation on the
+    active client, or else on Dask's default scheduler. Workers return integer sums, one for each block. Batches and
+    noise are drawn in this process alone. The trained model has the same bits for any number of workers and blocks. If
+    a worker dies, its tasks are computed again: that charges nothing, and gives the same sums.
 
-    ``persist`` the collections first if they fit the workers' memory; else each pass makes them anew, and must make
-    the same records each time (no random numbers, no shuffle without a seed). The workers need tightdp.
+    ``persist`` the collections first if they fit into the workers' memory. Otherwise each pass computes them anew, and
+    must get the same records each time (no random numbers, no shuffle without a seed). The workers need tightdp.
 
     >>> from tightdp.train import LogisticRegression
     >>> X, y = dask_array.persist(), dask_labels.persist()  # doctest: +SKIP

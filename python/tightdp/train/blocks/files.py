@@ -33,23 +33,23 @@ class FileBlocks(Blocks):
 
     Parameters
     ----------
-    paths : a file, a folder of files, or a list of files, which are read in the order of the list; no file twice, by
-        another name or link either
+    paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be there
+        twice, not even under another name or through a link
     label : the name of the column of targets
-    columns : the names of the features, in this order; None for all others. They hold numbers or truth values
+    columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values
     weight : the name of the column of weights, numbers >= 0 that multiply losses
-    format : "parquet", "arrow" or "csv"; None goes by the (first) file's name
-    rows : of a block, at most; None for 32 MB of them
+    format : "parquet", "arrow" or "csv"; None goes by the name of the (first) file
+    rows : the largest number of rows of a block; None for 32 MB of them
     delimiter, encoding : of CSV files, which gzip may have compressed; their first line has the names
-    copy : whether a fit decodes Parquet and CSV files once. Its first pass then copies the columns, as they are in
-        memory, to a temporary file without a name (in the folder that TMPDIR names), which later passes read and which
-        is gone when the fit ends, or the process. False decodes files in every pass, and writes the data nowhere. Arrow
-        files are not copied, as they lie on the disk nearly as they do in memory
+    copy : whether a fit decodes Parquet and CSV files once. Its first pass then writes the decoded columns to a
+        temporary file without a name, in the folder that TMPDIR names. Later passes read this file, and it is gone when
+        the fit or the process ends. False decodes files in every pass, and writes the data nowhere. Arrow files are not
+        copied, because they are stored nearly as they are in memory
 
     Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
-    truth values, else float64. What is missing among them is NaN, so that its record contributes nothing; a missing
-    target or weight is an error. Text becomes features by ``tightdp train``, or before. Errors name a
-    file, and of CSV files a row, and quote no cell.
+    truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing; a missing
+    target or weight is an error. Text must become numbers before, or use ``tightdp train``. Errors name a file, and the
+    row of a CSV file, and quote no cell.
 
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
@@ -173,7 +173,7 @@ class FileBlocks(Blocks):
             raise ValueError(f"paths must be files of one form: {path} is damaged") from None
 
     def _misread(self, path: str) -> ValueError:
-        return ValueError(f"encoding must be that of the files: {path} is no text in {self._written[1]}")
+        return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
 
     def _bad_row(self, path: str) -> int | None:
         """The first row of a CSV file that cannot be read. Arrow counts rows where one thread reads them."""

@@ -167,5 +167,5 @@ def _units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:
         weight = f"{noise_multiplier:g} times one record's weight"
-        raise ValueError(f"epsilon must be larger: noise of {weight} is too much")
+        raise ValueError(f"epsilon must be larger: it would take noise of {weight}, which is beyond what can be drawn")
     return deviation
