@@ -15,7 +15,7 @@ class ContradictionError(RuntimeError):
     """Two certified bounds of one quantity exclude each other, so that at least one is wrong.
 
     Either this library has an error, which its authors want to hear of, or the machine's arithmetic is not what the
-    proofs assume (docs/theory/closed-forms.md section 1). No bound from the same question is to be relied on.
+    proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound from the same question.
     """
 
 
@@ -23,8 +23,9 @@ class ContradictionError(RuntimeError):
 class Bound:
     """``lower <= truth <= upper``. As a number it is its upper end, the safe side: float, str, format and round.
 
-    Comparisons are true only where they are certain: ``bound <= x`` where the upper end is, ``bound >= x`` where the
-    lower one is, and between bounds where every pair of values agrees. So neither may hold. ``==`` compares fields.
+    A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
+    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. ``==`` compares
+    fields.
 
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4

@@ -1,6 +1,6 @@
 """CUDA devices: what was found, clipping of arrays that live there, and composition. How to build: docs/cuda.md.
 
-``clipped_sum`` and ``clip_and_noise`` come here by themselves for arrays in device memory. Work is queued on the
+``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. Work is queued on the
 current stream of the array's library and the host does not wait. ``epsilon`` and ``delta`` are the ``prv`` engine with
 its transforms on a device.
 """
@@ -37,9 +37,9 @@ def epsilon(
 ) -> Bound:
     """Bounds on epsilon(delta) as of ``run.epsilon(delta, engine="prv")``, composed on a CUDA device through CuPy.
 
-    Parameters as there; ``device`` is "cuda" or "cuda:N", and ``max_bytes`` of its memory are taken at most, else
-    ValueError. The bounds hold as those of the host do, given what docs/theory/fft.md, section 4, assumes of cuFFT;
-    their rounding term is about five times as large.
+    The parameters are the same, and ``device`` is "cuda" or "cuda:N". ValueError if it takes more than ``max_bytes`` of
+    the device's memory. The bounds are certified as on the host, if cuFFT is as accurate as docs/theory/fft.md, section
+    4, assumes; their rounding term is about five times as large.
     RuntimeError where there is no device, ImportError where there is no CuPy.
     """
     return _question(run, neighbors, eps_error, delta_error, max_bytes, _on(device)).epsilon(delta)

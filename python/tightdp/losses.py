@@ -24,16 +24,16 @@ _UNEVEN = 1e-6
 class PrivacyLoss(Mechanism):
     """A dominating pair given by the distribution of its privacy loss Y = log dP/dQ under P.
 
-    P is the output's distribution with the record, Q without it, or with another in its place: ``relation`` says
-    which of the relations the pair dominates, and no other may be asked. ``losses`` ascend strictly and are within
+    P is the output's distribution with the record, and Q without it, or with another in its place: ``relation`` names
+    the relation that the pair dominates, and no other may be asked. ``losses`` ascend strictly and are within
     ``loss_error`` of the truth, ``probabilities`` are P's, ``infinity`` is P's mass where Q has none and
     ``minus_infinity`` Q's where P has none. ``mirrored`` says that (Q, P) has the same curve, so that "add" is answered
     as "remove" is. ``optimistic``, if given, is (losses, probabilities, infinity) of a pair that the true one
     dominates, for lower bounds; else the pair is exact.
 
-    What can be seen of the numbers is checked: that both P and Q add up to 1 at most, that ``optimistic`` is dominated,
-    that a ``mirrored`` pair is its own reverse. What cannot is taken at its word: bounds hold for this pair, and for a
-    mechanism as far as the pair dominates it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    The numbers are checked: P and Q must add up to at most 1, ``optimistic`` must be dominated, and a ``mirrored`` pair
+    must be its own reverse. The rest cannot be checked: bounds hold for this pair, and for a mechanism only if the pair
+    dominates it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
     """
 
     losses: tuple[float, ...]
@@ -99,8 +99,8 @@ class PrivacyLoss(Mechanism):
     ) -> PrivacyLoss:
         """Finitely many losses, in any order, with P's probabilities; equal losses are merged, zeros dropped.
 
-        ``minus_infinity`` defaults to what Q's masses p e^{-loss} leave of 1, roundings included: give 0.0 where there
-        is none.
+        ``minus_infinity`` defaults to 1 less Q's masses p e^{-loss}, roundings included: pass 0.0 if Q has no more
+        mass.
         """
         y, p = _vector("losses", losses), _vector("probabilities", probabilities)
         if len(y) != len(p):
@@ -153,11 +153,11 @@ class PrivacyLoss(Mechanism):
     ) -> PrivacyLoss:
         """A loss known by its distribution function under P, ``cdf(y)`` = P[Y <= y], called once with an array.
 
-        What is assumed: every value is within ``error`` of the truth, and P[Y = inf] is ``infinity``. Then bounds hold
-        whatever the loss does between the ``points`` evenly spaced arguments from ``low`` to ``high``: for upper ones
-        mass moves up to the next argument, and beyond ``high`` to infinity; for lower ones down to the last. Each
-        step thus adds up to one spacing to epsilon, and delta is known up to steps times (P[Y > high] + error). Give
-        ``mirrored`` if it applies: without it the curve of (Q, P) is known up to steps times one spacing only.
+        The assumptions are that every value is within ``error`` of the truth, and that P[Y = inf] is ``infinity``. Then
+        bounds hold whatever the loss does between the ``points`` evenly spaced arguments from ``low`` to ``high``: for
+        upper ones mass moves up to the next argument, and beyond ``high`` to infinity; for lower ones down to the last.
+        Each step thus adds up to one spacing to epsilon, and delta is known up to steps times (P[Y > high] + error).
+        Give ``mirrored`` if it applies: without it the curve of (Q, P) is known up to steps times one spacing only.
         """
         low, high = _check.real("low", low), _check.real("high", high)
         if not low < high:

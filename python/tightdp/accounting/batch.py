@@ -31,11 +31,11 @@ def epsilon_batch(
     """Bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, element by element, as arrays (lower, upper).
 
     The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
-    numbers of steps up to 2^53, deltas in (0, 1). Neighbours add or remove one record. Work is shared among ``threads``
-    (by default one a core) and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``) a
-    device takes the settings, and threads those that pass its caps; the bounds hold likewise. Nearly all settings have
-    bounds of relative width 1e-9 or less; those whose bounds are wider than ``width`` after that are asked with that
-    width as ``Composition.epsilon`` does, some milliseconds each.
+    numbers of steps up to 2^53, deltas in (0, 1). Neighbours add or remove one record. ``threads`` (by default one for
+    each core) share the work, and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``)
+    a device takes the settings, and threads take those that exceed its limits; the bounds are certified all the same.
+    Nearly all bounds have a relative width of 1e-9 or less. Settings whose bounds are still wider than ``width`` are
+    asked again as by ``Composition.epsilon`` with that width, some milliseconds each.
 
     >>> import tightdp as dp
     >>> lower, upper = dp.epsilon_batch([1.0, 2.0], 0.01, 1000, 1e-5)

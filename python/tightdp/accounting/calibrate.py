@@ -39,11 +39,11 @@ def calibrate(
 ) -> float:
     """The parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
 
-    Where more of the parameter is more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
-    target; where it is less (steps, sampling probability), the largest. Which of the two is found out. The result was
-    asked for its bound: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it, or x is within
-    1e-9 of the boundary. With ``integer`` x is the exact boundary among integers. A parameter that ``factory``
-    refuses with ValueError counts as one that does not meet the target. Guarantee, neighbouring relation and engines
+    If a larger parameter means more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
+    target; if it means less (steps, sampling probability), the largest. The function finds out which. The bound is
+    computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it, or x is
+    within 1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
+    refuses with ValueError does not meet the target. Guarantee, neighbouring relation and engines
     are those of ``Composable.epsilon``.
 
     Raises ValueError where no parameter in the range meets the target, or where the bound does not depend on it.
@@ -154,8 +154,8 @@ def noise_multiplier(
     """The smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
     ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. The search starts from the closed
-    form of the central limit and takes a handful of bounds. A target that any noise meets (delta above the chance of
-    being sampled at all) returns the smallest multiplier searched, 1e-4.
+    form of the central limit and takes a handful of bounds. If any noise meets the target (because delta is above the
+    probability of being sampled at all), the result is the smallest multiplier searched, 1e-4.
 
     >>> import tightdp as dp
     >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)

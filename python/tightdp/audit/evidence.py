@@ -25,7 +25,7 @@ class Evidence:
     """With probability at least ``confidence``: the test accepts a run with the canary with probability >= ``power``,
     and one without it with probability <= ``level``.
 
-    All that is below follows from this one event, so any number of questions may be asked of one ``Evidence``.
+    All answers follow from this one event, so you may ask one ``Evidence`` any number of questions.
     """
 
     power: float
@@ -61,9 +61,9 @@ class Evidence:
     def excludes(self, claim: Mechanism | Composition) -> bool:
         """Whether a claimed account cannot be true: True is a proof of a leak, up to ``1 - confidence``.
 
-        Compares with the upper bound of the claim's whole privacy profile, each direction with its own: at every
-        epsilon, power <= e^epsilon level + delta(epsilon) must hold. That finds violations that lie far inside the
-        profile, which no experiment of affordable size sees at a small delta.
+        It compares with the upper bound of the claim's whole privacy profile, in each direction: at every epsilon,
+        power <= e^epsilon level + delta(epsilon) must hold. So it finds violations at large deltas, which an experiment
+        of affordable size cannot see at a small delta.
         """
         for p, q, direction in self._both():
             most = _log_ratio(p, q)

@@ -48,7 +48,7 @@ def one_run(
 
     Parameters
     ----------
-    scores : ``(canaries,)`` larger where the run seems to have seen the canary; no guess is made about a NaN
+    scores : ``(canaries,)`` larger where the run seems to have seen the canary; a NaN is not guessed
     included : ``(canaries,)`` of booleans: whether each canary was in. They must be independent fair coins (``coins``)
     delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``
     guesses : the number of canaries to guess, fixed before the run: half of them "in" (largest scores) and half "out"

@@ -33,8 +33,8 @@ def paired(
         The score function must not be chosen by looking at these runs
     confidence : of the limits, in (0, 1)
     delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu
-    thresholds : fixed before the runs; each is tried in both senses, at confidence shared equally (union bound). None
-        chooses one from the first ``holdout`` part of the scores and has the limits rest on the others alone
+    thresholds : fixed before the runs; each is tried in both directions, and they share 1 - confidence equally (union
+        bound). None chooses one from the first ``holdout`` part of the scores, and judges it on the others alone
     holdout : in (0, 1)
 
     Returns the ``Evidence``; ``.epsilon(delta)`` is the lower bound. Limits are Clopper and Pearson's, half of the

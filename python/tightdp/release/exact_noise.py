@@ -3,7 +3,7 @@
 Floating-point Gaussian noise is not the Gaussian mechanism: which floats a release can take depends on the value that
 was protected (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, sums are integers,
 and so is the noise: real-valued noise rounded, or discrete noise. Proofs: docs/theory/noise.md, sections 4 to 6.
-Discrete noise takes a random time; whoever can measure it to the nanosecond learns something of the noise.
+Drawing discrete noise takes a random time: someone who measures it to the nanosecond learns something about the noise.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def exact_release(
     grid: float | None = None,
     rng: RandomSource | None = None,
 ) -> ExactRelease:
-    """``clip_and_noise`` with what to charge, every multiple of the grid kept, and discrete noise if wished.
+    """``clip_and_noise`` that also returns the charge and the grid, and that can add discrete noise.
 
     Every example is clipped to ``max_norm`` and truncated toward zero to multiples of the grid, which never lengthens
     it: one example moves the integer sum by at most max_norm / grid in L2 norm, with nothing to add for rounding. Each
@@ -112,7 +112,7 @@ def exact_release(
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``: every
         engine accounts for it, sampling included. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``,
         or for a single column the exact ``DiscreteGaussian``.
-    grid : a power of two, public; by default that of ``clip_and_noise``, whose values these then are
+    grid : a power of two, public; by default that of ``clip_and_noise``, and then the values are the same
     rng : SecureRandom (the default) or Philox
 
     >>> import numpy as np

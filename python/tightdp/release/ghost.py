@@ -1,9 +1,10 @@
 """Clipping the gradients of linear layers that are never formed ("ghost clipping").
 
-A linear layer's gradient for one example is the sum over positions t of outer products a_t b_t^T of what came in and
-what came back, so its norm follows from inner products, and the clipped sum is one matrix product.
+A linear layer's gradient for one example is the sum over positions t of outer products a_t b_t^T of the layer's input
+and the gradient of its output. So its norm follows from inner products, and the clipped sum is one matrix product.
 Goodfellow (2015), arXiv:1510.01799; Li, Tramer, Liang and Hashimoto (ICLR 2022), section 4. Proofs:
-docs/theory/clipping.md, section 5. Arithmetic: idealised, for matrix products of floats round with the other examples.
+docs/theory/clipping.md, section 5. Arithmetic: idealised, because the roundings of matrix products depend on the other
+examples.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def ghost_clipped_sum(
     Parameters
     ----------
     activations : (batch, inputs) or (batch, positions, inputs)
-        What the layer was given.
+        The inputs of the layer.
     signals : (batch, outputs) or (batch, positions, outputs)
-        The gradient of each example's loss by what the layer returned.
+        The gradient of each example's loss with respect to the layer's output.
     max_norm : L2 bound of one example's gradient, in [1e-100, 1e100] for float64, else in [1e-25, 1e25]
     weights : (batch,), optional, finite and >= 0
     bias : whether the layer has the bias c; its gradient then counts in the norm
@@ -63,7 +64,7 @@ def ghost_clipped_sum(
 
     One example moves the sum by at most ``weights[k] * max_norm`` in L2 norm (over the layers whose squared norms
     add up to ``norms``), up to the rounding of the matrix product, which depends on the other examples. Arithmetic:
-    idealised. A release of this sum is not exact as those of ``clip_and_noise`` are.
+    idealised: unlike a release of ``clip_and_noise``, a release of this sum is not exact.
 
     >>> import numpy as np
     >>> total, norms = ghost_clipped_sum(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]]), 1.0)

@@ -56,9 +56,9 @@ def clipped_sum(
 
     Parameters
     ----------
-    grads : array of shape (batch, *shape), or a list of them, one a parameter
-        NumPy arrays or anything with DLPack in host memory (torch, JAX), of float16, bfloat16, float32 or float64. Read
-        once where a few examples fit the second-level cache, and copied only where an example is not one run in memory.
+    grads : array of shape (batch, *shape), or a list of them, one for each parameter
+        NumPy arrays or anything with DLPack in host memory (torch, JAX), of float16, bfloat16, float32 or float64. They
+        are read once where a few examples fit the second-level cache, and copied only if an example is not contiguous.
     max_norm : float, or one a group
         For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]; at most 1e25 also for an ``out`` of float32.
         Exact: in [1e-30, 1e30].
@@ -123,7 +123,7 @@ def clip_and_noise(
     """``clipped_sum`` plus normal noise of standard deviation ``noise_multiplier * max_norm`` on every coordinate.
 
     With groups the deviation is ``noise_multiplier`` times the root of the sum of squared bounds. Weights do not change
-    the noise: with a weight over 1 the sensitivity is that much larger, and yours to account for. With ``center`` and
+    the noise: a weight over 1 makes the sensitivity that much larger, and you must account for it. With ``center`` and
     ``scale`` the released sum s is of transformed examples; AdaCliP's gradient is center + scale * s / B.
 
     The release is one of ``Gaussian(noise_multiplier)`` under add/remove of one example whose weight is at most 1
@@ -131,7 +131,7 @@ def clip_and_noise(
     with normals on the real line rounded to it, sampled exactly (docs/theory/clipping.md, section 7). The values are
     then multiplied by the grid and rounded to the dtype of the result. The grid is a power of two that depends on
     ``max_norm`` and ``noise_multiplier`` alone: at most 2^-23 of what one example contributes, or 2^-29 of the noise.
-    Each example loses less than one grid step a coordinate.
+    Each example loses less than one grid step in each coordinate.
 
     Parameters are those of ``clipped_sum``, and
 
@@ -139,8 +139,8 @@ def clip_and_noise(
     rng : SecureRandom (the default) or Philox
         The noise is the same whatever the number of threads, and for a list as for the flat array.
     arithmetic : "exact" or "float"
-        "float": floating-point sums and noise, the idealised form: rounding lets one example move the sum by more than
-        ``max_norm``, and low bits of noisy floats give values away (Mironov, CCS 2012), which the charge leaves out.
+        "float": floating-point sums and noise, the idealised form. The charge leaves out two effects: rounding lets one
+        example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).
 
     >>> import numpy as np
     >>> clip_and_noise(np.ones((8, 3), np.float32), 1.0, 0.5, rng=__import__("tightdp").Philox(1)).dtype
@@ -187,7 +187,7 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
 
     To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
     ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
-    on floats is the idealised form: what one example can move, and what low bits tell, is not what is accounted for.
+    on floats is the idealised form: the charge leaves out roundings of sums and what low bits reveal.
     """
     sigma = _check.nonnegative("deviation", deviation)
     rng = source(rng)

@@ -31,9 +31,9 @@ class RandomSource(ABC):
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """Standard normals of float64 or float32, each within 4 ulp of the real number its 128 bits stand for.
 
-        Largest absolute value 9.49 (the chance of exceeding it is 2.4e-21). Floating-point noise idealises the
-        Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS 2012). Where that matters
-        use ``exact_release``.
+        The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise
+        idealises the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS 2012). Where
+        that matters use ``exact_release``.
         """
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -96,8 +96,8 @@ class Philox(RandomSource):
     """Philox4x32-10 (Salmon et al., SC 2011) from a seed: reproducible, for tests and experiments. NOT for releases.
 
     Whoever knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that share
-    one get streams of their own, in the order of their calls. A copy, and a forked child's, goes on where this one is:
-    both draw the same from then on.
+    one get different streams, in the order of their calls. A copy starts where this one is, and so does that of a
+    forked child: both draw the same from then on.
 
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True

@@ -32,8 +32,9 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : at most the number of features
-    epsilon, delta : the guarantee to meet, add/remove one record; or leave ``epsilon`` out and give
-    noise_multiplier : over max_norm^2, which is what one record can add in Frobenius norm
+    epsilon, delta : the guarantee to meet, add/remove one record
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by max_norm^2, which is the most
+        that one record can add in Frobenius norm
     max_norm : L2 bound on a row, in ``fit`` alone
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : as for classifiers
@@ -41,8 +42,9 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_``, ``statement_``
     as in classifiers.
 
-    Second moments, not covariances: nothing is centred, because a mean would cost a release. Guarantee: that of one
-    Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add nothing.
+    These are second moments and not covariances: nothing is centred, because a mean would cost a release. Guarantee:
+    that of one Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add
+    nothing.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(4000, 3)) * [0.5, 0.1, 0.1]
