@@ -1,4 +1,4 @@
-/* epsilon and delta of a run of Poisson-sampled Gaussians (DP-SGD), certified, for C and whatever calls C. Link with
+/* epsilon and delta of a run of Poisson-sampled Gaussians (DP-SGD), certified, for C and what calls C. Link with
  * the shared library tightdp_c (tightdp::c in CMake, tightdp.get_library() in Python); it needs no Python.
  *
  *     const tightdp_sampled_gaussians run[] = {{1.1, 0.01, 10000}, {2.0, 0.02, 500}};
@@ -8,8 +8,8 @@
  * The run composes all entries of the list, in any order, and adaptively. Neighbours add or remove one record: the
  * bounds hold for the worse of the two. Both ends are certified; the upper one is the guarantee.
  *
- * Functions may be called from any thread, and none throws, prints or exits. Where one returns another code than
- * TIGHTDP_OK the interval is what is always true (0 to infinity, 0 to 1), never uninitialised, and
+ * Functions may be called from any thread, and none throws, prints or exits. If a function returns another code than
+ * TIGHTDP_OK, the interval is one that always holds (0 to infinity, 0 to 1), never uninitialised, and
  * tightdp_last_error() says what was wrong and which range was expected. A call takes milliseconds, and at most some
  * five seconds of one core, where bounds may be wide. Floating-point exceptions stay inside: they raise no signal and
  * leave no flag. Symbols carry the version TIGHTDP_0.1: what was linked against it keeps working with later libraries
@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 typedef struct {
-    double noise_multiplier;     /* of the sensitivity, in [1e-6, 1e12] */
+    double noise_multiplier;     /* sigma / sensitivity, in [1e-6, 1e12] */
     double sampling_probability; /* in (0, 1]; 1: plain Gaussians */
     double steps;                /* an integer in [1, 2^53) */
 } tightdp_sampled_gaussians;
@@ -51,7 +51,7 @@ enum {
     TIGHTDP_INTERNAL = 4 /* a mistake of the library's */
 };
 
-/* Bounds on the least epsilon >= 0 of which the run is (epsilon, delta)-private; 0 < delta < 1. */
+/* Bounds on the least epsilon >= 0 for which the run is (epsilon, delta)-private; 0 < delta < 1. */
 TIGHTDP_API int tightdp_epsilon(const tightdp_sampled_gaussians* run, size_t count, double delta,
                                 tightdp_interval* epsilon);
 

@@ -21,12 +21,12 @@
 namespace tightdp {
 
 struct SampledGaussians {
-    double noise_multiplier;      // of the sensitivity, in [1e-6, 1e12]
+    double noise_multiplier;      // sigma / sensitivity, in [1e-6, 1e12]
     double sampling_probability;  // in (0, 1]; 1: plain Gaussians
     double steps;                 // an integer in [1, 2^53)
 };
 
-// Bounds on the least epsilon >= 0 of which the run is (epsilon, delta)-private; 0 < delta < 1.
+// Bounds on the least epsilon >= 0 for which the run is (epsilon, delta)-private; 0 < delta < 1.
 Interval sampled_gaussians_epsilon(std::span<const SampledGaussians> run, double delta);
 
 // Bounds on delta at any finite epsilon.

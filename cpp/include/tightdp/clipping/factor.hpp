@@ -1,4 +1,4 @@
-// By what one example is multiplied: docs/theory/clipping.md, sections 1 and 2.
+// The clip factor, by which an example is multiplied: docs/theory/clipping.md, sections 1 and 2.
 #pragma once
 
 #include "../config.hpp"
