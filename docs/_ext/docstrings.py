@@ -11,17 +11,28 @@ from collections.abc import Iterator
 import tightdp
 import tightdp.audit
 import tightdp.cuda
+import tightdp.metrics
+import tightdp.model_selection
+import tightdp.pipeline
+import tightdp.preprocessing
 import tightdp.train
 
-PUBLIC = {
-    name: f"{module.__name__}.{name}"
-    for module in (tightdp.cuda, tightdp.audit, tightdp.train, tightdp)
-    for name in module.__all__
-}
+MODULES = (
+    tightdp.cuda,
+    tightdp.audit,
+    tightdp.metrics,
+    tightdp.model_selection,
+    tightdp.pipeline,
+    tightdp.preprocessing,
+    tightdp.train,
+    tightdp,
+)
+
+PUBLIC = {name: f"{module.__name__}.{name}" for module in MODULES for name in module.__all__}
 FUNCTIONS = {"add_noise", "clip_and_noise", "clipped_sum", "exact_release", "ghost_clipped_sum", "coins"}
 """Those that are no names of parameters as well."""
 ENTRY = re.compile(r"([\w(),.* ]{1,60}?) : (.*)")
-PAGE = re.compile(r"docs/((?:theory|algorithms)/[\w-]+|[\w-]+)\.md")
+PAGE = re.compile(r"docs/((?:(?:algorithms|howto|migrate|reference|theory|tutorials)/)?[\w-]+)\.md")
 
 
 def rewritten(lines: list[str]) -> list[str]:
