@@ -36,7 +36,7 @@ def test_uses_without_known_gradients_are_named():
     refused(attention, lambda m, b: m(b[0], b[0], b[0])[0].sum((1, 2)), [torch.randn(9, 3, 4)], "multi_head_attention")
     refused(nn.Sequential(nn.Linear(5, 3), nn.PReLU()), cross_entropy, rows(), r"1\.weight goes through .*prelu")
     inner = nn.Linear(5, 3)
-    refused(inner, lambda m, b: torch.vmap(m)(b[0]).sum(1), rows(), "inside of another function of torch.func")
+    refused(inner, lambda m, b: torch.vmap(m)(b[0]).sum(1), rows(), "inside another torch.func transform")
 
 
 class Centred(nn.Linear):

@@ -56,7 +56,7 @@ def test_a_draft_is_refused_until_it_is_reviewed(data, capsys):
     assert not data.with_suffix(".model.json").exists()
     assert train(data, draft) == 0
     assert main(["schema", str(data), "--label", "income"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_a_schema_declares_everything(data, capsys):
