@@ -222,6 +222,19 @@ def test_a_group_loses_no_more_than_as_many_largest_losses(q, steps, size):
     assert run.delta(largest).upper == 0.0
 
 
+def test_a_group_that_is_replaced_loses_up_to_twice_as_much():
+    """Bin(k, q) of them move Laplace noise up, or down: what two data sets attain is within the bound."""
+    scale, q, size, eps = 6.2, 0.225, 2, 0.081
+    weights = [math.comb(size, j) * q**j * (1 - q) ** (size - j) for j in range(size + 1)]
+    z = np.linspace(-60, 60, 240_001)
+    ahead, behind = (sum(w * np.exp(-abs(z - s * j) / scale) for j, w in enumerate(weights)) for s in (1, -1))
+    attained = np.maximum(ahead - math.exp(eps) * behind, 0).sum() * (z[1] - z[0]) / (2 * scale)
+    run = dp.PoissonSampled(dp.Laplace(scale), q).group(size)
+    assert attained > 0.028
+    assert run.delta(eps, neighbors="replace").upper >= attained
+    assert run.epsilon(attained, neighbors="replace").upper >= eps * 0.999
+
+
 def test_larger_groups_lose_more_and_one_record_is_no_group():
     run = dp.PoissonSampled(dp.Gaussian(1.0), 0.05) * 20 + dp.Laplace(20.0) + dp.PureDP(0.1)
     assert run.group(1) == run

@@ -141,7 +141,7 @@ class Question(NamedTuple):
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
         with _core.Budget(_UNITS):
-            end = largest_of(parts)
+            end = largest_of(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
             found = gaussian_dp.smallest(curve, end, floor)

@@ -74,7 +74,7 @@ def _run(mechanism: Derived, direction: Direction, request: Request) -> derived.
         cache(lambda at: delta("auto", parts, direction, at, rough)),
         cache(lambda at: delta("auto", parts, back, at, rough)),
         lambda at: epsilon("auto", parts, direction, at, request),
-        largest_of(parts),
+        largest_of(parts, direction),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ... import mechanisms as m
 from ...composition import FEW, Composition, Parts
 from ...derived import POISSON, Derived, Group, RepeatAndSelect
-from ...options import Neighbors
+from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log1p
 from .members import reveals_nothing
 from .neighbors import translate
@@ -18,18 +18,18 @@ from .replaced import ReplacedClass, losses
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:
     """An upper bound of the largest loss that any output has; infinite where none is bounded."""
     parts = run.parts
-    direct = translate(parts) if neighbors == "replace" else parts
-    total = Range(0.0)
-    for mechanism, count in direct if direct is not None else parts:
-        total += count * (_largest(mechanism) if direct is not None else _replaced(mechanism))
-    return total.hi
+    if neighbors != "replace":
+        return largest_of(parts, "remove")
+    direct = translate(parts)
+    return largest_of(parts, "replace") if direct is None else largest_of(direct, "remove")
 
 
-def largest_of(parts: Parts) -> float:
-    """The same of parts that were translated for a relation already."""
+def largest_of(parts: Parts, direction: Direction) -> float:
+    """The same of a pair that a relation asks for: under "replace" of parts that have no other form for it."""
+    of = _replaced if direction == "replace" else _largest
     total = Range(0.0)
     for mechanism, count in parts:
-        total += count * _largest(mechanism)
+        total += count * of(mechanism)
     return total.hi
 
 
