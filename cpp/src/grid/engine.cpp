@@ -96,7 +96,7 @@ struct Curves {
         const double least = delta - infinity_upper - kLeast, most = delta - infinity_lower;
         double high = least > 0 ? upper.invert(least * (1 - 4 * u), true) + slack : HUGE_VAL;
         double low = most > 0 ? lower.invert(most * (1 + 4 * u), false) - slack : most < -8 * u * delta ? HUGE_VAL : 0;
-        a.upper = high >= 0 || high < 0 ? std::max(0.0, high) : HUGE_VAL;  // also if it is no number
+        a.upper = std::isnan(high) ? HUGE_VAL : std::max(0.0, high);
         a.lower = low > 0 ? low : 0;
         uncrossed(a);
     }

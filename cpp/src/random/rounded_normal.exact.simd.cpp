@@ -27,7 +27,7 @@ inline __attribute__((always_inline)) void add_groups(const std::uint32_t* __res
                 nearest_pair<64>(cosine, sine, w[lane], w[kLanes + lane], w[2 * kLanes + lane], w[3 * kLanes + lane]);
             drawn[0][lane] = rounded.cosine;
             drawn[1][lane] = rounded.sine;
-            doubtful |= rounded.cosine_in_doubt | rounded.sine_in_doubt ? 1 : 0;
+            doubtful |= (rounded.cosine_in_doubt | rounded.sine_in_doubt) ? 1 : 0;
         }
         doubt[group] = doubtful != 0;
         if (doubtful) continue;
