@@ -15,24 +15,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
-from .mechanisms import ApproximateDP, Gaussian, Mechanism
+from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
+from .preprocessing.before import check_table, check_targets
 from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .release.noise import RandomSource
 from .statement import Statement
 from .train._sklearn import BaseEstimator, NotFittedError
-from .train.blocks.blocks import Blocks, Unweighted
+from .train.blocks.blocks import Blocks, Lengths, Unweighted
 from .train.blocks.copied import decoded_once
 from .train.blocks.given import as_blocks
 from .train.blocks.stream import scanned
@@ -43,9 +43,10 @@ from .train.labels import check_typed, learns, typed
 from .train.owned import own
 from .train.owned import within as parts_within
 from .train.prepare import labels_in, labels_of
-from .train.releases.budget import Target, parts_of
+from .train.releases.budget import Target
 from .train.releases.gate import Gate
 from .train.releases.oracle import Query
+from .train.releases.searched import Run, check_covered, covering, fewest, payable
 from .train.releases.selection import Coins
 from .train.releases.shares import left_for
 from .train.stated import AGAIN, listed, name_of
@@ -55,13 +56,6 @@ __all__ = ["PrivateSearchCV"]
 
 MOST = 10_000
 """Settings of a grid."""
-
-
-class _Run(NamedTuple):
-    """One run: the noise of its score, and a composition that covers its charge and the score's, whichever it is."""
-
-    score: float
-    charge: Composition
 
 
 @dataclass(eq=False, repr=False)
@@ -81,8 +75,8 @@ class PrivateSearchCV(BaseEstimator):
     epsilon, delta : the guarantee of the whole search, add/remove one record
     mean : the expected number of runs, at least 1; the number is geometric. More runs cost little: ten have some 1.6
         times the epsilon of one, and a hundred some 2 times
-    holdout : the expected share of records to score on, in (0, 1). If there are so few records that all are held out, a
-        ValueError says so, and the ledger stays charged
+    holdout : the expected share of records to score on, in (0, 1). ValueError if there are so few records that all may
+        be held out: fewer than 33 for a fifth and delta 1e-6
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : a ``tightdp.Ledger``, or its path or URL: charged for the whole search before a record is looked at
 
@@ -129,7 +123,8 @@ class PrivateSearchCV(BaseEstimator):
         choice of the records held out does not depend on the blocks, and neither does any bit of the result.
         """
         declared, algorithms = _last(self.estimator).classes, self._algorithms()
-        blocks = as_blocks(X, y, any(getattr(each, "in_memory", False) for each in algorithms))
+        in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
+        blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
             labels, classes, width = self._table(X, typed(y) if learns(declared) else y)
             records = len(labels)
@@ -140,12 +135,24 @@ class PrivateSearchCV(BaseEstimator):
                 check_records(each, True, False)
             if learns(declared):
                 check_typed(blocks)
-            lengths, seen = scanned(blocks, labels_in)
+            counted, seen = scanned(blocks, labels_in)
+            lengths = cast(Lengths, counted.lengths)
             classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
+        present = np.repeat(classes, 3)  # so often that they are no measurements
         if declared is not None and not learns(declared):
             classes = labels_of("classes", declared)[1]
         run, found = self._planned(width, max(2, len(classes)))
+        piped = isinstance(self.estimator, PrivatePipeline)
+        for _, each in found:
+            check_targets(_last(each), present, None if piped else width)
+        steps = [step for _, step in self.estimator._checked()] if piped else [self.estimator]
+        check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
+        least = fewest(float(self.holdout), target.delta)
+        if records < least:
+            raise ValueError(
+                f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
+            )
         source, book = seeded(self.random_state), opened(self.ledger)
         if book is not None:
             paid(book, payable(charge, target.delta), "PrivateSearchCV.fit")
@@ -156,12 +163,10 @@ class PrivateSearchCV(BaseEstimator):
         else:
             stream = source.stream()
             within, beyond = (Tossed(stream, self.holdout, lengths, heads) for heads in (False, True))
-            inner, outer = (_Part(Chosen(blocks, rows), None) for rows in (within, beyond))
+            inner, outer = (_Part(Chosen(counted, rows), None) for rows in (within, beyond))
             trained = int(within.counts.sum())
         if not trained:
-            raise ValueError(
-                "holdout must leave records to train on: there are few, and all were held out. The charge stands"
-            )
+            raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
         # Labels that are not declared are those that occur in all records, not in those of one part.
         self._run(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
@@ -199,7 +204,7 @@ class PrivateSearchCV(BaseEstimator):
         """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
         return self._charge(self._planned(_check.count("n_features", n_features), n_classes)[0])
 
-    def _charge(self, run: _Run) -> Composition:
+    def _charge(self, run: Run) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
 
     def _candidates(self) -> list[dict[str, Any]]:
@@ -215,7 +220,7 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"param_grid must have at most {MOST:,} settings")
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
-    def _planned(self, n_features: int, n_classes: int) -> tuple[_Run, list[tuple[dict[str, Any], Any]]]:
+    def _planned(self, n_features: int, n_classes: int) -> tuple[Run, list[tuple[dict[str, Any], Any]]]:
         """What one run is charged, and each setting with its estimator: fixed before a record is looked at."""
         target = Target.of(self.epsilon, self.delta)
         if target.epsilon is None:
@@ -237,7 +242,7 @@ class PrivateSearchCV(BaseEstimator):
                     whole = _check.count("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
-        def run(epsilon: float) -> _Run:
+        def run(epsilon: float) -> Run:
             charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
             return covering(charges, epsilon, failing)
 
@@ -250,7 +255,7 @@ class PrivateSearchCV(BaseEstimator):
         classes: NDArray[Any] | None,
         inner: _Part,
         outer: _Part,
-        run: _Run,
+        run: Run,
         source: RandomSource,
     ) -> None:
         """All runs, of which the best is kept: nothing of any, if they are interrupted."""
@@ -354,35 +359,6 @@ def another(mean: float, coins: Coins) -> bool:
     """Whether another run follows: True with probability 1 - 1/mean, exactly, so that there are ``mean`` on average."""
     chance = 1 - 1 / Fraction(mean)
     return coins.below(chance.numerator, chance.denominator)
-
-
-def covering(charges: Sequence[Composition], epsilon: float, delta: float) -> _Run:
-    """What covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and the noise of a score that it
-    covers too (docs/theory/tuning.md, section 2)."""
-    parts = [parts_of(charge) for charge in charges]
-    squares, others = max(squares for squares, _ in parts), parts[0][1]
-    if squares > 0 and all(each == others for _, each in parts):
-        noise = 1 / math.sqrt(squares) * (1 - 2.0**-50)
-        return _Run(1 / math.sqrt(squares), Gaussian(noise) + Composition(others))
-    score = float(calibrate(Gaussian, epsilon=epsilon, delta=delta))
-    return _Run(score, ApproximateDP(epsilon, delta) * 1)
-
-
-def check_covered(charge: Composition, cover: Composition) -> None:
-    """AssertionError unless a run was charged what was planned for it."""
-    squares, others = parts_of(charge)
-    most, allowed = parts_of(cover)
-    known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
-    if not known and (squares > most or others != allowed):
-        raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
-
-
-def payable(charge: Composition, delta: float) -> Composition:
-    """What a ledger is charged: mechanisms that may fail have no Renyi divergence, and are known by their guarantee."""
-    inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
-    if any(isinstance(m, ApproximateDP) for m in inside):
-        return ApproximateDP(charge.epsilon(delta).upper, delta) * 1
-    return charge
 
 
 def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:

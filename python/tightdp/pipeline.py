@@ -15,31 +15,29 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _check
 from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
 from .mechanisms import Gaussian, Mechanism
+from .preprocessing.before import check_table, check_targets, learning, passed
 from .preprocessing.cells import check_shape, check_width, columns_of
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer
 from .statement import Statement
-from .train._sklearn import BaseEstimator, NotFittedError, validate_numbers
+from .train._sklearn import BaseEstimator, NotFittedError
 from .train.blocks.blocks import Blocks
 from .train.blocks.copied import decoded_once
 from .train.blocks.given import as_blocks, parts, sparse
-from .train.blocks.stream import scanned
 from .train.blocks.views import Mapped
 from .train.driver import check_records, opened, paid, seeded
 from .train.estimator import PrivateEstimator
 from .train.estimators import PrivateClassifier
-from .train.labels import check_typed, learns, typed
+from .train.labels import check_typed, typed
 from .train.owned import check_free, own
 from .train.pca import DPPCA
-from .train.prepare import labels_in, labels_of
-from .train.regression import Ridge, numbers_in
+from .train.regression import Ridge
 from .train.releases.budget import Caps, Target
 from .train.releases.shares import FAILURE, Spent, cap, check_within, left_for
 from .train.searches import warn_of_search
@@ -129,20 +127,21 @@ class PrivatePipeline(Steps, BaseEstimator):
         """
         check_free(self)
         *_, (_, last) = self._checked()
-        blocks = as_blocks(X, y, _in_memory(last))
+        blocks = as_blocks(X, y, _in_memory(last), texts=True)
         if blocks is None:
-            y = typed(y) if _learns(last) else y
+            y = typed(y) if learning(last) else y
             targets, width = self._table(X, y)
         else:
-            X, width = blocks, blocks.width
-            if _learns(last):
+            width = blocks.width
+            if learning(last):
                 check_typed(blocks)
             check_records(_algorithm(last), True, False)
-            check_width(self, X, width, reset=True)
-            targets = _targets(last, blocks)
+            check_width(self, blocks, width, reset=True)
+            X, targets = passed(last, blocks)
         target = Target.of(self.epsilon, self.delta)
         seeded(self.random_state)
-        _check_targets(last, targets)
+        check_targets(last, targets)
+        check_table([step for _, step in self._checked()], X)
         plan = self._plan(width, _classes(last, targets))
         book = opened(self.ledger)
         paid(book, plan.charge, "PrivatePipeline.fit")
@@ -212,7 +211,7 @@ class PrivatePipeline(Steps, BaseEstimator):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
         *first, (_, last) = [step for step in steps if step[1] is not None]
         private = [step for _, step in first if hasattr(step, "charge_for")]
-        learned = _learns(last)
+        learned = learning(last)
         if target.epsilon is not None:
             self._divide(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
@@ -354,35 +353,8 @@ def _through(step: Any, values: Any) -> Any:
     return step.transform(values) if isinstance(step, PrivateTransformer) else Mapped(values, step.transform)
 
 
-def _targets(last: Any, blocks: Blocks) -> NDArray[Any]:
-    """Some targets that the last step takes if it takes all, after one pass: of a classifier every label."""
-    if not isinstance(last, PrivateClassifier):
-        scanned(blocks, numbers_in)
-        return np.zeros(1)
-    _, labels = scanned(blocks, labels_in)
-    return np.repeat(np.unique(np.concatenate(labels)), 3)  # so often that they are no measurements
-
-
-def _learns(last: Any) -> bool:
-    """Whether the last step learns its labels."""
-    return isinstance(last, PrivateClassifier) and learns(last.classes)
-
-
 def _classes(last: Any, y: Any) -> int:
     """How many labels a classifier has."""
-    if not isinstance(last, PrivateClassifier) or _learns(last):
+    if not isinstance(last, PrivateClassifier) or learning(last):
         return 2
     return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))
-
-
-def _check_targets(last: Any, y: Any) -> None:
-    """What the last step would refuse, before anything is released."""
-    if isinstance(last, PrivateClassifier):
-        trial = cloned(last).set_params(bounds=None)
-        if _learns(last):  # once they are paid for
-            trial._learned, trial.classes_ = True, labels_of("y", y, few=True)[1]
-            trial._class_weights()
-        else:
-            trial._array(np.zeros((len(np.asarray(y)), 1)), y)
-    else:
-        validate_numbers(y)

@@ -6,15 +6,16 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from mpmath import mp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
-from tightdp.model_selection import PrivateSearchCV, another, covering, rights
+from tightdp.model_selection import PrivateSearchCV, another, covering, fewest, rights
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
-from tightdp.train import DPSGD, LogisticRegression, NoisyGD, PrivateClassifier
+from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD, PrivateClassifier
 from tightdp.train.releases.selection import Coins
 
 GRID = {"fit_intercept": [True, False]}
@@ -28,7 +29,7 @@ def records():
 
 def test_scikit_learn_accepts_it():
     model, failing = LogisticRegression(NoisyGD(steps=60, max_norm=5.0)), {"check_estimators_nan_inf": "it would tell"}
-    search = PrivateSearchCV(model, {"fit_intercept": [True]}, 1e5, 1e-5, mean=1.0, holdout=0.02)
+    search = PrivateSearchCV(model, {"fit_intercept": [True]}, 1e5, 1e-5, mean=1.0, holdout=0.002)
     check_estimator(search, expected_failed_checks=failing, on_skip=None)
 
 
@@ -201,12 +202,87 @@ def test_bad_settings_are_refused_by_name(records, error, message, settings):
         PrivateSearchCV(given.pop("estimator"), given.pop("param_grid"), **given).fit(X, y)
 
 
-def test_a_split_without_records_to_train_on_is_paid_for_and_says_so(tmp_path):
+@pytest.mark.parametrize("holdout", [0.2, 1e-3, 0.9, 1 - 2.0**-50, 2.0**-53, 5e-324])
+@pytest.mark.parametrize("delta", [1e-6, 0.5, 1e-300])
+def test_the_fewest_records_of_a_search_are_never_all_held_out(holdout, delta):
+    least = fewest(holdout, delta)
+    with mp.workdps(40):
+        assert least * mp.log(holdout) <= mp.log(delta) - 53 * mp.log(2) < (least * (1 - 1e-8) - 2) * mp.log(holdout)
+
+
+def test_few_records_are_refused_before_a_charge(records, tmp_path, monkeypatch):
+    X, y = records
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-5, dataset="test", failure=5e-6)
-    search = PrivateSearchCV(LogisticRegression(), GRID, 1.0, 1e-6, holdout=1 - 2.0**-50, ledger=ledger)
-    with pytest.raises(ValueError, match="holdout must leave records to train on: there are few"):
-        search.fit([[0.1], [0.2]], [0, 1])
+    search = PrivateSearchCV(LogisticRegression(NoisyGD(steps=2)), GRID, 1.0, 1e-6, ledger=ledger, mean=1.0)
+    for given in ((X[:32], y[:32]), (ArrayBlocks(X[:32], y[:32], rows=9),)):
+        with pytest.raises(ValueError, match="holdout must leave records to train on: with fewer than 33 of them all"):
+            search.fit(*given)
+    with pytest.raises(ValueError, match="holdout must leave records to train on: with fewer than 5"):
+        clone(search).set_params(holdout=1 - 2.0**-50).fit(X, y)
+    assert not ledger.history
+    clone(search).set_params(ledger=None).fit(X[:33], y[:33])
+    monkeypatch.setattr(dp.SecureRandom, "bernoulli", lambda self, p, n: np.ones(n, bool))
+    with pytest.raises(ValueError, match="holdout must leave records to train on: all were held out. The charge stands"):
+        search.fit(X, y)
     assert len(ledger.history) == 1 and not hasattr(search, "best_estimator_")
+
+
+LAST = LogisticRegression(NoisyGD(steps=2), classes=["no", "yes"])
+WIDE = MinMaxScaler(bounds=([0, 0, 0], 1))
+
+
+def piped(last, scaler=None):
+    return PrivatePipeline([("p", "passthrough"), ("s", scaler or MinMaxScaler()), ("m", last)])
+
+
+def fine(X, y):
+    return X, y
+
+
+def a_stray_label(X, y):
+    return X, np.append(y[:-1], "JANE")
+
+
+def one_label(X, y):
+    return X, np.full(len(y), "no")
+
+
+def a_text(X, y):
+    X = X.astype(object)
+    X[7, 1] = "JANE"
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid", "spoilt", "message"),
+    [
+        (LAST, {}, a_stray_label, "y must hold no label but those declared in classes"),
+        (piped(LAST), {}, a_stray_label, "y must hold no label but those declared in classes"),
+        (LogisticRegression(), {}, one_label, "y must have at least two classes"),
+        (LAST, {"class_weight": [{"maybe": 1.0}]}, fine, "class_weight must name no label but the classes"),
+        (piped(LAST), {"m__class_weight": ["balanced"]}, fine, "class_weight must be a dict"),
+        (LogisticRegression(bounds=([0, 0, 0], 1)), {}, fine, r"bounds must be \(low, high\)"),
+        (piped(LAST, WIDE), {}, fine, r"bounds must be \(low, high\)"),
+        (LAST, {}, a_text, "X must be a 2-D array of numbers"),
+        (piped(LAST), {}, a_text, "X must be a 2-D array of numbers"),
+    ],
+)
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_what_no_run_would_take_is_refused_before_a_charge(
+    records, tmp_path, estimator, grid, spoilt, message, in_blocks
+):
+    if in_blocks and spoilt is a_text:
+        pytest.skip("blocks hold numbers")
+    X, y = spoilt(*records)
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=1e-5, dataset="test", failure=5e-6)
+    made = [PrivateSearchCV(clone(estimator), grid, 2.0, 1e-6, mean=1.0, ledger=ledger)]
+    if isinstance(estimator, PrivatePipeline) and not grid:
+        made.append(clone(estimator).set_params(epsilon=2.0, delta=1e-6, ledger=ledger))
+    for each in made:
+        with pytest.raises(ValueError, match=message) as error:
+            each.fit(*((ArrayBlocks(X, y),) if in_blocks else (X, y)))
+        assert "JANE" not in str(error.value)
+    assert not ledger.history
 
 
 def test_a_plain_search_is_told_once_what_it_costs(records, recwarn):

@@ -70,6 +70,25 @@ def test_another_encoding_is_said(tmp_path):
         Rows.read(file)
 
 
+@pytest.mark.parametrize("first", ["39, Jane Doe,Private", "39,5,Jane Doe,5"])
+def test_a_file_without_names_is_said_and_no_record_is_quoted(tmp_path, first, capsys):
+    file = tmp_path / "data.csv"
+    file.write_text(f"{first}\n{first}\n")
+    ask = ["--label", "income", "--classes", "a,b", "--epsilon", "1", "--delta", "1e-6"]
+    assert main(["train", str(file), *ask]) == 2
+    err = capsys.readouterr().err
+    assert "as the first line holds numbers: it must hold the names" in err and "39" not in err and "Jane" not in err
+
+
+def test_another_delimiter_is_hinted_at(tmp_path, capsys):
+    file = tmp_path / "data.csv"
+    ask = ["--label", "c", "--classes", "u,v", "--epsilon", "1", "--delta", "1e-6"]
+    for text in ("a;b;c\n1;2;u\n", "a;b;c\n1,5;2;u\n"):
+        file.write_text(text)
+        assert main(["train", str(file), *ask]) == 2
+        assert "(see --delimiter)" in capsys.readouterr().err
+
+
 def test_a_mapping_is_a_table():
     read = Rows.of({"x": [1, 2.5, None], "y": np.array(["a", " b ", ""]), "z": [0]}, ["x", "y"])
     assert read.columns == {"x": ["1", "2.5", ""], "y": ["a", "b", ""]}

@@ -109,7 +109,7 @@ def test_memory_maps_and_sparse_matrices_are_read_in_blocks(table, tmp_path, dty
     monkeypatch.setattr("tightdp.train.blocks.blocks.BYTES", 1000)
     seen = []
     passed = Blocks.map
-    monkeypatch.setattr(Blocks, "map", lambda self, f: seen.append(len(list(self))) or passed(self, f))
+    monkeypatch.setattr(Blocks, "map", lambda self, *f: seen.append(len(list(self))) or passed(self, *f))
     for algorithm in (NoisyGD(steps=3), DPSGD(epochs=1)):
         expected = LogisticRegression(algorithm, **TARGET).fit(X, y)
         assert not seen

@@ -73,7 +73,7 @@ def test_bad_collections_are_refused_by_name(table):
         ((dX, dy[:-1]), "y must have one target for each record"),
         ((dX[:, 0], dy), "X must be a 2-D array of Dask"),
         ((frames, "z"), "y must be the name of a column of X"),
-        ((frames, frames["y"]), "X must have columns of numbers, and these hold none: y"),
+        ((frames, frames["y"]), "X must hold numbers, and these columns hold text: y"),
         ((frames[["a"]], frame.from_pandas(pandas.Series(y), npartitions=2)), "y must have chunks or partitions"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -85,7 +85,6 @@ def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypa
     monkeypatch.setattr("tightdp.train.blocks.files.CSV_BYTES", 4096)
     at = folder[0]
     for given, message in [
-        ({"columns": None}, "columns must hold numbers, and these do not: name"),
         ({"label": "z"}, "label and columns must be among .*: z is not"),
         ({"columns": ["a", "z"]}, "label and columns must be among .*: z is not"),
         ({"columns": ["a", "a"]}, "columns must be one or more different names"),
@@ -104,6 +103,9 @@ def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypa
     (tmp_path / "late.csv").write_text("a,y\n" + "1,0\n" * 9 + "CANARY,1\n")
     with pytest.raises(ValueError, match="columns must hold numbers, and these do not: a"):
         FileBlocks(tmp_path / "late.csv", "y")
+    with pytest.raises(ValueError, match="X must hold numbers, and these columns hold text: name") as error:
+        LogisticRegression(**TARGET).fit(FileBlocks(at / "t.parquet", "y"))
+    assert "CANARY" not in str(error.value)
     (tmp_path / "later.csv").write_text("a,y\n" + "1,0\n" * 4000 + "CANARY,1\n")
     with pytest.raises(ValueError, match="is no number") as error:
         LogisticRegression(**TARGET).fit(FileBlocks(tmp_path / "later.csv", "y"))

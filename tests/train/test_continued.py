@@ -184,6 +184,52 @@ def test_other_bounds_are_refused_where_a_run_goes_on(table, bounds):
         clf.set_params(bounds=(-9, 9), target_bounds=(0, 2)).partial_fit(X, y)
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [([0, 1], "learn"), ("learn", [0, 1]), ("learn", None), ([0, 1], None), ([0, 1], [0, 1, 2]), ([0, 1], ["0", "1"])],
+)
+def test_other_classes_are_refused_where_a_run_goes_on(table, first, then, tmp_path):
+    X, y = table
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=1e-4, dataset="test", failure=5e-5)
+    clf = LogisticRegression(NoisyGD(steps=2), **TARGET, classes=first, warm_start=True, ledger=ledger).fit(X, y)
+    clf.fit(X, y)
+    paid = len(ledger.history)
+    for given in ((X, y), (ArrayBlocks(X, y),)):
+        with pytest.raises(ValueError, match=r"^classes must be those of the last fit where a run goes on"):
+            clf.set_params(classes=then).fit(*given)
+    assert len(ledger.history) == paid == 2
+    clf.set_params(classes=first[::-1] if isinstance(first, list) else first).fit(X, y)
+
+
+def test_classes_of_a_call_stay_where_later_calls_name_none(table):
+    X, y = table
+    clf = LogisticRegression(NoisyGD(steps=2), **TARGET).partial_fit(X, y, classes=[0, 1, 2])
+    assert clf.partial_fit(X, y).partial_fit(X, y, classes=[2, 1, 0]).classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"^classes must be those of the last fit"):
+        clf.partial_fit(X, y, classes="learn")
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "value"),
+    [
+        (LogisticRegression(), "fit_intercept", False),
+        (LinearSVC(huber=0.1), "huber", 0.5),
+        (MLPClassifier(hidden_layer_sizes=[3]), "hidden_layer_sizes", (4,)),
+        (MLPClassifier(hidden_layer_sizes=(3, 2)), "hidden_layer_sizes", (3,)),
+        (MLPClassifier(hidden_layer_sizes=(3,)), "activation", "tanh"),
+        (SGDRegressor(target_bounds=(0, 1)), "fit_intercept", False),
+    ],
+)
+def test_another_model_is_refused_where_a_run_goes_on(table, made, name, value):
+    clf = clone(made).set_params(algorithm=DPSGD(epochs=1), **TARGET).partial_fit(*table)
+    charged, old = clf.charged_, getattr(clf, name)
+    with pytest.raises(ValueError, match=f"^{name} must be that of the last fit where a run goes on"):
+        clf.set_params(**{name: value}).partial_fit(*table)
+    assert clf.charged_ == charged
+    clf.set_params(**{name: old}).partial_fit(*table)
+    assert clf.set_params(**{name: value}).fit(*table).charged_ == charged
+
+
 def test_different_charges_of_disjoint_runs_are_covered_by_what_holds_both():
     a, b = dp.Gaussian(2.0) * 3 + dp.Gaussian(5.0), dp.Gaussian(2.0) + dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 9
     both = dearest(a, b)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -155,6 +156,44 @@ def test_bad_weights_are_refused_by_name(table, blocks, weights, message):
     with pytest.raises(ValueError, match=message) as error:
         LogisticRegression(**TARGET).fit(blocks(*table), sample_weight=weights)
     assert "CANARY" not in str(error.value)
+
+
+@pytest.mark.parametrize("made", [LogisticRegression(STEPS), SGDRegressor(STEPS, target_bounds=(0, 1))])
+def test_weights_that_are_all_zero_are_refused_before_a_charge(table, made, tmp_path):
+    """Of an array, of blocks in any form, and where they lie in some blocks only."""
+    X, y, w = table
+    y = y if isinstance(made, LogisticRegression) else X[:, 0]
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"a": X[:, 0], "b": X[:, 1], "w": 0 * w, "y": y}), tmp_path / "t.parquet")
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="test")
+    made.set_params(**TARGET, ledger=ledger)
+    for given in (
+        (X, y, 0 * w),
+        (ArrayBlocks(X, y), None, 0 * w),
+        (Pieces(X, y, 0 * w),),
+        (FileBlocks(tmp_path / "t.parquet", "y", weight="w"),),
+    ):
+        with pytest.raises(ValueError, match="sample_weight must be finite numbers >= 0, and not all zero"):
+            made.fit(*given)
+    assert not ledger.history
+    late = np.where(np.arange(N) == N - 1, 1.0, 0.0)
+    np.testing.assert_array_equal(made.fit(Pieces(X, y, late))._w, made.fit(X, y, late)._w)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        *(np.full(N, each) for each in (1 + 0j, "1", b"1", np.datetime64("2020-01-01"), np.timedelta64(1, "s"))),
+        *(np.full(N, each, object) for each in (1j, "1", b"1", None, 10**400)),
+        *([["1"] * N, [[1, 2]] * N, "CANARY", {}]),
+    ],
+)
+def test_weights_that_are_no_numbers_are_refused_by_name(table, weights):
+    X = table[0]
+    for fit_ in (LogisticRegression(**TARGET).fit, SGDRegressor(**TARGET, target_bounds=(0, 1)).fit):
+        for given in ((X, X[:, 0] > 0), (ArrayBlocks(X, X[:, 0] > 0), None)):
+            with pytest.raises(ValueError, match=r"^sample_weight must (be (finite )?numbers >= 0|have shape)"):
+                fit_(*given, sample_weight=weights)
 
 
 def test_estimators_without_weights_refuse_them(table):

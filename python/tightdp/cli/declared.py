@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 
 from ..tables.columns import LEARN, Bounds, Fill
-from ..tables.rows import Rows, number_of
+from ..tables.rows import Rows
 from ..tables.schema import MOST, Schema
+from ..tables.text import number_of
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tables.frequent import occurring
 from ..tables.text import text_of
 from ..train._sklearn import check_names
 from ..train.blocks.arrays import ArrayBlocks
@@ -98,8 +99,10 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     return [_texts(column) for column in columns]
 
 
-def numbers_of_texts(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
-    """For each column of numbers how many rows have each value, as text."""
+def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
+    """For each column how many rows have each value, as text."""
+    if rows.dtype == object:
+        return [occurring(_texts(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()

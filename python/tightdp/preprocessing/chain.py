@@ -15,6 +15,7 @@ from ..train.owned import own
 from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
 from .cells import check_shape, check_width, columns_of
+from .passes import counted
 from .steps import Steps, cloned, members
 from .transformer import PrivateTransformer
 
@@ -58,8 +59,9 @@ class Chain(Steps, PrivateTransformer):
 
     def _checked(self, X: Any) -> Any:
         """The first one's check is made before anything is released."""
-        cloned(members(self.transformers, 2)[0][1])._checked(self._cells(X, reset=True))
-        return X
+        values = counted(self._cells(X, reset=True))
+        cloned(members(self.transformers, 2)[0][1])._checked(values)
+        return values
 
     def _of_rows(self, rows: Any) -> NDArray[np.float64]:
         for _, member in self.transformers_:

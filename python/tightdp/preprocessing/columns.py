@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from ..composition import Composition
 from ..train.blocks.blocks import Blocks
+from ..train.blocks.given import check_numbers
 from ..train.blocks.views import Mapped
 from ..train.owned import own
 from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
 from .cells import check_shape, check_width, columns_of, names_of
+from .passes import counted
 from .steps import Steps, cloned, members
 from .transformer import PrivateTransformer
 
@@ -69,9 +71,12 @@ class ColumnTransformer(Steps, PrivateTransformer):
 
     def _checked(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
         """(name, a transformer to be fitted or None, columns, what it learns from)."""
-        whole = self._cells(X, reset=True)
-        found = []
-        for name, given, columns in members(self.transformers, 3):
+        table, each = self._cells(X, reset=True)
+        given_parts = members(self.transformers, 3)
+        for _, _, columns in given_parts:
+            _places(columns, names_of(table), len(each))  # refused before a pass
+        whole, found = (counted(table), each), []
+        for name, given, columns in given_parts:
             member, part = cloned(given), _part(whole, columns)
             found.append((name, member, columns, _numbers(part) if member is None else member._checked(part)))
         return found
@@ -103,7 +108,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
         names, found = getattr(self, "feature_names_in_", None), []
         for _, member, columns in self.transformers_:
             part = _columns(_places(columns, None if names is None else list(names), rows.shape[1]), rows)
-            found.append(part if member is None else member._of_rows(part))
+            found.append(_numbers(part) if member is None else member._of_rows(part))
         return np.column_stack(found)
 
     def _named(self, given: list[str]) -> list[str]:
@@ -139,7 +144,8 @@ def _part(whole: Any, columns: Any) -> Any:
     X, found = whole
     places = _places(columns, names_of(X), len(found))
     if isinstance(X, Blocks):
-        return Mapped(X, partial(_columns, places))
+        texts = {i: X.texts[place] for i, place in enumerate(places) if place in X.texts}
+        return Mapped(X, partial(_columns, places), texts)
     rows = np.empty((len(found[0]), len(places)), dtype=object)
     for j, place in enumerate(places):
         rows[:, j] = found[place]
@@ -163,12 +169,14 @@ def _places(columns: Any, names: list[Any] | None, many: int) -> list[int]:
     return places
 
 
-def _columns(places: list[int], rows: Any) -> NDArray[np.float64]:
-    return np.asarray(rows[:, places], dtype=np.float64)
+def _columns(places: list[int], rows: Any) -> NDArray[Any]:
+    found = rows[:, places]
+    return np.asarray(found, dtype=object if found.dtype == object else np.float64)
 
 
 def _numbers(part: Any) -> Any:
-    if isinstance(part, Blocks):  # which hold nothing else
+    if isinstance(part, Blocks):
+        check_numbers(part)
         return part
     try:
         return np.asarray(part.astype(np.float64))

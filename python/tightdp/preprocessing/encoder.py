@@ -22,7 +22,7 @@ from ..train.labels import MISSING
 from ..train.releases.gate import Gate
 from ..train.releases.shares import Spent
 from ..train.stated import listed
-from .cells import cells_of, numbers_of_texts
+from .cells import cells_of, check_width, counts_of
 from .transformer import PrivateTransformer
 
 
@@ -72,7 +72,10 @@ class OneHotEncoder(PrivateTransformer):
         return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
     def _cells(self, X: Any, *, reset: bool) -> Any:
-        return super()._cells(X, reset=reset) if isinstance(X, Blocks) else cells_of(self, X, reset=reset)
+        if isinstance(X, Blocks):
+            check_width(self, X, None, reset=reset)
+            return X
+        return cells_of(self, X, reset=reset)
 
     def _checked(self, X: Any) -> Any:
         values, size = super()._checked(X), self.n_features_in_
@@ -91,7 +94,7 @@ class OneHotEncoder(PrivateTransformer):
         if not isinstance(values, Stream):
             return [occurring(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
-        for found in values.each(partial(numbers_of_texts, missing=tuple(self.missing))):
+        for found in values.each(partial(counts_of, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):
                 column.update(more)
         return counts

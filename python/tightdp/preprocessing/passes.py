@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 
 from ..release.noise import RandomSource
 from ..train.blocks.blocks import Blocks
-from ..train.blocks.stream import Stream
+from ..train.blocks.stream import Stream, scanned
 
 Array = NDArray[np.float64]
 Values = Array | Stream
 """Rows (n, d), or a stream of such rows."""
+
+
+def counted(X: Any) -> Any:
+    """Blocks after the pass that counts their records, for all that learn from them; anything else as it is."""
+    return scanned(X, None)[0] if isinstance(X, Blocks) else X
 
 
 def streamed(blocks: Blocks) -> Stream:

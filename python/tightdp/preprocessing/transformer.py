@@ -17,6 +17,8 @@ from ..release.noise import RandomSource
 from ..statement import Statement
 from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..train.blocks.blocks import Blocks
+from ..train.blocks.copied import decoded_once
+from ..train.blocks.given import check_numbers
 from ..train.blocks.views import Mapped
 from ..train.driver import opened, paid, seeded
 from ..train.owned import check_free
@@ -62,6 +64,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     ledger: Any = None
 
     @whole
+    @decoded_once
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
 
@@ -138,6 +141,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     def _cells(self, X: Any, *, reset: bool) -> Any:
         """X as ``_learn`` and ``_transformed`` take it; blocks as they are."""
         if isinstance(X, Blocks):
+            check_numbers(X)
             check_width(self, X, None, reset=reset)
             return X
         values = validate_data(self, X, reset=reset)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import is_encoding, text_of
+from .text import is_encoding, names_in, number_of, text_of
 
 MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
 
@@ -88,13 +88,16 @@ class Rows:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
         twice = {name for name in header if header.count(name) > 1}
         if twice:
-            raise ValueError(f"{file}: columns named twice: {', '.join(sorted(twice))}")
+            raise ValueError(f"{file}: columns named twice: {names_in(sorted(twice))}")
         cells: list[list[str]] = [[] for _ in header]
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
-                raise ValueError(f"{file}, line {reader.line_num}: {len(row)} cells where the header has {len(header)}")
+                hint = " (see --delimiter)" if len(header) == 1 else ""
+                raise ValueError(
+                    f"{file}, line {reader.line_num}: {len(row)} cells where the header has {len(header)}{hint}"
+                )
             for column, cell in zip(cells, row, strict=True):
                 column.append(cell.strip())
         if not cells[0]:
@@ -117,7 +120,8 @@ class Rows:
 
     def column(self, name: str) -> list[str]:
         if name not in self.columns:
-            raise ValueError(f"{self.file}: no column {name!r}; there are {', '.join(self.columns)}")
+            hint = " (see --delimiter)" if len(self.columns) == 1 else ""
+            raise ValueError(f"{self.file}: no column {name!r}; there are {names_in(self.columns)}{hint}")
         return self.columns[name]
 
     def undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
@@ -142,11 +146,3 @@ class Rows:
                 )
             out[record - 1] = np.nan if number is None else number
         return out
-
-
-def number_of(cell: str) -> float | None:
-    """None for text, and for 1_0, which only Python reads as a number."""
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None

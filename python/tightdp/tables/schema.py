@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .columns import LEARN, Bounds, Fill, together
-from .rows import MISSING, Rows, number_of
+from .rows import MISSING, Rows
+from .text import number_of
 
 FORMAT = 1
 MOST = 1000

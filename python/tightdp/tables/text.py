@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,23 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, (float, np.floating)) and -EXACT < cell < EXACT and cell.is_integer():
         return str(int(cell))
     return str(cell)
+
+
+def number_of(cell: str) -> float | None:
+    """None for text, and for 1_0, which only Python reads as a number."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def names_in(names: Iterable[str]) -> str:
+    """The names of columns, for an error. Where one is a number, as in a file without a line of names, they may be the
+    cells of a record, and are not quoted."""
+    found = list(names)
+    if any(number_of(name) is not None for name in found):
+        return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
+    return ", ".join(found)
 
 
 def is_encoding(name: Any) -> bool:

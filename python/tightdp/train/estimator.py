@@ -66,6 +66,8 @@ class PrivateEstimator(Nested):
     ledger: Any = None
     warm_start: bool = False
     _default: ClassVar[type[Any]] = NoisyGD
+    _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
+    """Settings of the model, which a run that goes on cannot change."""
 
     def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
         """An array and its targets, checked."""
@@ -108,6 +110,7 @@ class PrivateEstimator(Nested):
         check_settings(algorithm, self.callback)
         weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
         given["note"] = note = f"{type(self).__name__}.{name}"
+        self._check_fixed(again, **given)
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
         check_records(algorithm, blocks is not None, weighted or (blocks is not None and blocks.weighted))
         self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
@@ -167,6 +170,14 @@ class PrivateEstimator(Nested):
         self.statement_: Statement = stated.after(self.statement_, made) if again else made
         warn_of_search(run.charged if before is None else before[0].charge, self.statement_.delta)
         return self
+
+    def _check_fixed(self, again: bool, **given: Any) -> None:
+        """ValueError where a run that goes on would need another model, which would be ignored."""
+        settings = {name: np.array(getattr(self, name)) for name in self._fixed}
+        for name in self._fixed if again else ():
+            if not np.array_equal(settings[name], self._settings[name]):
+                raise ValueError(f"{name} must be that of the last fit where a run goes on: the parameters are for it")
+        self._settings: dict[str, NDArray[Any]] = settings
 
     def _bounded(self, features: Array) -> Array:
         """Features within the bounds of the last fit."""

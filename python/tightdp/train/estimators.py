@@ -176,14 +176,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         counts: Counter[str] = Counter()
         if learns(self.classes) or learns(classes):
             check_typed(blocks)
-            lengths, found = scanned(blocks, numbers_of_labels)
+            blocks, found = scanned(blocks, numbers_of_labels)
             labels = [values for values, _ in found]
             for _, each in found:
                 counts.update(each)
         else:
-            lengths, labels = scanned(blocks, labels_in)
+            blocks, labels = scanned(blocks, labels_in)
         self._declare(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
-        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights(), self._learned), lengths)
+        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights(), self._learned))
 
     def _untrained(self) -> Model:
         return self._build(self.n_features_in_, len(self.classes_))
@@ -192,6 +192,17 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         how = "learned" if self._learned else "declared" if self._declared else "those that occur"
         return stated.of_labels(self.classes_, how, self.class_weight)
 
+    def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
+        super()._check_fixed(again)
+        declared = classes if self.classes is None else self.classes
+        if not again or (declared is None and not self._own):  # which goes on with those that there are
+            return
+        same = declared is not None and learns(declared) == self._learned
+        if same and not self._learned:
+            same = np.array_equal(labels_of("classes", declared)[1], self.classes_)
+        if not same:
+            raise ValueError("classes must be those of the last fit where a run goes on: the parameters are for those")
+
     def _declare(
         self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
     ) -> None:
@@ -199,7 +210,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         are learned this pays for the whole run, and releases them."""
         if not again:
             given = self.classes if self.classes is not None else classes
-            self._declared, self._learned = given is not None, learns(given)
+            self._own, self._declared, self._learned = self.classes is not None, given is not None, learns(given)
             if self._learned:
                 self._learn(present, counts, note)
             else:
@@ -321,6 +332,7 @@ class LinearSVC(LinearClassifier):
 
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
 
+    _fixed: ClassVar[tuple[str, ...]] = "fit_intercept", "huber"
     huber: float = field(default=0.0, kw_only=True)
 
     def _loss(self, classes: int) -> Loss:

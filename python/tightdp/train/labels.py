@@ -19,7 +19,7 @@ from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
 from ..tables.frequent import column_threshold
 from ..tables.text import text_of
-from .blocks.blocks import Blocks
+from .blocks.blocks import CHANGED, Blocks
 from .releases.budget import Caps, FixedPlan, Target
 from .releases.gate import Gate
 from .releases.shares import FAILURE, Spent, cap, left_for
@@ -142,6 +142,22 @@ def places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp
     """The places of labels among the classes, and which labels are none of them (their place is 0)."""
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
+
+
+def indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """The places among the classes of labels of which the first pass found no others. RuntimeError where one is none of
+    them: it would be trained on as if it were."""
+    try:
+        if len(classes) == 2:  # the quicker way, for every pass makes this
+            found = np.asarray(labels == classes[1], dtype=np.intp)
+        else:
+            found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        known = classes[found] == labels
+    except TypeError:  # text and numbers cannot be compared
+        known = False
+    if not np.all(known):
+        raise RuntimeError(f"{CHANGED}: y holds a label that it did not hold at first")
+    return found
 
 
 def without(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:

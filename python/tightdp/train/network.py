@@ -32,6 +32,7 @@ class MLPClassifier(Probabilities):
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
 
     _default: ClassVar[type[Any]] = DPSGD
+    _fixed: ClassVar[tuple[str, ...]] = "hidden_layer_sizes", "activation"
     hidden_layer_sizes: Sequence[int] = field(default=(100,), kw_only=True)
     activation: str = field(default="relu", kw_only=True)
     fit_intercept: bool = field(default=True, init=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ._sklearn import validate_labels
-from .labels import counted, places, without
+from .labels import counted, indices, places, without
 from .models.model import Vector
 from .models.records import Array, Records
 
@@ -108,6 +108,6 @@ class Prepare:
             labels, others = places(targets, self.classes)
             features = without(features, others)
         else:
-            labels = np.searchsorted(self.classes, targets)
+            labels = indices(targets, self.classes)
         weights = None if self.weights is None else self.weights[labels]
         return Records(within(self.bounds, features), labels, weights=weights)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..statement import Statement
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .blocks.blocks import CHANGED
 from .blocks.copied import decoded_once
 from .blocks.given import as_blocks, parts, refuse_weights, sparse
 from .blocks.stream import Stream
@@ -160,7 +161,7 @@ class _Rows:
     constant: bool
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
-        x, t = features.astype(np.float64), targets.astype(np.float64)
+        x, t = features.astype(np.float64), same_numbers(targets)
         one = [np.ones(len(x))] if self.constant else []
         return Records(np.column_stack([self.inputs.mapped(x), *one, self.output.mapped(t[:, None])]), t)
 
@@ -175,6 +176,17 @@ def numbers(y: Any, records: int) -> NDArray[np.float64]:
 def numbers_in(features: NDArray[Any], targets: NDArray[Any]) -> None:
     """Checks the targets of a block."""
     numbers(targets, len(features))
+
+
+def same_numbers(targets: NDArray[Any]) -> NDArray[np.float64]:
+    """The targets of a block that ``numbers_in`` has checked. RuntimeError for others, which a later pass found."""
+    try:
+        found = targets.astype(np.float64)
+    except (TypeError, ValueError):  # which would quote one
+        found = np.array(np.nan)
+    if not np.isfinite(found).all():
+        raise RuntimeError(f"{CHANGED}: y holds something that is no finite number")
+    return found
 
 
 def _solved(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:

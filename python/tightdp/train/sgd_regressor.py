@@ -14,12 +14,12 @@ from . import stated
 from ._sklearn import RegressorMixin, validate_data
 from .blocks.blocks import Blocks, checked_weights
 from .blocks.given import parts, sparse
-from .blocks.stream import Stream, scanned
+from .blocks.stream import Stream
 from .estimator import Given, PrivateEstimator
 from .models.linear import LinearModel, Squared
 from .models.records import Array, Records
 from .prepare import Bounds, bounds_of, within
-from .regression import numbers, numbers_in
+from .regression import numbers, numbers_in, same_numbers
 from .scale import Scale
 
 
@@ -124,8 +124,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
         prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._target(again))
-        lengths, _ = scanned(blocks, numbers_in)
-        return Stream(blocks, prepare, lengths)
+        return Stream.of(blocks, prepare, numbers_in)
 
     def _facts(self) -> stated.Facts:
         return stated.Facts({"bounds of the target": f"declared: {stated.bounds_of(self.target_bounds)}"})
@@ -139,5 +138,5 @@ class _Prepare:
     target: Scale
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        values = self.target.mapped(targets.astype(np.float64)[:, None])[:, 0]
+        values = self.target.mapped(same_numbers(targets)[:, None])[:, 0]
         return Records(within(self.bounds, features), values)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ... import _check
 from .._sklearn import as_numbers
-from .blocks import Block, Blocks, Rows, checked_weights, float_type, joined, rows_of_block
+from .blocks import Block, Blocks, Lengths, Rows, checked_weights, float_type, joined, rows_of_block
 
 
 class ArrayBlocks(Blocks):
@@ -61,6 +61,6 @@ class ArrayBlocks(Blocks):
             end = start + self._rows
             yield self._x[start:end], self._y[start:end]
 
-    def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         for rows in batches:
             yield self.form(self._x[rows], self._y[rows])

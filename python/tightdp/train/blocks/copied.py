@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import Block, Blocks
+from .views import View
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 RESERVE = 2**30
@@ -21,11 +22,14 @@ RESERVE = 2**30
 
 
 def decoded_once(fit: Fit) -> Fit:
-    """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, where X asks for it by ``copied``."""
+    """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, where X asks for it by ``copied``.
+
+    Text is not copied, but the numbers that a pipeline makes of it are.
+    """
 
     @wraps(fit)
     def fitted(first: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        with _copying(X) if isinstance(X, Blocks) and X.copied else nullcontext(X) as blocks:
+        with _copying(X) if isinstance(X, Blocks) and X.copied and not X.texts else nullcontext(X) as blocks:
             return fit(first, blocks, *args, **kwargs)
 
     return cast(Fit, fitted)
@@ -50,7 +54,7 @@ def _folder() -> str:
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
-class Copied(Blocks):
+class Copied(View):
     """``blocks``, whose first pass writes them to ``file``, for later passes to read.
 
     Where they cannot be written, because the disk is nearly full or targets are Python objects, every pass reads
@@ -58,11 +62,9 @@ class Copied(Blocks):
     """
 
     def __init__(self, blocks: Blocks, file: IO[bytes]) -> None:
-        self.width, self.dtype = blocks.width, blocks.dtype
-        self.weighted, self.typed = blocks.weighted, blocks.typed
-        if hasattr(blocks, "columns"):
-            self.columns = blocks.columns
-        self._blocks, self._file = blocks, file
+        super().__init__(blocks)
+        self.ahead, self.copied = True, False
+        self._file = file
         self._parts: list[tuple[int, np.dtype[Any]]] | None = None
         """The number of records of each block, and the type of its targets, once all are written."""
         self._given_up = False

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Block, Blocks, Form, Rows, float_type
+from .blocks import Block, Blocks, Form, Lengths, Rows, check_same, float_type
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class DaskBlocks(Blocks):
 
     Parameters
     ----------
-    X : a Dask array (n, d), or a data frame whose columns hold numbers
+    X : a Dask array (n, d), or a data frame whose columns hold numbers, or text for a ``PrivatePipeline`` to encode
     y : a Dask array (n,) or a series with the chunks or partitions of X; or, for a data frame, the name of one of its
         columns, which is then not a feature
     sample_weight : weights, numbers >= 0 that multiply losses; given like y
@@ -52,9 +52,8 @@ class DaskBlocks(Blocks):
         if weight is not None and not (hasattr(weight, "__dask_graph__") or (framed and isinstance(weight, str))):
             raise TypeError("sample_weight must be a collection of Dask, or the name of a column of X")
         parts, targets, weights = _frame(X, y, weight) if framed else _array(X, y, weight)
-        self.width, self.dtype = parts.width, parts.dtype
-        if parts.columns is not None:
-            self.columns = parts.columns
+        self.width, self.dtype, self.columns = parts.width, parts.dtype, parts.columns
+        self.texts = parts.texts
         self._parts = list(parts.delayed)
         none = [None] * len(self._parts)
         self._targets, self._weights = (none if each is None else list(each) for each in (targets, weights))
@@ -67,11 +66,14 @@ class DaskBlocks(Blocks):
                 )
 
     def map(
-        self, function: Callable[[NDArray[Any], NDArray[Any]], T], rows: Sequence[Rows] | None = None
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
     ) -> Iterator[T]:
         work = self._dask.delayed(_Work(self.form, function, *self._named), traverse=False)
         tasks = [
-            work(x, y, w) if rows is None else work(x, y, w, rows[i])
+            work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))
             for i, (x, y, w) in enumerate(zip(self._parts, self._targets, self._weights, strict=True))
             if rows is None or len(rows[i])
         ]
@@ -90,13 +92,15 @@ class _Work:
     label: str | None
     weight: str | None
 
-    def __call__(self, features: Any, targets: Any, weights: Any, rows: Rows | None = None) -> Any:
+    def __call__(self, features: Any, targets: Any, weights: Any, rows: Rows | None, length: int | None) -> Any:
         if self.label is not None:
             targets = features[self.label]
         if self.weight is not None:
             weights = features[self.weight]
         named = [name for name in (self.label, self.weight) if name is not None]
         x, y = self.form(features.drop(columns=named) if named else features, targets, weights)
+        if length is not None:
+            check_same(len(y), length)
         return self.function(x, y) if rows is None else self.function(x[rows], y[rows])
 
 
@@ -106,6 +110,7 @@ class _Parts:
     width: int
     dtype: np.dtype[Any]
     columns: tuple[Any, ...] | None = None
+    texts: Mapping[int, Any] = field(default_factory=dict)
 
 
 def _array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
@@ -130,10 +135,12 @@ def _frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
         if name not in X.columns:
             raise ValueError(f"{what} must be the name of a column of X, got {name!r}")
     kinds = {name: kind for name, kind in X.dtypes.items() if name not in [name for _, name in given]}
-    text = [str(name) for name, kind in kinds.items() if getattr(kind, "kind", "O") not in "bfiu"]
-    if text or not kinds:
-        raise ValueError(f"X must have columns of numbers, and these hold none: {', '.join(text)}")
+    of = [getattr(kind, "kind", "O") for kind in kinds.values()]
+    others = [str(name) for name, kind in zip(kinds, of, strict=True) if kind not in "bfiuOUT"]
+    if others or not kinds:
+        raise ValueError(f"X must have columns of numbers or text, and these hold neither: {', '.join(others)}")
     narrow = all(kind in (np.float32, np.float16, np.bool_) for kind in kinds.values())
-    dtype = np.dtype(np.float32 if narrow else np.float64)
+    texts = {i: name for i, name in enumerate(kinds) if of[i] in "OUT"}
+    dtype = np.dtype(object if texts else np.float32 if narrow else np.float64)
     targets, beside = (None if each is None or isinstance(each, str) else each.to_delayed() for each in (y, weights))
-    return _Parts(X.to_delayed(), len(kinds), dtype, tuple(kinds)), targets, beside
+    return _Parts(X.to_delayed(), len(kinds), dtype, tuple(kinds), texts), targets, beside

@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _check
-from ...tables.text import is_encoding
+from ...tables.text import is_encoding, names_in
 from .blocks import Blocks, rows_of_block
 
 FORMATS = "parquet", "arrow", "csv"
+NUMBERS = "integer", "floating", "boolean", "null"
+TEXTS = "string", "large_string", "dictionary"
+"""Types of Arrow."""
 NULLS = ["", "?", "NA", "N/A", "NaN", "NULL", "None", "na", "nan", "null", "none"]
 """What stands for a missing number in a CSV file."""
 BUFFER = 2**20
@@ -36,7 +39,9 @@ class FileBlocks(Blocks):
     paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be there
         twice, not even under another name or through a link
     label : the name of the column of targets
-    columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values
+    columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values,
+        or text for a ``PrivatePipeline`` to encode
+    texts : the names of the columns of text in CSV files, which have no types
     weight : the name of the column of weights, numbers >= 0 that multiply losses
     format : "parquet", "arrow" or "csv"; None goes by the name of the (first) file
     rows : the largest number of rows of a block; None for 32 MB of them
@@ -48,13 +53,16 @@ class FileBlocks(Blocks):
 
     Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
     truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing; a missing
-    target or weight is an error. Text must become numbers before, or use ``tightdp train``. Errors name a file, and the
-    row of a CSV file, and quote no cell.
+    target or weight is an error. Text needs a ``OneHotEncoder`` in a ``PrivatePipeline``; then what a fit copies is the
+    features that the pipeline makes. Errors name a file, and the row of a CSV file, and quote no cell.
 
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
     >>> LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 100)).fit(trips)  # doctest: +SKIP
     """
+
+    columns: tuple[str, ...] = ()
+    """The names of the features."""
 
     def __init__(
         self,
@@ -65,6 +73,7 @@ class FileBlocks(Blocks):
         format: str | None = None,
         rows: int | None = None,
         weight: str | None = None,
+        texts: Sequence[str] = (),
         delimiter: str = ",",
         encoding: str = "utf-8",
         copy: bool = True,
@@ -84,36 +93,52 @@ class FileBlocks(Blocks):
         if not is_encoding(encoding):
             raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
         self._written = delimiter, encoding
-        self._columns_of_csv: tuple[str, ...] = ()
+        self._types_of_csv: dict[str, str] = {}
         self._files = self._listed(given_paths)
         with self._read(self._files[0]):
             kinds = {field.name: field.type for field in self._opened(self._files[0]).schema}
         lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
         if lacking:
             named = "label and columns" if weight is None else "label, weight and columns"
-            raise ValueError(f"{named} must be among {', '.join(kinds)}: {', '.join(lacking)} is not")
+            raise ValueError(f"{named} must be among {names_in(kinds)}: {', '.join(lacking)} is not")
         self.columns = tuple(columns) if columns else tuple(name for name in kinds if name not in self._others)
-        """The names of the features."""
         together = [*self.columns, *self._others]
         if len(set(together)) < len(together) or not self.columns:
             raise ValueError("columns must be one or more different names, none of them that of label or weight")
-        types = _arrow().types
-        numeric = types.is_integer, types.is_floating, types.is_boolean, types.is_null
-        text = [name for name in (*self.columns, *self._others[1:]) if not any(holds(kinds[name]) for holds in numeric)]
-        if text:
-            raise ValueError(f"columns must hold numbers, and these do not: {', '.join(text)}; name those to keep")
-        small = types.is_float16, types.is_float32, types.is_boolean
-        narrow = all(any(holds(kinds[name]) for holds in small) for name in self.columns)
-        self.width, self.dtype = len(self.columns), np.dtype(np.float32 if narrow else np.float64)
-        if self._format == "csv":  # what follows the first lines may have other digits
-            numbers = *self.columns, *self._others[1:]
-            self._columns_of_csv = tuple(name for name in numbers if not types.is_boolean(kinds[name]))
+        in_csv, known = self._format == "csv", self._text(kinds, texts)
+        self.texts = {i: name for i, name in enumerate(self.columns) if name in known}
+        others = [name for name in together if name != label and name not in known and not _holds(kinds[name], NUMBERS)]
+        if others:
+            raise ValueError(
+                f"columns must hold numbers, and these do not: {', '.join(others)}; name those to keep"
+                + (", and in texts those that hold text" if in_csv else "")
+            )
+        narrow = not in_csv and all(_holds(kinds[name], ("float16", "float32", "boolean")) for name in self.columns)
+        self.width = len(self.columns)
+        self.dtype = np.dtype(object if self.texts else np.float32 if narrow else np.float64)
+        if in_csv:  # what follows the first lines may have other digits
+            numbers = [name for name in together if name != label and not _holds(kinds[name], ("boolean",))]
+            self._types_of_csv = dict.fromkeys(numbers, "double") | dict.fromkeys(known, "string")
         given = None if rows is None else _check.count("rows", rows)
         self._rows = rows_of_block(self.width, self.dtype, given)
 
+    def _text(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
+        """The columns of text: of CSV files those that are named, for what the cells look like is no public fact."""
+        if isinstance(named, str) or not set(named) <= set(self.columns):
+            raise ValueError(f"texts must be names of columns, got {named!r}")
+        if self._format == "csv":
+            return set(named)
+        found = {name for name in self.columns if _holds(kinds[name], TEXTS)}
+        if not set(named) <= found:
+            raise ValueError(f"texts must be columns of text, and these are not: {', '.join(set(named) - found)}")
+        return found
+
     def __iter__(self) -> Iterator[tuple[NDArray[Any], ...]]:
         for batch in self._batches():
-            columns = [_numbers(batch.column(i), self.dtype) for i in range(self.width)]
+            columns = [
+                _texts(batch.column(i)) if i in self.texts else _numbers(batch.column(i), self.dtype)
+                for i in range(self.width)
+            ]
             features = np.empty((len(batch), self.width), self.dtype)
             for start in range(0, len(batch), SQUARE):
                 part = features[start : start + SQUARE]
@@ -178,7 +203,7 @@ class FileBlocks(Blocks):
     def _bad_row(self, path: str) -> int | None:
         """The first row of a CSV file that cannot be read. Arrow counts rows where one thread reads them."""
         csv: Any = import_module("pyarrow.csv")
-        options = self._csv([*self.columns, *self._others] if hasattr(self, "columns") else None)
+        options = self._csv([*self.columns, *self._others] if self.columns else None)
         options["read_options"].use_threads = False
         try:
             with csv.open_csv(path, **options) as file:
@@ -214,7 +239,7 @@ class FileBlocks(Blocks):
         """How CSV files are read, of some columns or of all."""
         csv: Any = import_module("pyarrow.csv")
         delimiter, encoding = self._written
-        types = dict.fromkeys(self._columns_of_csv, _arrow().float64())
+        types = {name: _arrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
         convert = csv.ConvertOptions(column_types=types, null_values=NULLS, include_columns=names)
         return {
             "parse_options": csv.ParseOptions(delimiter=delimiter),
@@ -239,6 +264,19 @@ def _format(paths: str | list[str], given: str | None) -> str:
     if first.endswith((".csv", ".tsv", ".txt")):
         return "csv"
     return "arrow" if first.endswith((".arrow", ".feather", ".ipc")) else "parquet"
+
+
+def _holds(kind: Any, names: Sequence[str]) -> bool:
+    """Whether a type of Arrow is one of these."""
+    return any(getattr(_arrow().types, f"is_{name}")(kind) for name in names)
+
+
+def _texts(column: Any) -> NDArray[Any]:
+    """A column of text as Python objects, of which equal ones are one; None where missing."""
+    if not _holds(column.type, ("dictionary",)):
+        column = column.dictionary_encode(null_encoding="encode")
+    different = np.array([*column.dictionary.to_pylist(), None], dtype=object)
+    return np.asarray(different[column.indices.fill_null(len(different) - 1).to_numpy(False)])
 
 
 def _numbers(column: Any, dtype: Any) -> NDArray[Any]:

@@ -17,21 +17,35 @@ from .views import Weighted
 TWICE = "y must be left out where X is Blocks, which hold the targets"
 
 
-def as_blocks(X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None) -> Blocks | None:
+def as_blocks(
+    X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None, *, texts: bool = False
+) -> Blocks | None:
     """``Blocks`` for those, Dask's collections, memory maps and sparse matrices; None for what is an array.
-    ``in_memory`` says that the algorithm needs an array. Blocks that are returned hold the weights."""
+    ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. Blocks that are returned
+    hold the weights."""
+    if hasattr(X, "__dask_graph__"):
+        X, y, sample_weight = DaskBlocks(X, y, sample_weight), None, None
     if isinstance(X, Blocks):
         if y is not None:
             raise ValueError(TWICE)
         _check.count("width", X.width)
-        if np.dtype(X.dtype) not in (np.float32, np.float64):
+        if np.dtype(X.dtype) not in (np.float32, np.float64) and not X.texts:
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
+        if not texts:
+            check_numbers(X)
         return X if sample_weight is None else Weighted(X, sample_weight)
-    if hasattr(X, "__dask_graph__"):
-        return DaskBlocks(X, y, sample_weight)
     if y is None or in_memory or not (isinstance(X, np.memmap) or sparse(X)):
         return None
     return ArrayBlocks(X, y, sample_weight=sample_weight)
+
+
+def check_numbers(X: Blocks) -> None:
+    """ValueError, with their names, where columns hold text."""
+    if X.texts:
+        raise ValueError(
+            f"X must hold numbers, and these columns hold text: {', '.join(map(str, X.texts.values()))}. A "
+            "OneHotEncoder in a PrivatePipeline takes text; or leave them out"
+        )
 
 
 def refuse_weights(blocks: Blocks | None, estimator: str) -> None:

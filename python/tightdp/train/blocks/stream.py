@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ... import _core
 from ...release.noise import RandomSource
 from ..models.records import Records
-from .blocks import Block, Blocks, Rows, Unweighted, parted
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, parted
+from .views import Counted, Look, View
 
 AHEAD = 2**28
 """Bytes of features that are gathered ahead for the steps to come: a pass over files then serves many steps."""
@@ -54,35 +55,25 @@ class Prepared:
 
 
 class Stream:
-    """Records in blocks for an oracle: sums over all of them, or over Poisson batches.
+    """Records in blocks for an oracle: sums over all of them, or over Poisson batches. ``blocks`` have been counted."""
 
-    ``lengths`` are the numbers of records of the blocks. A later pass that finds others raises ``RuntimeError``.
-    """
-
-    def __init__(
-        self,
-        blocks: Blocks,
-        prepare: Prepare,
-        lengths: NDArray[np.int64],
-        center: NDArray[np.float64] | None = None,
-    ) -> None:
-        self._blocks, self._prepare, self._lengths, self._center = blocks, prepare, lengths, center
+    def __init__(self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None) -> None:
+        self._blocks, self._prepare, self._center = blocks, prepare, center
+        self._lengths = cast(Lengths, blocks.lengths)
         self.width = blocks.width
         self._gathered: dict[float, Iterator[Block]] = {}
 
     @classmethod
-    def of(
-        cls, blocks: Blocks, prepare: Prepare, check: Callable[[NDArray[Any], NDArray[Any]], Any] | None = None
-    ) -> Stream:
-        """After one pass, which applies ``check`` to each block."""
-        return cls(blocks, prepare, scanned(blocks, check or _nothing)[0])
+    def of(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None) -> Stream:
+        """After one pass, which applies ``check`` to the targets of each block; none where that is known."""
+        return cls(scanned(blocks, check)[0], prepare)
 
     def __len__(self) -> int:
         return int(self._lengths.sum())
 
     def centered(self, center: NDArray[np.float64]) -> Stream:
         """The same records with ``center`` subtracted from their features."""
-        return Stream(self._blocks, self._prepare, self._lengths, center)
+        return Stream(self._blocks, self._prepare, center)
 
     def total(
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
@@ -90,21 +81,13 @@ class Stream:
         """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
         work = Prepared(self._prepare, part, size, self._center)
         total = np.zeros(length, np.int64)
-        for found in self._everyone(work) if probability >= 1.0 else self._sampled(work, source, probability):
+        for found in self._blocks.map(work) if probability >= 1.0 else self._sampled(work, source, probability):
             total += found
         return total
 
     def each(self, part: Callable[[Any], Any]) -> Iterable[Any]:
         """What ``part`` makes of the records of each block, in order."""
-        return self._everyone(Prepared(self._prepare, part, None, self._center))
-
-    def _everyone(self, work: Prepared) -> Iterable[Any]:
-        seen = []
-        for length, found in self._blocks.map(Measured(work)):
-            seen.append(length)
-            yield found
-        if not np.array_equal(seen, self._lengths):
-            raise RuntimeError("X must have the same records in the same blocks at each pass, and they have changed")
+        return self._blocks.map(Prepared(self._prepare, part, None, self._center))
 
     def _sampled(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
         if self._blocks.remote:
@@ -129,27 +112,33 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Some work on a block, and the number of its records."""
+class _First:
+    """What a first pass finds in a block: the number of its records, whether a weight is above 0, and what a look
+    finds."""
 
-    work: Callable[[NDArray[Any], NDArray[Any]], Any]
+    look: Look | None
 
-    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, Any]:
-        return len(features), self.work(features, targets)
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, bool, Any]:
+        plain, weights = parted(targets)
+        found = None if self.look is None or not len(plain) else self.look(features, plain)
+        return len(plain), weights is None or bool(weights.any()), found
 
 
-def scanned(blocks: Blocks, look: Callable[[NDArray[Any], NDArray[Any]], Any]) -> tuple[NDArray[np.int64], list[Any]]:
-    """One pass: the numbers of records of the blocks, and what ``look`` found in those that have any. ValueError where
-    none has."""
-    found = list(blocks.map(Measured(Unweighted(look))))
-    lengths = np.array([n for n, _ in found], np.int64)
+def scanned(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
+    """The blocks as later passes are to read them, and what ``look`` found in those that have records.
+
+    One pass, or none where all of that is known. ValueError where no block has a record, or no record a weight above 0.
+    """
+    if isinstance(blocks, View) and blocks.lengths is not None:
+        known = [] if look is None else blocks.seen(look)
+        return blocks, [seen for n, _, seen in blocks.map(_First(look)) if n] if known is None else known
+    passed = list(blocks.map(_First(look)))
+    lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")
-    return lengths, [seen for n, seen in found if n]
-
-
-def _nothing(features: Any, targets: Any) -> None:
-    return None
+    if not any(some for n, some, _ in passed if n):
+        raise ValueError(WEIGHTS)
+    return Counted(blocks, lengths, look, found), found
 
 
 def chosen(stream: _core.RandomStream, probability: float, records: int) -> Rows:

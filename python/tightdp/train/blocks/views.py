@@ -6,7 +6,7 @@ Statement and proof: docs/theory/blocks.md, section 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -15,19 +15,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from .blocks import Block, Blocks, Rows, checked_weights, joined
+from .blocks import Block, Blocks, Lengths, Rows, both, checked_weights, dense, joined
 
 T = TypeVar("T")
+Look = Callable[[NDArray[Any], NDArray[Any]], Any]
+"""What a pass finds out about the targets of a block, which views leave as they are."""
 
 
-class Mapped(Blocks):
-    """The same records, with the features that a function makes of rows, each of its own row alone."""
+class View(Blocks):
+    """Blocks that are made of others."""
 
-    def __init__(self, blocks: Blocks, function: Callable[[NDArray[Any]], Any]) -> None:
-        self._blocks, self.ahead, self.remote = blocks, blocks.ahead, blocks.remote
-        self.weighted, self.typed = blocks.weighted, blocks.typed
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self.width, self.dtype = blocks.width, blocks.dtype
+        self.ahead, self.remote, self.weighted, self.typed = blocks.ahead, blocks.remote, blocks.weighted, blocks.typed
+        self.columns, self.texts, self.copied = blocks.columns, dict(blocks.texts), blocks.copied
+
+    @property
+    def lengths(self) -> Lengths | None:
+        """The number of records of each block, once a pass has counted them."""
+        return self._blocks.lengths if isinstance(self._blocks, View) else None
+
+    def seen(self, look: Look) -> list[Any] | None:
+        """What that pass found by ``look``; None if it did not look."""
+        return self._blocks.seen(look) if isinstance(self._blocks, View) else None
+
+
+class Counted(View):
+    """The same blocks, after a pass that counted the records. A later one that finds others raises RuntimeError."""
+
+    def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
+        super().__init__(blocks)
+        self._lengths, self._look, self._found = lengths, look, found
+
+    @property
+    def lengths(self) -> Lengths:
+        return self._lengths
+
+    def seen(self, look: Look) -> list[Any] | None:
+        return self._found if look is self._look else None
+
+    def __iter__(self) -> Iterator[Block]:
+        return self.map(both)
+
+    def map(
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
+    ) -> Iterator[T]:
+        return self._blocks.map(function, rows, self._lengths)
+
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather(batches, self._lengths)
+
+
+class Mapped(View):
+    """The same records, with the features that a function makes of rows, each of its own row alone: numbers, but for
+    ``texts``."""
+
+    def __init__(
+        self, blocks: Blocks, function: Callable[[NDArray[Any]], Any], texts: Mapping[int, Any] | None = None
+    ) -> None:
+        super().__init__(blocks)
+        self.dtype, self.columns, self.texts = np.dtype(object if texts else np.float64), None, texts or {}
         self.width = int(function(np.zeros((1, blocks.width), blocks.dtype)).shape[1])
-        self._made = _Made(function, self.width)
+        self._made = _Made(function, self.width, self.dtype)
 
     def __iter__(self) -> Iterator[Block]:
         for given in self._blocks:
@@ -35,12 +88,15 @@ class Mapped(Blocks):
             yield self._made(x), y
 
     def map(
-        self, function: Callable[[NDArray[Any], NDArray[Any]], T], rows: Sequence[Rows] | None = None
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(_Then(self._made, function), rows)
+        return self._blocks.map(_Then(self._made, function), rows, lengths)
 
-    def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
-        for x, y in self._blocks.gather(batches):
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for x, y in self._blocks.gather(batches, lengths):
             yield self._made(x), y
 
 
@@ -50,10 +106,10 @@ class _Made:
 
     function: Callable[[NDArray[Any]], Any]
     width: int
+    dtype: np.dtype[Any]
 
-    def __call__(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        found = self.function(rows) if len(rows) else np.zeros((0, self.width))
-        return np.ascontiguousarray(found, dtype=np.float64)
+    def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return dense(self.function(rows) if len(rows) else np.zeros((0, self.width)), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -65,18 +121,14 @@ class _Then:
         return self.function(self.made(features), targets)
 
 
-class Weighted(Blocks):
+class Weighted(View):
     """The same records with weights, one for each in their order."""
-
-    weighted = True
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:
             raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
-        self._blocks, self._weights = blocks, checked_weights(weights, np.size(weights))
-        self.width, self.dtype, self.ahead, self.typed = blocks.width, blocks.dtype, blocks.ahead, blocks.typed
-        if hasattr(blocks, "columns"):
-            self.columns = blocks.columns
+        super().__init__(blocks)
+        self._weights, self.weighted = checked_weights(weights, np.size(weights)), True
 
     def __iter__(self) -> Iterator[Block]:
         start = 0
@@ -93,8 +145,8 @@ class Weighted(Blocks):
                 f"{'more' if start > len(self._weights) else start} records"
             )
 
-    def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
-        for rows, (x, y) in zip(batches, self._blocks.gather(batches), strict=True):
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for rows, (x, y) in zip(batches, self._blocks.gather(batches, lengths), strict=True):
             yield x, joined(y, self._weights[rows])
 
 
@@ -131,15 +183,19 @@ class Tossed(Sequence[Rows]):
         return np.concatenate([np.zeros(0, np.intp), *found])
 
 
-class Chosen(Blocks):
-    """Some of the records."""
+class Chosen(View):
+    """Some of the records, which may be none."""
 
     def __init__(self, blocks: Blocks, rows: Tossed) -> None:
-        self._blocks, self._rows, self.ahead, self.remote = blocks, rows, blocks.ahead, blocks.remote
-        self.width, self.dtype = blocks.width, blocks.dtype
-        self.weighted, self.typed = blocks.weighted, blocks.typed
-        if hasattr(blocks, "columns"):
-            self.columns = blocks.columns
+        super().__init__(blocks)
+        self._rows = rows
+
+    @property
+    def lengths(self) -> Lengths:
+        return self._rows.counts
+
+    def seen(self, look: Look) -> list[Any] | None:
+        return None
 
     def __iter__(self) -> Iterator[Block]:
         for i, given in enumerate(self._blocks):
@@ -147,11 +203,14 @@ class Chosen(Blocks):
             yield x[self._rows[i]], y[self._rows[i]]
 
     def map(
-        self, function: Callable[[NDArray[Any], NDArray[Any]], T], rows: Sequence[Rows] | None = None
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
     ) -> Iterator[T]:
         return self._blocks.map(function, self._rows if rows is None else _Among(self._rows, rows))
 
-    def gather(self, batches: Sequence[Rows]) -> Iterator[Block]:
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         return self._blocks.gather([self._rows.numbers(batch) for batch in batches])
 
 

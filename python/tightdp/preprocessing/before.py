@@ -1,0 +1,66 @@
+"""What is refused of a table before anything is paid for, in a pipeline and in a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..train._sklearn import validate_data, validate_numbers
+from ..train.blocks.blocks import Blocks
+from ..train.blocks.given import check_numbers
+from ..train.blocks.stream import scanned
+from ..train.estimator import PrivateEstimator
+from ..train.estimators import PrivateClassifier
+from ..train.labels import learns
+from ..train.pca import DPPCA
+from ..train.prepare import labels_in, labels_of, numbers_of_labels
+from ..train.regression import Ridge, numbers_in
+from .steps import cloned
+from .transformer import PrivateTransformer
+
+
+def learning(last: Any) -> bool:
+    """Whether the last step learns its labels."""
+    return isinstance(last, PrivateClassifier) and learns(last.classes)
+
+
+def passed(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
+    """The blocks after one pass, which no later one may contradict, and some targets that the last step takes if it
+    takes all: of a classifier every label."""
+    if not isinstance(last, PrivateClassifier):
+        return scanned(blocks, numbers_in)[0], np.zeros(1)
+    if learning(last):
+        counted, found = scanned(blocks, numbers_of_labels)
+        labels = [present for present, _ in found]
+    else:
+        counted, labels = scanned(blocks, labels_in)
+    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # so often that they are no measurements
+
+
+def check_targets(last: Any, y: Any, width: int | None = None) -> None:
+    """What the last step would refuse, before anything is paid for; None for a number of features that is not known."""
+    if isinstance(last, PrivateClassifier):
+        trial = cloned(last) if width is not None else cloned(last).set_params(bounds=None)
+        if learning(last):  # once they are paid for
+            trial._learned, trial.classes_ = True, labels_of("y", y, few=True)[1]
+            trial._class_weights()
+        else:
+            trial._array(np.zeros((len(np.asarray(y)), width or 1)), y)
+    else:
+        validate_numbers(y)
+
+
+def check_table(steps: Sequence[Any], X: Any) -> None:
+    """What the first step would refuse, before anything is paid for: one row tells of an array of numbers, and blocks
+    have said what they hold."""
+    trial = cloned(next(step for step in steps if step is not None))
+    few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X
+    if isinstance(trial, PrivateTransformer):
+        trial._checked(few)
+    elif isinstance(X, Blocks):
+        check_numbers(X)
+    elif isinstance(trial, (PrivateEstimator, Ridge, DPPCA)):
+        validate_data(trial, few, reset=True)
