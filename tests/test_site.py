@@ -119,3 +119,20 @@ def test_figures_are_well_formed_and_described(figure):
     root = ElementTree.parse(figure).getroot()
     space = "{http://www.w3.org/2000/svg}"
     assert root.find(f"{space}title") is not None and root.find(f"{space}desc") is not None
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=pages.name_of)
+def test_no_formula_is_taken_for_markup(page):
+    """Emphasis is written with stars, for an underscore between signs, as in (1 - x)_+, would vanish with what follows.
+    And no line of a paragraph begins with a sign that opens a list or a quotation."""
+    markdown = pytest.importorskip("markdown_it", reason="needs markdown-it-py").MarkdownIt().enable("table")
+    lines, depth = page.read_text().splitlines(), 0
+    for block in markdown.parse("\n".join(lines)):
+        where = f"line {block.map[0] + 1}" if block.map else ""
+        if block.type == "inline":
+            opened = [part for part in block.children if part.nesting == 1 and part.markup in ("_", "__")]
+            assert not opened, f"{where}: put the formula between backticks"
+        if block.type in ("bullet_list_open", "ordered_list_open", "blockquote_open"):
+            before = lines[block.map[0] - 1] if block.map[0] else ""
+            assert depth or not before.strip() or before.startswith("#"), f"{where}: break the line elsewhere"
+        depth += block.nesting if "list" in block.type or "quote" in block.type else 0

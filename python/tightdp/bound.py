@@ -31,9 +31,9 @@ class Bound:
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
 
-    ``engine`` says what computed it ("gdp" alone is an approximation and bounds nothing), ``error_budget`` how much
-    each named term, in the unit that was asked for, adds to the width: they add up to it where it is finite. An
-    infinite upper bound says that no finite one is known, or affordable.
+    ``engine`` names what computed it; "gdp" is an approximation and bounds nothing. ``error_budget`` says how much each
+    named term adds to the width, in the unit of the question; the terms add up to a finite width. An infinite upper end
+    means that no finite one is known, or that finding one would take too long.
     """
 
     lower: float

@@ -175,13 +175,13 @@ def canonical(parts: Parts) -> Parts:
 
 
 class Composition(Composable):
-    """Mechanisms with their counts, run on the same data, each choice of one fixed before the first runs.
+    """Mechanisms with their counts, which run on the same data. All of them are fixed before the first one runs; for
+    mechanisms chosen in the light of earlier outputs see ``PrivacyFilter``.
 
-    A value: equal whenever the multisets are, in whatever order and grouping they were composed; hashable; and its
-    repr builds it again. Sums and multiples are merged when first looked at, so composing takes constant time. Bounds
-    of equal compositions are the same; of more than eight distinct mechanisms, composed in different orders, they may
-    differ in the last digits, each of them valid.
-    For mechanisms chosen in the light of earlier outputs see ``PrivacyFilter``.
+    A composition is a value: it can be hashed, its repr builds it again, and two are equal if they hold the same
+    mechanisms with the same counts, in whatever order they were composed. Composing takes constant time, because sums
+    and multiples are merged when first looked at. Equal compositions have the same bounds; with more than eight
+    distinct mechanisms, composed in different orders, valid bounds may differ in the last digits.
     """
 
     __slots__ = ("_latest", "_parts", "_pending")

@@ -22,18 +22,19 @@ STYLE = """
 .tightdp h1 { font-size: 25px; line-height: 1.25; margin: 0 0 4px; }
 .tightdp h2 { font-size: 17px; margin: 28px 0 6px; border-bottom: 1px solid #d5dae2; padding-bottom: 3px; }
 .tightdp .of { color: #5b6472; margin: 0 0 16px; }
+.tightdp .made { color: #5b6472; margin: 20px 0 0; font-size: 13px; }
 .tightdp .guarantee { background: #eef3fa; border-left: 4px solid #1f5a9e; padding: 10px 16px; margin: 0; }
 .tightdp .warning { background: #fff3e6; border-left: 4px solid #c4501b; padding: 8px 16px; margin: 10px 0; }
 .tightdp table { border-collapse: collapse; width: 100%; }
 .tightdp th { text-align: left; font-weight: 600; width: 30%; }
-.tightdp th, .tightdp td { vertical-align: top; padding: 4px 12px 4px 0; border-bottom: 1px solid #edf0f4;
-  overflow-wrap: anywhere; }
+.tightdp th, .tightdp td { vertical-align: top; padding: 4px 12px 4px 0; border-bottom: 1px solid #edf0f4; }
+.tightdp td { overflow-wrap: anywhere; }
 .tightdp ul { margin: 6px 0; padding-left: 22px; }
 .tightdp .box { list-style: none; padding-left: 2px; }
 .tightdp .box li { padding-left: 26px; text-indent: -26px; margin: 3px 0; }
 .tightdp .box li::before { content: "\\2610"; display: inline-block; width: 26px; text-indent: 0; font-size: 18px; }
 .tightdp code { font-size: 13px; overflow-wrap: anywhere; }
-.tightdp .curves { display: flex; flex-wrap: wrap; gap: 16px; }
+.tightdp .curves { display: flex; flex-wrap: wrap; gap: 16px; margin-top: 20px; }
 .tightdp figure { flex: 1 1 380px; margin: 0; }
 .tightdp figcaption { font-size: 13px; color: #5b6472; }
 .tightdp svg { width: 100%; font: 11px system-ui, sans-serif; fill: #1d2430; }
@@ -92,7 +93,7 @@ def body(statement: Statement, sign: bool = False) -> str:
     ]
     if sign:
         sections.append('<div class="sign"><div>Name</div><div>Place, date</div><div>Signature</div></div>')
-    sections.append(f'<p class="of">tightdp {escape(statement.version)}</p>')
+    sections.append(f'<p class="made">tightdp {escape(statement.version)}</p>')
     return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
 
 
