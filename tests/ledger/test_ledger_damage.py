@@ -121,7 +121,7 @@ def test_another_ledger_in_its_place_is_noticed(file):
 
 def test_two_names_of_one_file_are_refused(file, tmp_path):
     os.link(file, tmp_path / "other")
-    refused(file, "must have one name")
+    refused(file, "must have no hard links")
 
 
 @pytest.mark.parametrize("flips", [60, pytest.param(3000, marks=pytest.mark.hunt)])
