@@ -197,6 +197,25 @@ def test_one_record_does_not_change_how_the_others_of_a_csv_file_are_spelled(tmp
             FileBlocks(tmp_path / "t.csv", "y")
 
 
+@pytest.mark.parametrize("label", ["a", "y"])
+def test_text_that_is_none_is_refused_and_not_quoted(tmp_path, label):
+    ends = arrow.array([0, 2, 4], arrow.int32()).buffers()[1]
+    broken = arrow.Array.from_buffers(arrow.string(), 2, [None, ends, arrow.py_buffer(b"\xff\xfe" * 2)])
+    parquet.write_table(arrow.table({"a": broken, "y": [0, 1]}), tmp_path / "t.parquet")
+    model = PrivatePipeline([("t", OneHotEncoder()), ("m", LogisticRegression())], **TARGET)
+    if label == "a":
+        model = LogisticRegression(**TARGET)
+    with pytest.raises(ValueError, match="columns must hold text in UTF-8, and a cell is none") as error:
+        model.fit(FileBlocks(tmp_path / "t.parquet", label))
+    assert type(error.value) is ValueError and error.value.__suppress_context__
+
+
+def test_columns_of_one_name_are_said(tmp_path):
+    (tmp_path / "t.csv").write_text("a,a,y\n1,2,0\n")
+    with pytest.raises(ValueError, match=r"t\.csv cannot be read as csv .*, two of its columns have one name"):
+        FileBlocks(tmp_path / "t.csv", "y")
+
+
 def test_columns_that_hold_neither_are_named(tmp_path):
     times = arrow.array(np.array(["2020-01-01", "2021-01-01"], "M8[D]"))
     parquet.write_table(arrow.table({"when": times, "t": ["a", "b"], "y": [0, 1]}), tmp_path / "t.parquet")

@@ -215,3 +215,9 @@ def test_cells_are_not_quoted():
         with pytest.raises(ValueError, match="X must") as error:
             made.fit(table)
         assert "Jane" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, np.int64])
+def test_numbers_of_any_type_are_spelled_alike(kind):
+    rows = np.array([[1], [2]] * 300, dtype=kind)
+    assert OneHotEncoder(epsilon=2.0, delta=1e-6).fit(rows).categories_ == [("1", "2")]

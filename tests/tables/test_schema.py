@@ -41,6 +41,8 @@ def test_a_draft_is_refused_until_it_is_reviewed(data, capsys):
     assert data.with_name("people.schema.json").stat().st_mode & 0o077 == 0
     draft = json.loads(data.with_name("people.schema.json").read_text())
     assert draft.pop("draft").startswith("NOT PRIVATE")
+    lines = data.with_name("people.schema.json").read_text().splitlines()
+    assert '  "clinic": {"categories": ["north", "south"]},' in lines  # a line for each column
     assert draft == {
         "tightdp_schema": 1,
         "label": "income",

@@ -192,3 +192,13 @@ def test_one_public_label_is_no_choice(write, capsys):
     assert train(file, *COMMON, "--public-values", "--categorical", "clinic") == 2
     err = capsys.readouterr().err
     assert "column 'income' has one label only" in err and CANARY not in err
+
+
+@pytest.mark.parametrize("label", [False, True])
+def test_a_column_in_which_nothing_occurs_is_refused(write, label, capsys):
+    """A model with no category of a column could not be read again."""
+    file = write(*([0.1 * k, "", "" if label else "low" if k % 2 else "high"] for k in range(9)), n=0)
+    assert train(file, *COMMON, "--public-values", "--categorical", "clinic") == 2
+    column, option = ("income", "--classes") if label else ("clinic", "--categories clinic=")
+    err = capsys.readouterr().err
+    assert f"column {column!r} has no value: declare some, {option}" in err and list(file.parent.iterdir()) == [file]

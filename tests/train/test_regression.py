@@ -10,7 +10,7 @@ from exactly import within
 
 import tightdp as dp
 from tightdp.audit import paired, run_pairs
-from tightdp.train import Ridge
+from tightdp.train import ArrayBlocks, Ridge, SGDRegressor
 from tightdp.train import regression as module
 from tightdp.train import second_moment as moments
 from tightdp.train.releases.gate import Gate
@@ -199,7 +199,7 @@ def test_scikit_learn_accepts_it():
 
 WITHOUT = """
 import numpy as np
-from tightdp.train import Ridge
+from tightdp.train import ArrayBlocks, Ridge, SGDRegressor
 x = np.linspace(0, 1, 2000)[:, None]
 model = Ridge(2.0, 1e-5, bounds=(0, 1), target_bounds=(0, 2), random_state=0)
 assert model.fit(x, 2 * x[:, 0]).score(x, 2 * x[:, 0]) > 0.95
@@ -219,3 +219,17 @@ def test_it_works_without_scikit_learn(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", WITHOUT], env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "Ridge(epsilon=2.0" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize("nothing", [None, np.nan, "CANARY"])
+def test_targets_among_python_objects_are_numbers(nothing, in_blocks, tmp_path):
+    """None becomes NaN, and would be a record that contributes nothing."""
+    X, y = np.ones((20, 1)), np.array([1.0] * 19 + [nothing], dtype=object)
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=1e-4, dataset="test")
+    for made in (Ridge, SGDRegressor):
+        model = made(epsilon=1.0, delta=1e-6, target_bounds=(0, 1), ledger=ledger)
+        with pytest.raises(ValueError, match=r"y must hold|NaN") as error:
+            model.fit(*((ArrayBlocks(X, y),) if in_blocks else (X, y)))
+        assert "CANARY" not in str(error.value)
+    assert not ledger.history

@@ -182,8 +182,10 @@ def _values(option: str, text: str) -> tuple[str, ...]:
 
 def _occurring(rows: Rows, column: str, option: str) -> tuple[str, ...]:
     found = set(rows.column(column)) - {""}
+    without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
+    if not found:
+        raise ValueError(f"{rows.file}: column {column!r} has no value: declare some, {option}VALUE,VALUE,...{without}")
     if len(found) > MOST:
-        without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
         raise ValueError(
             f"{rows.file}: column {column!r} has {len(found):,} different values, and at most {MOST:,} can be listed "
             f"as public: declare those to keep, {option}VALUE,VALUE,...{without}"

@@ -39,7 +39,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
     create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
     create.add_argument("--expected", metavar="EXPRESSION", help="steers the Renyi order, never the guarantee")
-    create.add_argument("--failure", type=number, default=0.0, help="part of delta set aside (default: 0)")
+    create.add_argument(
+        "--failure",
+        type=number,
+        default=0.0,
+        help="part of delta for what may fail, as learned labels (default: 0)",
+    )
     spend = action("spend", "charge releases, before they are made")
     shared.add_training(spend)
     spend.add_argument("--note", default="", metavar="TEXT", help="what it is for")

@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from ..tables.rows import Rows
 from ..tables.schema import DRAFT, KINDS, draft
@@ -35,8 +36,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_writable("--out", out)
     rows = Rows.read(arguments.data, files.written(arguments))
-    text = json.dumps(draft(rows, arguments.label, arguments.learn), indent=1, ensure_ascii=False) + "\n"
+    text = _written(draft(rows, arguments.label, arguments.learn))
     out.touch(mode=0o600)  # for whoever holds the data
     out.write_text(text, encoding="utf-8")
     print(f"tightdp: {out}: {KINDS if arguments.learn else DRAFT}", file=sys.stderr)
     return 0
+
+
+def _written(schema: dict[str, Any]) -> str:
+    """JSON text with a line for each column, which is easy to go through."""
+
+    def plain(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    columns = ",\n".join(f"  {plain(name)}: {plain(how)}" for name, how in schema["columns"].items())
+    entries = [f" {plain(name)}: {plain(value)}" for name, value in schema.items() if name != "columns"]
+    return "{\n" + ",\n".join([*entries, f' "columns": {{\n{columns}\n }}']) + "\n}\n"

@@ -247,7 +247,10 @@ class Ledger:
             return f"{self._store.name}: what is recorded would not be allowed by the bounds of this version"
         parts = " + ".join(f"{price.mechanism!r} * {price.count}" for price in prices)
         if any(price.failure for price in prices) and not self._budget.failure:
-            return f"{parts} may fail, and this ledger sets no part of delta aside for that (failure)"
+            return (
+                f"{parts} may fail, and this ledger sets no part of delta aside for that: make one with a failure, a "
+                "part of its delta (tightdp ledger create --failure)"
+            )
         cost = sum(price.cost * price.count for price in prices)
         return (
             f"{parts} would exceed the budget of {self.dataset!r}: {spent.total.hi:.6g} of {self._filter.cap:.6g} "

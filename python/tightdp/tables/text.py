@@ -14,7 +14,7 @@ EXACT = 2.0**64
 def text_of(cell: Any) -> str:
     """``str`` of a cell, but whole floats are spelled as integers: a column of integers is one of floats where a cell
     is missing, and its categories are to be the same."""
-    if isinstance(cell, (float, np.floating)) and -EXACT < cell < EXACT and cell.is_integer():
+    if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
         return str(int(cell))
     return str(cell)
 
@@ -33,7 +33,7 @@ def names_in(names: Iterable[str]) -> str:
     found = list(names)
     if any(number_of(name) is not None for name in found):
         return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
-    return ", ".join(found)
+    return ", ".join(name or "''" for name in found)
 
 
 def is_encoding(name: Any) -> bool:

@@ -90,9 +90,12 @@ else:
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
             try:
-                return y.astype(np.float64)
+                found = y.astype(np.float64)
             except (TypeError, ValueError):
                 raise ValueError("y must hold numbers") from None
+            if not np.isfinite(found).all():  # None among Python objects
+                raise ValueError("y must hold finite numbers")
+            return found
 
     except ImportError:
 

@@ -187,8 +187,8 @@ class FileBlocks(Blocks):
             where = "" if row is None else f" in row {row:,}, where the names are row 1"
             form = f"{self._format} in {self._written[1]}" if self._format == "csv" else self._format
             raise ValueError(
-                f"paths must be files of one form: {path} cannot be read as {form}, or a column holds "
-                f"something that is no number{where}"
+                f"paths must be files of one form: {path} cannot be read as {form}, two of its columns have "
+                f"one name, or a column holds something that is no number{where}"
             ) from None
         except UnicodeError:
             raise self._misread(path) from None
@@ -275,8 +275,16 @@ def _texts(column: Any) -> NDArray[Any]:
     """A column of text as Python objects, of which equal ones are one; None where missing."""
     if not _holds(column.type, ("dictionary",)):
         column = column.dictionary_encode(null_encoding="encode")
-    different = np.array([*column.dictionary.to_pylist(), None], dtype=object)
+    different = np.array([*_decoded(column), None], dtype=object)
     return np.asarray(different[column.indices.fill_null(len(different) - 1).to_numpy(False)])
+
+
+def _decoded(column: Any) -> list[Any]:
+    """The different values of a column. ValueError for text that is none."""
+    try:
+        return list(column.dictionary.to_pylist())
+    except UnicodeError:
+        raise ValueError("columns must hold text in UTF-8, and a cell is none") from None
 
 
 def _numbers(column: Any, dtype: Any) -> NDArray[Any]:
@@ -291,6 +299,6 @@ def _targets(column: Any) -> NDArray[Any]:
     if column.type in (_arrow().string(), _arrow().large_string()):
         column = column.dictionary_encode()
     if _arrow().types.is_dictionary(column.type):
-        names = np.asarray(column.dictionary.to_pylist())
+        names = np.asarray(_decoded(column))
         return np.asarray(names[column.indices.to_numpy(False)])
     return np.asarray(column.to_numpy(False))
