@@ -198,7 +198,7 @@ class dense:
     @staticmethod
     def affine(inputs: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any] | None) -> NDArray[Any]: ...
     @staticmethod
-    def row_units(x: NDArray[Any], bias: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def row_units(x: NDArray[Any], bias: bool, digits: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     @staticmethod
     def loss_residual(kind: int, width: float, z: NDArray[Any], targets: NDArray[np.int64]) -> NDArray[Any]: ...
     @staticmethod
@@ -215,6 +215,14 @@ class dense:
         taken: NDArray[np.uint8] | None,
         norms: NDArray[np.float64] | None,
         out: NDArray[np.int64] | None,
+    ) -> None: ...
+    @staticmethod
+    def add_products(
+        layers: list[Any],
+        bound: float,
+        inverse_grid: float,
+        taken: NDArray[np.uint8] | None,
+        totals: list[NDArray[np.int64]],
     ) -> None: ...
 
 # prv

@@ -52,7 +52,7 @@ def power_below(x):
     return math.ldexp(1.0, math.frexp(x)[1] - 1)
 
 
-def integers(x, bias):
+def integers(x, bias, digits=20):
     """The step of a row and its integers q, with round(step) last under a bias. A row that is too large has step 0."""
     wide = x.astype(F)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -60,7 +60,9 @@ def integers(x, bias):
     width = len(x) + bias
     if not 2.0**-800 <= square <= 2.0**800:
         return float(square < 1), np.zeros(width)
-    step = 2.0**19 / power_below(math.sqrt(square))
+    if not digits:
+        return 1.0, wide
+    step = 2.0 ** (digits - 1) / power_below(math.sqrt(square))
     return step, np.rint(np.append(wide, np.ones(int(bias))) * step)
 
 
@@ -77,15 +79,11 @@ def contribution(layers, bound, inverse_grid, moved=None, normalize=False):
     """
     found = [(*integers(x, bias), r) for x, r, bias in layers]
     size = sum(len(q) * len(r) for _, q, r in found)
-    if any(step == 0 for step, _, _ in found):
+    errors = _in_units(found, inverse_grid)
+    if errors is None:
         return [0] * size
-    with np.errstate(over="ignore", invalid="ignore"):
-        errors = [r.astype(F) * (inverse_grid / step) for step, _, r in found]
-    if not all((np.abs(v) <= 2.0**1022).all() for v in errors):
-        return [0] * size
-    largest = max(float(np.abs(v).max(initial=0.0)) for v in errors)
     if moved is None:
-        weights, factor = _plain([q for _, q, _ in found], errors, largest, bound, normalize), 0
+        weights, factor = _plain([q for _, q, _ in found], errors, bound, normalize), 0
     else:
         weights, factor = _moved([q for _, q, _ in found], errors, bound, moved, normalize)
     out = []
@@ -94,6 +92,30 @@ def contribution(layers, bound, inverse_grid, moved=None, normalize=False):
             centers = [0] * len(q) if moved is None else moved[i][0][o]
             out += [int(w) * int(x) - int(factor) * int(a) for x, a in zip(q, centers, strict=True)]
     return out
+
+
+def short_contribution(layers, bound, inverse_grid):
+    """m_k of one record in fewer digits (section 7), as a list of Python integers: layers are (x, r)."""
+    found = [(*integers(x, False, 0 if len(r) == 1 else 15), r) for x, r in layers]
+    errors, out = _in_units(found, inverse_grid), []
+    if errors is None:
+        return [0] * sum(len(x) * len(r) for x, r in layers)
+    weights = _plain([q for _, q, _ in found], errors, bound, False, [len(r) == 1 for _, r in layers])
+    for (_, q, r), ws in zip(found, weights, strict=True):
+        if len(r) == 1:
+            out += [int(ws[0] * x) for x in q]
+        else:
+            out += [int(w) * int(x) for w in ws for x in np.clip(q, -32767, 32767)]
+    return out
+
+
+def _in_units(found, inverse_grid):
+    """Errors in units in which the gradient is v (x) q; None if the record is to contribute nothing."""
+    if any(step == 0 for step, _, _ in found):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = [r.astype(F) * (inverse_grid / step if q.any() else 0.0) for step, q, r in found]
+    return errors if all((np.abs(v) <= 2.0**1022).all() for v in errors) else None
 
 
 def _squares(values, squares):
@@ -107,20 +129,26 @@ def _squares(values, squares):
     return total
 
 
-def _plain(rows, errors, largest, bound, normalize):
-    squares = [F((q * q).sum()) for q in rows]
+def _plain(rows, errors, bound, normalize, formed=None):
+    """Weights of each layer, integers but where it is ``formed``."""
+    formed = formed or [False] * len(rows)
+    largest = max(float(np.abs(v).max(initial=0.0)) for v in errors)
+    squares = [
+        in_lanes(q * q, 16) * (1 + 2.0**-24) if one else F((q * q).sum()) for q, one in zip(rows, formed, strict=True)
+    ]
     scale = 1 / power_below(max(largest, 2.0**-1000))
     norm = np.sqrt(_squares([v * scale for v in errors], squares))
     margin = F(0)
-    for v, q2 in zip(errors, squares, strict=True):
-        margin = margin + F(len(v)) * q2
+    for v, q2, one in zip(errors, squares, formed, strict=True):
+        margin = margin + (F(0) if one else F(len(v)) * q2)
     aim = 1 - (2.0**-36 + 2 * slack(sum(len(v) + 1 for v in errors)))
     goal = bound * aim - 0.5 * np.sqrt(margin)
     factor = F(0)
     if norm > 0 and goal > 0:
         factor = goal / norm if normalize else min(goal / norm, 1 / scale)
-    weights = [np.rint(v * scale * factor) for v in errors]
-    exact = sum(sum(int(w) ** 2 for w in ws) * int(q2) for ws, q2 in zip(weights, squares, strict=True))
+    weights = [v * scale * factor for v in errors]
+    weights = [ws if one else np.rint(ws) for ws, one in zip(weights, formed, strict=True)]
+    exact = sum(sum(Fraction(w) ** 2 for w in ws) * Fraction(q2) for ws, q2 in zip(weights, squares, strict=True))
     return weights if exact <= Fraction(bound) ** 2 else [0 * w for w in weights]
 
 

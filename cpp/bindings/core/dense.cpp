@@ -1,6 +1,7 @@
 // tightdp._core: dense layers. Checked by python/tightdp/train/models/dense.py.
 #include "../bind.hpp"
 #include "dense/layers.hpp"
+#include "dense/product_sum.hpp"
 
 namespace {
 
@@ -35,13 +36,13 @@ Matrix<T> affine(const Matrix<T>& inputs, const Matrix<T>& weights, const std::o
 }
 
 template <class T>
-std::pair<Vector, Vector> row_units(const Matrix<T>& x, bool bias) {
-    require(x.ndim() == 2);
+std::pair<Vector, Vector> row_units(const Matrix<T>& x, bool bias, int digits) {
+    require(x.ndim() == 2 && digits >= 0 && digits <= 20);
     Vector steps(x.shape(0)), squares(x.shape(0));
     double *const step = steps.mutable_data(), *const square = squares.mutable_data();
     {
         py::gil_scoped_release release;
-        tightdp::row_units(x.data(), extent(x, 0), extent(x, 1), bias, step, square);
+        tightdp::row_units(x.data(), extent(x, 0), extent(x, 1), bias, digits, step, square);
     }
     return {steps, squares};
 }
@@ -86,7 +87,7 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
         require(x.ndim() == 2 && errors.ndim() == 2 && x.shape(0) == n && errors.shape(0) == n && steps.size() == n &&
                 squares.size() == n && moved.has_value() == std::get<5>(layers.front()).has_value());
         tightdp::DenseLayer layer{x.data(),       errors.data(), extent(x, 1), extent(errors, 1), bias, steps.data(),
-                                  squares.data(), nullptr,       nullptr,      nullptr,           0};
+                                  squares.data(), nullptr,       nullptr,      nullptr,           0,    false};
         if (moved) {
             const auto& [center, inverse, columns] = *moved;
             layer.center = center.data(), layer.inverse_scale = inverse.data(), layer.column_squares = columns.data();
@@ -108,16 +109,45 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
     tightdp::outer_sum<T>(request);
 }
 
+// (inputs, errors, steps, squares)
+template <class T>
+using Product = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector>;
+
+template <class T>
+void add_products(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
+                  const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals) {
+    require(!layers.empty() && totals.size() == layers.size() && bound <= tightdp::kLargestProductBound);
+    tightdp::ProductSum request{};
+    const auto n = std::get<0>(layers.front()).shape(0);
+    for (const auto& [x, errors, steps, squares] : layers) {
+        require(x.ndim() == 2 && errors.ndim() == 2 && x.shape(0) == n && errors.shape(0) == n && steps.size() == n &&
+                squares.size() == n);
+        Targets& total = totals[request.layers.size()];
+        require(total.size() == x.shape(1) * errors.shape(1));
+        request.totals.push_back(total.mutable_data());
+        request.layers.push_back({x.data(), errors.data(), extent(x, 1), extent(errors, 1), false, steps.data(),
+                                  squares.data(), nullptr, nullptr, nullptr, 0, errors.shape(1) == 1});
+    }
+    require(!taken || taken->size() == n);
+    request.rows = static_cast<std::int64_t>(n);
+    request.bound = bound, request.inverse_grid = inverse_grid;
+    request.taken = taken ? taken->data() : nullptr;
+    py::gil_scoped_release release;
+    tightdp::add_products<T>(request);
+}
+
 template <class T>
 void bind_of(py::module_& m) {
     using namespace py::literals;
     m.def("affine", &affine<T>, "inputs"_a.noconvert(), "weights"_a.noconvert(), "bias"_a.noconvert());
-    m.def("row_units", &row_units<T>, "x"_a.noconvert(), "bias"_a);
+    m.def("row_units", &row_units<T>, "x"_a.noconvert(), "bias"_a, "digits"_a);
     m.def("loss_residual", &loss_residual<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("loss_value", &loss_value<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("tanh", &tanh_of<T>, "x"_a.noconvert());
     m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a,
           "normalize"_a, "taken"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
+    m.def("add_products", &add_products<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a.noconvert(),
+          "totals"_a.noconvert());
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ constexpr double kSlack = 0x1p-36;
 // Largest double under 2^1023: beyond it a residual is as good as infinite.
 constexpr double kFinite = 0x1p1022;
 
-// v = r / (step grid), in units in which the gradient is v (x) q; 0 beyond the last record. `top` is the largest entry
-// of a record, infinite where one is not finite or the record contributes nothing.
+// v = r / (step grid), in units in which the gradient is v (x) q; 0 beyond the last record and where q = 0. `top` is
+// the largest entry of a record, infinite where one is not finite or the record contributes nothing.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     for (std::int64_t k = 0; k < kBlock; ++k)
@@ -30,7 +30,8 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
         Lanes units;
         for (std::int64_t k = 0; k < kBlock; ++k) {
             const double step = k < c.count ? layer.steps[c.first + k] : 0.0;
-            units[k] = step > 0 ? c.inverse_grid / step : 0.0;
+            const bool moves = step > 0 && layer.squares[c.first + k] > 0;
+            units[k] = moves ? c.inverse_grid / step : 0.0;
             if (!(step > 0)) top[k] = 2 * kFinite;
         }
         for (std::int64_t o = 0; o < layer.outputs; ++o, v += kBlock) {
@@ -77,9 +78,10 @@ void plain(const DenseClip& c) {
     shrink(top, scale);
     add_squares(c, v, scale, sums);
     Lanes margin = {};
-    for (std::int64_t l = 0; l < c.layer_count; ++l)
-        for (std::int64_t k = 0; k < c.count; ++k)
-            margin[k] += static_cast<double>(c.layers[l].outputs) * c.layers[l].squares[c.first + k];
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
+        const double outputs = c.layers[l].formed ? 0.0 : static_cast<double>(c.layers[l].outputs);
+        for (std::int64_t k = 0; k < c.count; ++k) margin[k] += outputs * c.layers[l].squares[c.first + k];
+    }
     const double reach = c.bound * (1 - (kSlack + 2 * c.slack)), longest = c.normalize ? __builtin_inf() : 1.0;
     // Loops without a branch, which vectorise. Rounding moves w (x) q by at most half of |q| for each output.
     for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
@@ -95,13 +97,14 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < kBlock; ++k)
             c.norms[k] = scale[k] > 0 ? __builtin_sqrt(sums[k]) * (1 + kSlack) / scale[k] : 0.0;
     std::int64_t rows = 0;
-    for (std::int64_t l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
-    for (std::int64_t i = 0; i < rows; ++i)
-        for (std::int64_t k = 0; k < kBlock; ++k) {
-            const double w = scale[k] > 0 ? v[i * kBlock + k] * scale[k] * factor[k] : 0.0;
-            v[i * kBlock + k] = nearest(w);
+    for (std::int64_t l = 0; l < c.layer_count; ++l)
+        for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, ++rows) {
+            double* const row = v + rows * kBlock;
+            for (std::int64_t k = 0; k < kBlock; ++k) row[k] = scale[k] > 0 ? row[k] * scale[k] * factor[k] : 0.0;
+            if (c.layers[l].formed) continue;
+            for (std::int64_t k = 0; k < kBlock; ++k) row[k] = nearest(row[k]);
         }
-    // Squares and sums of integers: at most a rounding each.
+    // Squares and sums of numbers that are held exactly: at most a rounding each.
     add_squares(c, v, ones, sums);
     const double most = c.bound * c.bound * (1 - c.slack);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= most ? 1.0 : 0.0;

@@ -1,18 +1,12 @@
 #include "layers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
-#include "runtime/parallel.hpp"
+#include "workers.hpp"
 
 namespace tightdp {
 namespace {
-
-// As many threads as have this many multiplications each: to wake one takes tens of microseconds.
-constexpr double kWork = 1 << 17;
-
-int workers_for(double multiplications) noexcept {
-    return static_cast<int>(std::clamp(multiplications / kWork, 1.0, static_cast<double>(max_threads())));
-}
 
 template <class Body>
 void over_rows(std::int64_t rows, double multiplications, std::int64_t grain, const Body& body) {
@@ -169,10 +163,12 @@ void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* w
 }
 
 template <class T>
-void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares) {
+void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* steps,
+               double* squares) {
     const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
+    const double least = digits ? std::ldexp(1.0, digits - 1) : 0.0;
     over_rows(rows, static_cast<double>(rows) * columns, 1, [&](std::int64_t first, std::int64_t count) {
-        kernels.units(x + first * columns, count, columns, bias, steps + first, squares + first);
+        kernels.units(x + first * columns, count, columns, bias, least, steps + first, squares + first);
     });
 }
 
@@ -231,7 +227,7 @@ void outer_sum(const OuterSum& r) {
 
 #define TIGHTDP_DENSE_OF(T)                                                                           \
     template void affine(const T*, std::int64_t, std::int64_t, const T*, std::int64_t, const T*, T*); \
-    template void row_units(const T*, std::int64_t, std::int64_t, bool, double*, double*);            \
+    template void row_units(const T*, std::int64_t, std::int64_t, bool, int, double*, double*);       \
     template void loss_residual(const LossRequest<T>&, T*);                                           \
     template void loss_value(const LossRequest<T>&, double*);                                         \
     template void tanh_of(const T*, std::int64_t, T*);                                                \

@@ -15,8 +15,11 @@ template <class T>
 void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
             const T* bias, T* scores);
 
+// Steps and squared norms of rows whose integers have |q_k| in [2^(digits - 1), 2^digits); 0 digits: of rows as they
+// are.
 template <class T>
-void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares);
+void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* steps,
+               double* squares);
 
 template <class T>
 void loss_residual(const LossRequest<T>& request, T* out);

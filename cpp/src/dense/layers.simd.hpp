@@ -55,7 +55,10 @@ template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
     // Section 2: steps[k] = 2^e_k and squares[k] = |q_k|^2; a step of 0 means that the record contributes nothing.
-    void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares);
+    // |q_k| lies in about [least, 2 least), a power of two. Where `least` is 0 a row is left as it is: steps are 1 or
+    // 0, squares at least |x_k|^2.
+    void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least, double* steps,
+                  double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
 };
 
@@ -104,6 +107,8 @@ struct DenseLayer {
     const double* inverse_scale;   // grid / b, rounded up
     const double* column_squares;  // one row: sum over outputs of inverse_scale^2
     std::int64_t padded;
+    // The weights stay what they are, and the products are truncated (section 7): with one output.
+    bool formed = false;
 };
 
 // The records [first, first + count), count <= kDenseBlock.
@@ -115,7 +120,7 @@ struct DenseClip {
     double slack;               // of the square of a norm: more than the roundings of the comparison with the bound
     bool normalize;             // bring short records to the bound as well
     const std::uint8_t* taken;  // which records contribute; null: all
-    double* weights;            // integers w_k, [outputs of all layers][kDenseBlock]
+    double* weights;            // integers w_k, or of a formed layer numbers, [outputs of all layers][kDenseBlock]
     double* norms;              // |g_k| / grid, rounded up; null where nobody asks
     // Under a scale:
     double* factors;     // integers f_k

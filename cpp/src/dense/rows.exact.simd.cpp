@@ -138,8 +138,12 @@ TIGHTDP_VINLINE DoubleVec nearest_of(DoubleVec x, double step) {
     return (x * step + kNearest) - kNearest;
 }
 
+// More than the roundings of a sum of 2^32 squares.
+constexpr double kRoundedUp = 1 + 0x1p-24;
+
 template <class T>
-void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double* steps, double* squares) {
+void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least, double* steps,
+           double* squares) {
     for (std::int64_t k = 0; k < rows; ++k, x += columns) {
         steps[k] = squares[k] = 0;
         Columns sums = {};
@@ -153,7 +157,12 @@ void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, doubl
             steps[k] = 1;
             continue;
         }
-        const double step = kRowNorm / power_below(__builtin_sqrt(square));
+        if (least == 0) {
+            steps[k] = 1;
+            squares[k] = square * kRoundedUp;
+            continue;
+        }
+        const double step = least / power_below(__builtin_sqrt(square));
         Columns integers = {};
         for (std::int64_t j = 0; j < columns; j += kColumns) {
             const Columns c = columns_at(x + j, columns - j);

@@ -31,8 +31,6 @@ TIGHTDP_VINLINE Register<T> load_register(const T* p) {
 // Rows whose |x|^2 is larger contribute nothing, smaller ones count as zeros: between, no square that matters has
 // underflowed, and no power of two in what follows leaves the doubles.
 inline constexpr double kLeastSquare = 0x1p-800, kLargestSquare = 0x1p800;
-// |q_k| lies in about [2^19, 2^20): half of the digits of the bound (section 2).
-inline constexpr double kRowNorm = 0x1p19;
 
 // Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for |x| < 2^51.
 inline constexpr double kNearest = 6755399441055744.0;

@@ -31,8 +31,8 @@ from .settings import Settings, filled, steps_of
 
 SumArithmetic = Arithmetic | Literal["products"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("exact", "float", "products")
-_FINE_NOISE = 34
-"""The noise has a deviation of up to twice 2^34 steps of the grid of products: there a draw in 16 takes the sampler's
+_FINE_NOISE = 31
+"""The noise has a deviation of up to twice 2^31 steps of the grid of products: there a draw in 512 takes the sampler's
 slow way (docs/theory/noise.md, section 5.2)."""
 
 
@@ -103,7 +103,7 @@ class Plan:
         """Of the integer sums, a power of two."""
         if self.arithmetic != "products":
             return exact_grid(self.max_norm)
-        return max(dense.grid_for(self.max_norm[0], records=self.records), grid_below(self.deviation, _FINE_NOISE))
+        return max(dense.product_grid_for(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
 
     @property
     def deviation(self) -> float:

@@ -52,7 +52,7 @@ class Sums:
     def estimates(self, totals: list[Any]) -> list[Any]:
         """Of the mean gradient, in float64, from integer sums with noise."""
         scale = self._plan.grid / self._plan.divisor
-        return [total.to(torch.float64) * scale for total in totals]
+        return [total.to(torch.float64).mul_(scale) for total in totals]
 
     def release(self, source: RandomSource) -> list[Any]:
         """Estimates of the mean gradient, in float32 or float64: the sums with noise, over the plan's divisor.

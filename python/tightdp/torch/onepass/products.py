@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -41,23 +41,35 @@ class ProductSums(OnePassSums):
 
     @torch.no_grad()
     def _add(self, factors: dict[int, Factors], records: int) -> None:
-        rows = sum(self._totals[i].numel() for i, each in factors.items() if not _is_product(each))
-        step = max(1, HELD // max(1, rows))
+        step = 1
+        while step < records and self._held(factors, 2 * step) <= HELD:
+            step *= 2
         for start in range(0, records, step):
             some = slice(start, min(records, start + step))
             self._add_some({i: _part(each, some) for i, each in factors.items()}, some)
         names = list(self._parameters)
         self._ways |= {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
 
+    def _held(self, factors: dict[int, Factors], records: int) -> int:
+        """Entries of so many records' rows."""
+        return sum(_held(each, self._totals[i].numel(), records) for i, each in factors.items())
+
     def _add_some(self, factors: dict[int, Factors], some: slice) -> None:
+        totals = {i: self._totals[i] for i in factors}
+        words = {}
+        for i, each in factors.items():
+            if _is_sparse(each):  # rows of the words that occur, and of no others
+                words[i], left = torch.unique(each.left, return_inverse=True)
+                factors = factors | {i: Outer(left, each.right, len(words[i]))}
+                totals[i] = torch.zeros(len(words[i]), each.right.shape[2], dtype=torch.int64)
         layers = [_layer(each) for each in factors.values()]
-        if len({layer.inputs.dtype for layer in layers}) > 1:
-            layers = [_wide(layer) for layer in layers]
+        if len({operand.dtype for layer in layers for operand in layer}) > 1:
+            layers = [(inputs.astype(np.float64), errors.astype(np.float64)) for inputs, errors in layers]
         taken = None if self._taken is None else self._taken[some]
-        found = dense.clipped_sum(layers, self._plan.max_norm[0], grid=self._plan.grid, taken=taken)
-        sizes = [self._totals[i].numel() for i in factors]
-        for i, part in zip(factors, torch.split(torch.from_numpy(found), sizes), strict=True):
-            self._totals[i] += part.view_as(self._totals[i])
+        numbers = [total.numpy() for total in totals.values()]
+        dense.add_products(layers, self._plan.max_norm[0], numbers, grid=self._plan.grid, taken=taken)
+        for i, some_words in words.items():
+            self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
 
     def values(self) -> list[Any]:
         return [total.to(torch.float64) * self._plan.grid for total in self._totals]
@@ -74,6 +86,18 @@ def _is_product(factors: Factors) -> bool:
     return isinstance(factors, Outer) and not factors.sparse and factors.right.shape[1] == 1
 
 
+def _is_sparse(factors: Factors) -> TypeGuard[Outer]:
+    """Whether words can be left out that do not occur: the others keep the lanes in which norms are added up."""
+    return isinstance(factors, Outer) and factors.sparse and factors.right.shape[2] % 16 == 0
+
+
+def _held(factors: Factors, size: int, records: int) -> int:
+    """Entries of so many records' rows, where they are formed, of a parameter of that size."""
+    if _is_sparse(factors):
+        size = min(size, records * factors.right[0].numel())
+    return 0 if _is_product(factors) else records * size
+
+
 def _part(factors: Factors, some: slice) -> Factors:
     """The same of some of the records."""
     if isinstance(factors, Sum):
@@ -87,21 +111,13 @@ _BY_RECORD = {"values", "left", "right", "input", "g"}
 """Fields of factors whose first axis is that of the records."""
 
 
-def _layer(factors: Factors) -> dense.Layer:
+def _layer(factors: Factors) -> tuple[dense.Array, dense.Array]:
+    """Inputs and errors, whose products are the gradients."""
     if isinstance(factors, Outer) and _is_product(factors):
-        inputs, errors = _array(factors.right[:, 0]), _array(factors.left[:, 0])
-    else:
-        rows = factors.rows()
-        inputs = _array(rows.reshape(len(rows), -1))
-        errors = np.ones((len(inputs), 1), inputs.dtype)
-    if inputs.dtype != errors.dtype:
-        inputs, errors = inputs.astype(np.float64), errors.astype(np.float64)
-    return dense.Layer(inputs, errors, dense.units(inputs, False), False)
-
-
-def _wide(layer: dense.Layer) -> dense.Layer:
-    inputs = layer.inputs.astype(np.float64)
-    return dense.Layer(inputs, layer.errors.astype(np.float64), dense.units(inputs, False), False)
+        return _array(factors.right[:, 0]), _array(factors.left[:, 0])
+    rows = factors.rows()
+    inputs = _array(rows.reshape(len(rows), -1))
+    return inputs, np.ones((len(inputs), 1), inputs.dtype)
 
 
 def _array(x: Any) -> dense.Array:

@@ -24,6 +24,12 @@ Integers = NDArray[np.int64]
 DIGITS = 37
 """Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each
 (docs/theory/exact-products.md, section 3)."""
+ROW_DIGITS = 20
+"""Of a record's inputs."""
+PRODUCT_DIGITS = 29
+"""Of the bound of ``add_products``: what 256 records add up to stays below 2^31 (section 7)."""
+SHORT_DIGITS = 15
+"""Of a record's inputs there, where several errors multiply them."""
 MANY = 2.0**24
 """So many records cannot make a sum reach 2^63. If the public number is larger, the grid is coarser."""
 CENTER_UNIT = 2.0**22
@@ -54,9 +60,12 @@ class Layer(NamedTuple):
         return self.errors.shape[1], self.inputs.shape[1] + self.bias
 
 
-def units(rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None) -> Units:
-    """The integer form of each row: a function of it alone."""
-    steps, squares = _core.dense.row_units(np.ascontiguousarray(rows), bias)
+def units(rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS) -> Units:
+    """The integer form of each row, 2^(digits - 1) <= |q| < 2^digits: a function of it alone.
+
+    With 0 digits rows stay what they are: steps are 1 or 0, and squares at least |x|^2.
+    """
+    steps, squares = _core.dense.row_units(np.ascontiguousarray(rows), bias, digits)
     if valid is not None and not valid.all():
         steps[~valid] = squares[~valid] = 0
     return Units(steps, squares)
@@ -100,6 +109,35 @@ def clipped_sum(
         bound, (norm, moved) = max_norm, _moved(layers, grid, center, scale)
     _run(layers, moved, bound, 1 / grid, norm, normalize, taken, None, out)
     return out
+
+
+def product_grid_for(max_norm: float) -> float:
+    """The finest grid of ``add_products``, a power of two."""
+    return grid_below(max_norm, PRODUCT_DIGITS)
+
+
+def add_products(
+    layers: Sequence[tuple[Array, Array]],
+    max_norm: float,
+    totals: Sequence[Integers],
+    *,
+    grid: float,
+    taken: NDArray[np.bool_] | None = None,
+) -> None:
+    """Adds sum_k m_k modulo 2^64 to ``totals``, with m_k grid about g_k min(1, max_norm / |g_k|) in fewer digits.
+
+    Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
+    numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
+    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``product_grid_for(max_norm)`` or coarser.
+    Source: docs/theory/exact-products.md, section 7.
+    """
+    given = []
+    for inputs, errors in layers:
+        rows = np.ascontiguousarray(inputs)
+        digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
+        given.append((rows, np.ascontiguousarray(errors), *units(rows, False, digits=digits)))
+    mask = None if taken is None else taken.astype(np.uint8)
+    _core.dense.add_products(given, max_norm / grid, 1 / grid, mask, [total.reshape(-1) for total in totals])
 
 
 def norms(layers: Sequence[Layer]) -> Vector:

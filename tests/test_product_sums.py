@@ -1,0 +1,194 @@
+"""Sums of integer outer products in 32 bits: bit for bit the plain reference, within the bound in rational arithmetic
+for any operands, at the ends of the ranges, and on every instruction set (docs/theory/exact-products.md, section 7)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import dense as reference
+from together import every_instruction_set
+
+from tightdp import _core
+from tightdp.train.models import dense
+
+DTYPES = [np.float32, np.float64]
+
+
+def added(layers, max_norm, grid=None, taken=None, totals=None):
+    """The sums, a vector for all layers."""
+    if totals is None:
+        totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
+    dense.add_products(layers, max_norm, totals, grid=grid or dense.product_grid_for(max_norm), taken=taken)
+    return np.concatenate([total.reshape(-1) for total in totals])
+
+
+def by_reference(layers, max_norm, grid=None):
+    grid = grid or dense.product_grid_for(max_norm)
+    rows = [
+        reference.short_contribution([(x[k], r[k]) for x, r in layers], max_norm / grid, 1 / grid)
+        for k in range(len(layers[0][0]))
+    ]
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def random_layers(g, n, dtype, shapes):
+    return [(g.normal(size=(n, d)).astype(dtype), g.normal(size=(n, o)).astype(dtype)) for d, o in shapes]
+
+
+def within(m, grid, max_norm):
+    assert sum(int(v) ** 2 for v in m) * Fraction(grid) ** 2 <= Fraction(max_norm) ** 2
+
+
+# Tiles have 4 outputs and 32 columns, strips 128 columns and 512 outputs, rows alone 1,024 columns.
+SHAPES = [[(5, 1)], [(32, 4)], [(33, 5), (1, 1)], [(17, 3), (129, 2), (40, 1)], [(1100, 1), (3, 7)], [(2, 517)]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_sums_are_those_of_the_reference_bit_for_bit(shapes, dtype):
+    layers = random_layers(np.random.default_rng(1), 67, dtype, shapes)
+    for max_norm, coarser in ((1e-20, 1), (0.3, 1), (4.0, 1 << 9), (1e20, 1)):
+        grid = coarser * dense.product_grid_for(max_norm)
+        assert added(layers, max_norm, grid).tolist() == by_reference(layers, max_norm, grid)
+
+
+@pytest.mark.parametrize("records", [1, 2, 63, 64, 65, 255, 256, 257, 600])
+def test_any_number_of_records(records):
+    layers = random_layers(np.random.default_rng(records), records, np.float32, [(3, 2), (2, 1)])
+    assert added(layers, 0.5).tolist() == by_reference(layers, 0.5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from([32, 64]), st.floats(1e-30, 1e30))
+def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, max_norm):
+    """Any bit patterns: entries that overflow, underflow, cancel or are not finite."""
+    dtype, layers = (np.float32 if width == 32 else np.float64), []
+    for _ in range(data.draw(st.integers(1, 2))):
+        drawn = [
+            data.draw(st.lists(st.floats(width=width, allow_nan=True, allow_infinity=True), min_size=n, max_size=n))
+            for n in (data.draw(st.integers(1, 9)), data.draw(st.integers(1, 5)))
+        ]
+        layers.append(tuple(np.array([values], dtype) for values in drawn))
+    m = added(layers, max_norm)
+    within(m, dense.product_grid_for(max_norm), max_norm)
+    if not all(np.isfinite(operand).all() for layer in layers for operand in layer):
+        assert not m.any()
+    assert m.tolist() == by_reference(layers, max_norm)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 12), st.floats(1e-3, 1e3))
+def test_clipped_records_reach_the_bound_but_for_the_margin(seed, d, o, max_norm):
+    """The bound is used up, so that one that is broken by a little would be broken."""
+    g = np.random.default_rng(seed)
+    layers = [(g.normal(size=(1, d)), 1e9 * max_norm * g.normal(size=(1, o)))]
+    m, grid = added(layers, max_norm), dense.product_grid_for(max_norm)
+    within(m, grid, max_norm)
+    # Twice the margin sqrt(o Q)/2 in 2^29 steps at least, |q| < 2^15, or what truncation takes of 40 entries.
+    assert np.linalg.norm(m.astype(float)) * grid >= max_norm * (1 - (o**0.5 * 2.0**-14 if o > 1 else 2.0**-24))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+def test_the_ends_of_32_bits(outputs, sign):
+    """Records that all have the bound in one entry, and weights whose lower part is the lowest there is."""
+    n, max_norm = 1024, 1 - 2.0**-53  # almost 2^30 steps
+    for x in (1.0, 1 - 2.0**-24, -1.0, -1 + 2.0**-24):
+        for r in (1e9, (1 << 14) + 128 * 2.0**-15, 3.0**-9):
+            errors = np.zeros((1, outputs))
+            errors[0, -1] = sign * r
+            one = [(np.array([[x, 0.0, 1e-9]]), errors)]
+            many = [(np.repeat(a, n, axis=0), np.repeat(b, n, axis=0)) for a, b in one]
+            single = added(one, max_norm)
+            within(single, dense.product_grid_for(max_norm), max_norm)
+            assert single.any() and added(many, max_norm).tolist() == [n * int(v) for v in single]
+
+
+def test_entries_and_weights_at_every_place_of_their_range():
+    """Operands that are integers on their own, so that every value of both parts of a weight is met."""
+    n = 4096
+    g = np.random.default_rng(0)
+    w, q = g.integers(-(1 << 15), 1 << 15, (n, 4)), g.integers(-100, 101, (n, 5))
+    x = np.column_stack([q, np.full(n, 1 << 14)]).astype(np.float64)  # steps are 1
+    errors = np.ldexp(w.astype(np.float64), -29)
+    assert (dense.units(x, False, digits=15).steps == 1).all()
+    found = added([(x, errors)], 4.0, grid=2.0**-28).reshape(4, 6)
+    np.testing.assert_array_equal(found, np.rint(w / 2).astype(np.int64).T @ x.astype(np.int64))
+
+
+def test_what_a_record_adds_does_not_depend_on_the_others_or_on_threads():
+    layers = random_layers(np.random.default_rng(3), 300, np.float32, [(150, 9), (70, 1)])
+    layers[0][0][7, 3], layers[1][1][40, 0] = np.nan, np.inf
+    whole, threads = added(layers, 0.7), _core.max_threads()
+    alone = [added([(x[k : k + 1], r[k : k + 1]) for x, r in layers], 0.7) for k in range(300)]
+    np.testing.assert_array_equal(whole, sum(alone))
+    assert not alone[7].any() and not alone[40].any()
+    try:
+        for count in (1, 2, 7):
+            _core.set_max_threads(count)
+            np.testing.assert_array_equal(added(layers, 0.7), whole)
+    finally:
+        _core.set_max_threads(threads)
+
+
+def test_records_that_are_not_taken_add_nothing_and_totals_are_added_to():
+    g = np.random.default_rng(4)
+    layers, taken = random_layers(g, 90, np.float64, [(6, 3), (8, 1)]), g.random(90) < 0.4
+    part = [(x[taken], r[taken]) for x, r in layers]
+    totals = [np.full((3, 6), 5), np.full((1, 8), 2**63 - 1)]
+    found = added(layers, 2.0, taken=taken, totals=totals)
+    start = np.concatenate([np.full(18, 5), np.full(8, 2**63 - 1)])
+    np.testing.assert_array_equal(found, start + added(part, 2.0))  # modulo 2^64
+    assert not added(layers, 2.0, taken=np.zeros(90, bool)).any()
+
+
+@pytest.mark.parametrize("shapes", [[(0, 3), (4, 1)], [(3, 0)], [(2, 2)]])
+def test_nothing_to_add(shapes):
+    records = 0 if shapes == [(2, 2)] else 3
+    layers = [(np.ones((records, d)), np.ones((records, o))) for d, o in shapes]
+    assert added(layers, 1.0).tolist() == by_reference(layers, 1.0) + [0] * 4 * (records == 0)
+
+
+def test_sums_are_near_those_of_real_numbers():
+    layers = random_layers(np.random.default_rng(5), 400, np.float32, [(30, 3), (50, 1), (12, 4)])
+    rows = np.concatenate(
+        [(r[:, :, None] * x[:, None, :]).reshape(400, -1) for x, r in layers], axis=1, dtype=np.float64
+    )
+    for max_norm in (3.0, 15.0, 1e3):
+        expected = (rows * np.minimum(1, max_norm / np.linalg.norm(rows, axis=1))[:, None]).sum(axis=0)
+        found = added(layers, max_norm) * dense.product_grid_for(max_norm)
+        # Section 7: an entry is off by 2^-14 C, and clipped records are short by twice the margin of 7 outputs.
+        np.testing.assert_allclose(found, expected, rtol=0, atol=400 * max_norm * (2.0**-14 + 7**0.5 * 2.0**-14))
+
+
+def test_what_does_not_fit_is_refused():
+    x, r, total = np.ones((2, 3)), np.ones((2, 4)), np.zeros((4, 3), np.int64)
+    with pytest.raises(ValueError, match="must fit"):
+        dense.add_products([(x, r)], 1.0, [total], grid=2.0**-31)  # finer than 32 bits allow
+    for layers, totals in ((([x[:1], r],), [total]), (([x, r],), [total[:3]]), (([x, r],), [])):
+        with pytest.raises(ValueError):
+            dense.add_products(layers, 1.0, totals, grid=2.0**-29)
+
+
+DIGEST = """
+import hashlib, numpy as np
+from tightdp import _core
+from tightdp.train.models import dense
+h, g = hashlib.sha256(), np.random.default_rng(0)
+for dtype in (np.float32, np.float64):
+    layers = [((g.normal(size=(301, d)) * 10.0 ** g.uniform(-9, 9, (301, 1))).astype(dtype),
+               g.normal(size=(301, o)).astype(dtype)) for d, o in ((50, 7), (2000, 1), (3, 5), (33, 1), (131, 4))]
+    for max_norm in (1e-6, .7, 1e9):
+        totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
+        dense.add_products(layers, max_norm, totals, grid=dense.product_grid_for(max_norm))
+        for total in totals: h.update(total.tobytes())
+print(_core.isa(), h.hexdigest())
+"""
+
+
+def test_the_instruction_set_changes_no_bit():
+    assert len(every_instruction_set(DIGEST)) == 1
