@@ -70,7 +70,7 @@ def test_another_encoding_is_said(tmp_path):
         Rows.read(file)
 
 
-@pytest.mark.parametrize("first", ["39, Jane Doe,Private", "39,5,Jane Doe,5"])
+@pytest.mark.parametrize("first", ["39, Jane Doe,Private", "39,5,Jane Doe,5", "39 5 Jane 1 ", "Jane;39", "39"])
 def test_a_file_without_names_is_said_and_no_record_is_quoted(tmp_path, first, capsys):
     file = tmp_path / "data.csv"
     file.write_text(f"{first}\n{first}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,7 +32,8 @@ def names_in(names: Iterable[str]) -> str:
     """The names of columns, for an error. Where one is a number, as in a file without a line of names, they may be the
     cells of a record, and are not quoted."""
     found = list(names)
-    if any(number_of(name) is not None for name in found):
+    cells = found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))  # one name may be a line of many
+    if any(number_of(cell) is not None for cell in cells):
         return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
     return ", ".join(name or "''" for name in found)
 
