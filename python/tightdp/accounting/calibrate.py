@@ -153,9 +153,10 @@ def noise_multiplier(
 ) -> float:
     """The smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
-    ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. The search starts from the closed
-    form of the central limit and takes a handful of bounds. If any noise meets the target (because delta is above the
-    probability of being sampled at all), the result is the smallest multiplier searched, 1e-4.
+    ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``; further keywords are those of
+    ``Composable.epsilon``. The search starts from the closed form of the central limit and takes a handful of bounds.
+    If any noise meets the target (because delta is above the probability of being sampled at all), the result is the
+    smallest multiplier searched, 1e-4.
 
     >>> import tightdp as dp
     >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)

@@ -31,6 +31,7 @@ def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource 
 
     sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
     size : an integer or a tuple
+    rng : SecureRandom (the default) or Philox
 
     Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
     moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.
@@ -45,6 +46,7 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
     """Integers n with probability proportional to exp(-|n| / scale), exactly: the geometric mechanism.
 
     scale : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+    size, rng : as for ``discrete_gaussian``
 
     Added to an integer vector that one record moves by at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
     """

@@ -29,7 +29,8 @@ _CHUNK = 1 << 23
 def ghost_norms(activations: npt.ArrayLike, signals: npt.ArrayLike, *, bias: bool = False) -> Norms:
     """Norms of the per-example gradients of a linear layer, rounded up by what their computation can lose.
 
-    Add squares over layers for the norm of a whole model, and pass the result to ``ghost_clipped_sum``.
+    ``activations``, ``signals`` and ``bias`` are those of ``ghost_clipped_sum``. Add squares over layers for the norm
+    of a whole model, and pass the result to ``ghost_clipped_sum``.
     """
     return _norms(_checked(activations, signals, bias))
 

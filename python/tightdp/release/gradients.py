@@ -184,6 +184,7 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
         arithmetic="exact")`` filled; or of float32 or float64
     deviation : in the units of the sum; over ``grid`` at most 2^39
     grid : of integers, ``exact_grid(max_norm)``: a power of two
+    rng : SecureRandom (the default) or Philox
 
     To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
     ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
