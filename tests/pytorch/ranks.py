@@ -235,6 +235,7 @@ def job(rank, size, folder):
         "fixed": trained(**FIXED),
         "adaclip": trained(**ADACLIP),
         "padded": trained(**PADDED),
+        "padded dpis": trained(**DPIS | PADDED),
         "sharded": sharded(size, folder, **FIXED),
         "dpis": trained(**DPIS),
         "share": trained(**SHARE),

@@ -66,7 +66,7 @@ def same(one, other):
 @pytest.mark.parametrize(
     "name, settings",
     [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP), ("padded", PADDED), ("dpis", DPIS),
-     ("share", SHARE)],
+     ("padded dpis", DPIS | PADDED), ("share", SHARE)],
 )  # fmt: skip
 def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
     alone = trained(**settings)

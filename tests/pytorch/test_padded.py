@@ -15,32 +15,44 @@ from test_one_pass import CASES
 import tightdp as dp
 from tightdp.torch.exact_sums import ExactSums
 from tightdp.torch.materialized import Gradients
-from tightdp.torch.padded import Places, placed, places_for
+from tightdp.torch.padded import Places, placed, size_for
+from tightdp.torch.units import ExactUnits
 
 
-@pytest.mark.parametrize("size", [1, 7, 64])
-@pytest.mark.parametrize(
-    "records, probability", [(60, 0.1), (1000, 0.5), (60_000, 512 / 60_000), (10**6, 1e-6), (5, 1)]
-)
-def test_a_batch_overflows_its_places_by_a_chance_below_2_to_the_minus_64(records, probability, size):
-    places = places_for(records, probability, size)
-    assert places % size == 0 and places <= -(-records // size) * size
-    assert stats.binom.logsf(places, records, probability) <= -64 * np.log(2)
-    if probability < 1 and size == 1:  # and with a fifth fewer it would be by more
-        assert stats.binom.logsf(int(places * 0.8), records, probability) > -64 * np.log(2)
+def places_of(found, rows, size):
+    return tuple(int(np.flatnonzero(found == row)[0]) % size for row in rows)
 
 
-def test_places_are_those_of_a_random_order():
-    """Every way to place two rows in four is as likely as any other."""
-    counts = dict.fromkeys(itertools.permutations(range(4), 2), 0)
-    source = dp.Philox(3)
+@pytest.mark.parametrize("rows", [[11, 22], [11, 15, 22], [3, 11, 15, 16, 22, 40, 41]])
+def test_a_record_draws_its_place_whatever_others_are_there(rows):
+    """Places of two records are independent and uniform, however many records there are, more than places as well."""
+    counts, source = dict.fromkeys(itertools.product(range(4), range(4)), 0), dp.Philox(3)
     for _ in range(6000):
-        found = placed(np.array([11, 22]), 4, 2, source)
-        assert sorted(found) == [-1, -1, 11, 22]
-        counts[tuple(int(np.flatnonzero(found == row)[0]) for row in (11, 22))] += 1
+        found = placed(np.array(rows), 4, source)
+        counts[places_of(found, [11, 22], 4)] += 1
     assert stats.chisquare(list(counts.values())).pvalue > 1e-6
-    assert len(placed(np.arange(9), 4, 2, source)) == 10  # further physical batches, where they are too few
-    assert len(placed(np.arange(0), 4, 2, source)) == 4
+
+
+@pytest.mark.parametrize("size", [1, 8, 64])
+@pytest.mark.parametrize("records", [0, 1, 7, 500])
+def test_records_fill_the_first_physical_batch_that_has_their_place(records, size):
+    rows = np.arange(records) * 3
+    found = placed(rows, size, dp.Philox(5)).reshape(-1, size)
+    assert sorted(found[found >= 0]) == list(rows)
+    for place in found.T:
+        taken = (place >= 0).sum()
+        assert (place[:taken] >= 0).all() and (np.diff(place[:taken]) > 0).all()
+    assert (found >= 0).any(axis=1).all()  # no physical batch is all empty
+
+
+def test_the_price_is_what_the_page_says():
+    """docs/theory/training.md, section 8"""
+
+    def rows(records, size):
+        return np.mean([len(placed(np.arange(records), size, dp.Philox(k))) for k in range(200)]) / records
+
+    assert all(1.25 < rows(32 * size, size) < 1.5 for size in (16, 32)) and 1.8 < rows(8 * 64, 64) < 2.2
+    assert [size_for(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # attention is taken record by record there
@@ -76,12 +88,12 @@ def test_all_physical_batches_have_one_shape(size, monkeypatch):
         run.step(cross_entropy, batch)
     seen.discard((2, 2, 5))  # a look at the first records
     places = run.loader.physical_batch_size
-    assert seen == {(places, places, 5)} and places == (size or places_for(400, 0.03, 1))
-    assert len(set(taken)) > 5
+    assert seen == {(places, places, 5)} and places == (size or 8)
+    assert len(set(taken)) > 5 and max(taken) > places
     assert "place in a physical batch" in " ".join(run.statement_.outside)
 
 
-@pytest.mark.parametrize("algorithm", ["dp-sgd", "adaclip"])
+@pytest.mark.parametrize("algorithm", ["dp-sgd", "adaclip", "dpis"])
 def test_a_padded_run_takes_the_same_batches(algorithm):
     """The sums are those without, up to the rounding of floats: with a seed batches and noise are the same too."""
     found = []
@@ -109,9 +121,34 @@ def test_a_batch_without_records_and_a_model_that_is_taken_one_by_one():
     assert set(run.ways_.values()) == {"one record after the other"}
 
 
+@pytest.mark.parametrize("size", [None, 5])
+def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch):
+    """Candidates, and all records before an epoch: norms that are compared and remembered, bit for bit."""
+    noted, norms = [], ExactUnits.norms
+    records = table(30)
+    model = mlp()
+    still = torch.optim.SGD(model.parameters(), lr=0.0)
+    run = private(model, records, still, algorithm="dpis", noise_multiplier=1.0, padded=True, physical_batch_size=size)
+
+    def kept(self, model, loss_fn, batch, records, places=None):
+        found = norms(self, model, loss_fn, batch, records, places)
+        noted.append((batch, places, found))
+        return found
+
+    monkeypatch.setattr(ExactUnits, "norms", kept)
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert sum(len(found) for _, _, found in noted) == 30
+    assert len(np.unique(np.concatenate([found for _, _, found in noted]))) == 30
+    sums = run._sums
+    for batch, places, found in noted:
+        assert places.size == (size or 8)
+        for i, place in enumerate(places.where):
+            one = [tensor[i : i + 1] for tensor in batch]
+            assert norms(sums, model, cross_entropy, one, 1, Places(np.array([place]), places.size)) == found[i]
+
+
 def test_what_is_refused():
     with pytest.raises(TypeError, match="padded must be True or False, got 1"):
         private(padded=1)
-    for settings in ({"arithmetic": "float"}, {"algorithm": "dpis"}):
-        with pytest.raises(ValueError, match="padded must be False for"):
-            private(padded=True, **settings)
+    with pytest.raises(ValueError, match="padded must be False for"):
+        private(padded=True, arithmetic="float")

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from small import cross_entropy, mlp, private, still, table
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 import tightdp as dp
 
@@ -81,12 +81,13 @@ def test_an_empty_batch_is_stepped_on_and_charged():
     assert all(not torch.equal(p, before[name]) for name, p in run.model.named_parameters())
 
 
-def test_the_estimate_is_the_mean_gradient_over_the_expected_batch():
-    """Full batches with next to no noise: the gradient of the mean loss."""
+@pytest.mark.parametrize("batch_size", [40, 400])
+def test_the_estimate_is_the_mean_gradient_over_the_expected_batch(batch_size):
+    """Full batches with next to no noise, also where more are asked for than there are: the gradient of the mean."""
     model, data = mlp(), table(40)
     loss = cross_entropy(model, data.tensors).mean()
     expected = torch.autograd.grad(loss, list(model.parameters()))
-    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9)
+    run = private(model, data, batch_size=batch_size, max_norm=1e3, noise_multiplier=1e-9)
     run.step(cross_entropy, next(iter(run.loader)))
     for p, gradient in zip(model.parameters(), expected, strict=True):
         assert torch.allclose(p.grad, gradient, rtol=1e-3, atol=2e-4)
@@ -142,6 +143,32 @@ def test_gradients_that_others_left_are_not_used():
     cross_entropy(model, table(4).tensors).sum().backward()
     run.step(still, next(iter(run.loader)))
     assert max(float(p.grad.abs().max()) for p in model.parameters() if p.grad is not None) < 1e-3
+
+
+def test_gradients_that_the_loss_leaves_are_taken_away():
+    """Where records go through the model one after the other; side by side PyTorch refuses it by itself."""
+
+    class Branches(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) if x.sum() > 0 else -super().forward(x)
+
+    def calls_backward(model, batch):
+        if run.steps_:
+            cross_entropy(model, batch).sum().backward()
+        return cross_entropy(model, batch)
+
+    for model in (Branches(5, 3), nn.Linear(5, 3)):
+        run = private(model, batch_size=30, noise_multiplier=1.0)
+        for batch in (next(iter(run.loader)), next(iter(run.loader))):
+            before = copied(model)
+            if run.steps_:
+                with pytest.raises((ValueError, RuntimeError)) as caught:
+                    run.step(calls_backward, batch)
+            else:
+                run.step(cross_entropy, batch)
+        assert "backward" in str(caught.value) or model.__class__ is nn.Linear
+        assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+        assert all(p.grad is None or float(p.grad.abs().max()) < 1 for p in model.parameters())
 
 
 def test_frozen_parameters_stay_and_the_others_move():
@@ -222,6 +249,31 @@ def test_the_generator_of_pytorch_does_not_tell_how_many_records_there_were(arit
         after.append(torch.get_rng_state())
     assert torch.equal(*after)
     assert len(set(seen)) > 4
+
+
+class Augmented(Dataset):
+    """Records that are drawn anew each time they are read."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def __len__(self):
+        return self.records
+
+    def __getitem__(self, index):
+        return torch.randn(5), int(torch.randint(0, 3, ()))
+
+
+@pytest.mark.parametrize("settings", [{}, {"physical_batch_size": 2}, {"padded": True}, {"algorithm": "dpis"}], ids=str)
+def test_nor_how_many_records_were_read(settings):
+    """Also where the loader reads ahead of a step, and where a first batch that is not empty is looked at."""
+    after = []
+    for records in (0, 1, 60):
+        run = private(mlp(), Augmented(records), public_size=60, noise_multiplier=1.0, **settings)
+        torch.manual_seed(5)
+        run.fit(cross_entropy)
+        after.append(torch.get_rng_state())
+    assert torch.equal(after[0], after[1]) and torch.equal(after[0], after[2])
 
 
 def test_buffers_are_copied_once_and_put_back_at_any_step():

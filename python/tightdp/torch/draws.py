@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import torch
@@ -13,6 +14,11 @@ def device_of(model: Any) -> Any:
     return next(iter(model.parameters())).device
 
 
+def forked(device: Any) -> Any:
+    """A context after which PyTorch's generators, that of the device too, are as before."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
 @contextmanager
 def own_draws(device: Any) -> Iterator[None]:
     """PyTorch's generators are seeded by one draw of its own, and are put back after that draw.
@@ -20,7 +26,27 @@ def own_draws(device: Any) -> Iterator[None]:
     Dropout draws as often as there are records. Whoever reads the generator's state later, in a checkpoint or by what
     it draws next, would learn their number.
     """
-    seed = int(torch.randint(2**62, ()))
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    seed = _seed()
+    with forked(device):
         torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
         yield
+
+
+def read_apart(parts: Iterator[Any]) -> Iterator[Any]:
+    """The parts, where what reads them draws from a generator of its own, seeded by one draw of PyTorch's."""
+    return _read_apart(parts, torch.Generator().manual_seed(_seed()).get_state())
+
+
+def _read_apart(parts: Iterator[Any], state: Any) -> Iterator[Any]:
+    while True:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(state)
+            found = list(islice(parts, 1))
+            state = torch.get_rng_state()
+        if not found:
+            return
+        yield found[0]
+
+
+def _seed() -> int:
+    return int(torch.randint(2**62, (), device="cpu"))

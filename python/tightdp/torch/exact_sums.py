@@ -35,13 +35,20 @@ class ExactSums(Sums):
         return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        for rows, weights in self._placed(model, loss_fn, batch, records, places):
+            self._clipped(rows, weights)
+
+    def _placed(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
+    ) -> Iterator[tuple[list[Any], Any]]:
+        """The gradients of some rows at a time, and which of them are of records where there are places: 1, and 0."""
         weights: Any = None
         if places is not None and self._vectorizes(model, loss_fn, batch, records):  # others have the shape of one
             batch, records, weights = places.filled(batch, records), places.size, places.weights()
         start = 0
         for rows in self._rows(model, loss_fn, batch, records):
             end = start + len(rows[0])
-            self._clipped(rows, None if weights is None else weights[start:end])
+            yield rows, None if weights is None else weights[start:end]
             start = end
 
     def _vectorizes(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:

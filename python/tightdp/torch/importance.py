@@ -20,11 +20,14 @@ from ..train.algorithms.dpis import DPIS
 from ..train.algorithms.importance import TwoStages
 from .account import Account
 from .loader import Batch, Rows, RunLoader
+from .padded import Places
 from .plan import Plan
 from .world import World
 
 Streams = Callable[[int], RandomSource]
 """A source whose first stream is that one of the run's: two are for the coins of each step."""
+Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
+"""The places of physical batches where they are padded, and collated records and their number, part by part."""
 NORMS = 2**62
 """The first stream of the noise on sums of norms."""
 
@@ -113,14 +116,17 @@ class LateBatch(Batch):
         return repr((self.loader.due, len(self.loader.dataset))).encode()
 
     def _before(self) -> Iterator[tuple[Any, int]] | None:
-        return self.loader.everyone() if self.loader.due else None
+        if not self.loader.due:
+            return None
+        self._places, parts = self.loader.everyone()
+        return parts
 
     def parts(self) -> Iterator[tuple[Any, int]]:
         super().parts()
         return self._drawn(self.loader.next_step)
 
     def _drawn(self, number: int) -> Iterator[tuple[Any, int]]:
-        self.rows, parts = self.loader.drawn(number)
+        self.rows, (self._places, parts) = self.loader.drawn(number)
         yield from parts
 
     def _keep(self) -> None:
@@ -140,7 +146,7 @@ class ImportanceLoader(RunLoader):
             raise ValueError("num_workers must be 0 for DPIS: who is a candidate depends on the step before")
         settings = account.plan.settings
         assert isinstance(settings, DPIS)
-        self._usual = math.ceil(settings.reach * account.plan.batch_size)
+        self._reach = settings.reach
         super().__init__(account, dataset, *shared, **options)
         self.candidates = Candidates(account.plan, streams)
 
@@ -150,24 +156,31 @@ class ImportanceLoader(RunLoader):
         return self._account.steps
 
     @property
+    def _usual(self) -> float:
+        """As many as usually are candidates."""
+        return self._reach * super()._usual
+
+    @property
     def due(self) -> bool:
         """Whether all records are looked at before that step."""
         return self.candidates.due(self.next_step, len(self.dataset))
 
-    def everyone(self) -> Iterator[tuple[Any, int]]:
-        """Collated records and their number, part by part: this process's share of all records."""
-        return self._shares(np.arange(len(self.dataset)), everyone=True)
+    def everyone(self) -> Share:
+        """This process's share of all records."""
+        return self._share(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
-    def drawn(self, number: int) -> tuple[Rows, Iterator[tuple[Any, int]]]:
-        """The candidates of that step, and the same of them."""
+    def drawn(self, number: int) -> tuple[Rows, Share]:
+        """The candidates of that step, and this process's share of them."""
         self.candidates.follow(self._account.now)
         rows = self.candidates.draw(number)
-        return rows, self._shares(rows, everyone=False)
+        return rows, self._share(rows, 2 * number, everyone=False)
 
-    def _shares(self, rows: Rows, everyone: bool) -> Iterator[tuple[Any, int]]:
-        own = self._pieces(np.arange(len(rows)))
+    def _share(self, rows: Rows, number: int, everyone: bool) -> Share:
+        placed = self._placed(np.arange(len(rows)), number)
+        own = self._pieces(placed)
         self.candidates.begin(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
-        return zip(self._reader(iter([rows[each] for each in own])), map(len, own), strict=True)
+        parts = zip(self._reader(iter([rows[each] for each in own])), map(len, own), strict=True)
+        return iter([self._place(cut) for cut in self._cuts(placed)]), parts
 
     def _batches(self, steps: int) -> Iterator[Batch]:
         for _ in range(steps):
@@ -177,5 +190,5 @@ class ImportanceLoader(RunLoader):
         found = super()._pieces(rows)
         if self.physical_batch_size is not None:
             return found
-        size = self._usual
+        size = math.ceil(self._usual)
         return [piece[start : start + size] for piece in found for start in range(0, len(piece), size)]

@@ -17,8 +17,8 @@ Copies = dict[tuple[str, str], tuple[Any, int, Any]]
 
 @contextmanager
 def kept(model: Any, loss_fn: Any, copies: Copies | None = None) -> Iterator[None]:
-    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter, or what Python
-    objects hold (``memory.py``).
+    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter, its gradient, or what
+    Python objects hold (``memory.py``).
 
     A buffer with something of the records in it would be released without noise, and what one record leaves for the
     next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
@@ -36,21 +36,27 @@ def kept(model: Any, loss_fn: Any, copies: Copies | None = None) -> Iterator[Non
         copies.clear()
         copies.update(before)
     versions = [(name, p, p._version) for name, p in model.named_parameters()]
+    grads = [(p, p.grad, _version(p.grad)) for _, p, _ in versions]
     memory = held(model, loss_fn)
     try:
         yield
     finally:
+        buffers, accumulated = _put_back(model, before), _accumulated(grads)
         changed = [name for name, p, version in versions if p._version != version]
         if changed:
             raise ValueError(
                 f"model must not change its parameters while it computes: {changed[0]} was changed in place, and may "
                 f"hold what no account covers. Do not release this model: make it anew"
             )
-        changed = _put_back(model, before)
-        if changed:
+        if buffers:
             raise ValueError(
-                f"model must keep nothing of the records it sees: its buffer {changed[0]} changes with them, which no "
+                f"model must keep nothing of the records it sees: its buffer {buffers[0]} changes with them, which no "
                 f"account covers. Freeze it, or put the module in eval mode"
+            )
+        if accumulated:
+            raise ValueError(
+                "loss_fn must not call backward: what it left in the gradients of parameters has no noise, and was "
+                "taken away. Return the losses"
             )
         left = left_in(memory, held(model, loss_fn))
         if left is not None:
@@ -58,6 +64,18 @@ def kept(model: Any, loss_fn: Any, copies: Copies | None = None) -> Iterator[Non
                 f"model and loss_fn must keep nothing from one record to the next: {left} changes while records go "
                 f"through them, which no account covers. Compute it from the record, or before the step"
             )
+
+
+def _accumulated(before: list[tuple[Any, Any, Any]]) -> bool:
+    """Whether a parameter has another gradient than before; such a one is taken away."""
+    changed = [p for p, grad, version in before if p.grad is not grad or _version(grad) != version]
+    for p in changed:
+        p.grad = None
+    return bool(changed)
+
+
+def _version(grad: Any) -> int:
+    return 0 if grad is None else int(grad._version)
 
 
 def _put_back(model: Any, before: Copies) -> list[str]:

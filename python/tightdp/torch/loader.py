@@ -17,7 +17,8 @@ from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..release.sampling import poisson_sample
 from .account import Account
-from .padded import STREAMS, Places, placed, places_for
+from .draws import read_apart
+from .padded import STREAMS, Places, placed, size_for
 
 Rows = npt.NDArray[np.intp]
 Streams = Callable[[int], RandomSource]
@@ -38,7 +39,7 @@ class Batch:
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._sizes = [len(piece) for piece in loader._pieces(rows)]
-        self._places = [loader._place(cut) for cut in loader._cuts(rows)]
+        self._places: Iterator[Places | None] = iter([loader._place(cut) for cut in loader._cuts(rows)])
 
     @property
     def used(self) -> bool:
@@ -181,7 +182,7 @@ class PoissonLoader:
     def _reader(self, pieces: Iterable[Rows]) -> Any:
         if type(self.dataset) is TensorDataset and self._collate is None and not self._options:
             return ([tensor[piece] for tensor in self.dataset.tensors] for piece in pieces)  # as the reader collates
-        return self._of_torch(pieces)
+        return read_apart(iter(self._of_torch(pieces)))
 
     def _of_torch(self, pieces: Any) -> Any:
         return DataLoader(self.dataset, batch_sampler=pieces, collate_fn=self._collate, **self._options)
@@ -193,30 +194,35 @@ class RunLoader(PoissonLoader):
     def __init__(self, account: Account, dataset: Any, padded: Streams | None = None, **options: Any) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
-        self._account, self._next, self._padded, self._number_of_places = account, 0, padded, 0
-        if padded is not None:
-            size = self.physical_batch_size or 1
-            self._number_of_places = places_for(plan.records, plan.sampling_probability, size)
-            self.physical_batch_size = self.physical_batch_size or self._number_of_places
+        self._account, self._next, self._padded = account, 0, padded
+        if padded is not None and self.physical_batch_size is None:
+            self.physical_batch_size = size_for(self._usual)
 
     @property
     def padded(self) -> bool:
-        """Whether all physical batches have one shape, and records random places in them."""
+        """Whether all physical batches have one shape, and each record a place of its own draw in one of them."""
         return self._padded is not None
 
     def _drawn(self, steps: int) -> Iterator[Rows]:
         first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
         self._next = first + steps
         for number in range(first, first + steps):
-            rows = self._draw(self._stream(number))
-            if self._padded is not None and self.physical_batch_size is not None:
-                source = self._padded(STREAMS + number)
-                rows = placed(rows, self._number_of_places, self.physical_batch_size, source)
-            yield rows
+            yield self._placed(self._draw(self._stream(number)), 2 * number)
 
     def _stream(self, number: int) -> RandomSource:
         """Where the batch of that step is drawn from."""
         return self._source
+
+    @property
+    def _usual(self) -> float:
+        """How many records usually go through the model in a step."""
+        return self._account.plan.batch_size
+
+    def _placed(self, rows: Rows, number: int) -> Rows:
+        """The rows in places, of that number of draws."""
+        if self._padded is None or self.physical_batch_size is None:
+            return rows
+        return placed(rows, self.physical_batch_size, self._padded(STREAMS + number))
 
     def _place(self, cut: Rows) -> Places | None:
         return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None

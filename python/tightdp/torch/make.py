@@ -26,6 +26,7 @@ from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .loader import RunLoader
+from .onepass.tried import check_torch
 from .plan import SumArithmetic, bounds, plan
 from .released_share import ShareAccount, account_of
 from .run import PrivateRun
@@ -70,7 +71,7 @@ def make_private(
         "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or an
         ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with its own settings
     epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
-    batch_size : the expected size of a batch, and the divisor of its sum
+    batch_size : the expected size of a batch, and the divisor of its sum; more than there are records means all of them
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
         batch_size divided by the number of records
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is
@@ -85,10 +86,11 @@ def make_private(
         linear layer once, gradients are added as products of integers, and all others are formed. It takes one norm
         bound, and "dp-sgd" or "dp-adam"
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
-    padded : whether every physical batch has the same shape and each record a random place in it, for the exact
-        arithmetic: then no bit of a record's gradient depends on the others, as far as PyTorch's kernels compute a row
-        from what it holds and where it stands. It costs the empty places: at an expected 512 records some 1.5 times
-        the time, less for larger batches (docs/theory/training.md, section 8)
+    padded : whether every physical batch has the same shape and each record draws its own place in one, for the exact
+        arithmetic and for products: then no bit of a record's gradient depends on the others, as far as PyTorch's
+        kernels compute a row from what it holds and where it stands. It costs the empty places: twice the rows for
+        batches of 8 times ``physical_batch_size``, 1.4 times for 32 (docs/theory/training.md, section 8). Without that
+        size there are from 8 to 64 places
     collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records. What
         it makes of one must not depend on the others: pad to a fixed length, or mask what was padded
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
@@ -146,6 +148,8 @@ def make_private(
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
         check_algorithm(name, own, optimizer, arithmetic, padded)
+        if arithmetic in ("float", "products"):
+            check_torch()
         checks.check_modules(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from .behind import is_functorch_wrapped_tensor
+
 Held = dict[str, tuple[Any, Any]]
 """By its path: a tensor and its version, an array and its bytes, or a number and its value."""
 
@@ -68,7 +70,7 @@ def changed(before: Held, after: Held) -> str | None:
 
 def is_of_records(x: Any) -> bool:
     """Whether a tensor is one of ``torch.func``, which outlived the records that it belongs to."""
-    return bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
+    return bool(is_functorch_wrapped_tensor(x))
 
 
 def _same(one: Any, other: Any) -> bool:

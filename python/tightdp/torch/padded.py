@@ -1,8 +1,7 @@
-"""Physical batches of one shape, whose records stand in random places (docs/theory/training.md, section 8)."""
+"""Physical batches of one shape, where each record draws its own place (docs/theory/training.md, section 8)."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,42 +13,32 @@ from ..release.noise import RandomSource
 from . import examples
 
 Rows = npt.NDArray[np.intp]
-STREAMS = 2**62
-"""The first stream of places; batches have those below, and noise those from 2^63 on."""
-_BITS = 64
-"""A batch has more records than places with a chance of at most 2^-64."""
+STREAMS = 3 * 2**61
+"""The first stream of places: two for each step. Batches have those below 2^62, sums of norms those from there on, and
+noise those from 2^63 on."""
 
 
-def places_for(records: int, probability: float, size: int) -> int:
-    """How many places a batch has: a multiple of ``size``, public.
+def size_for(expected: float) -> int:
+    """How many places a physical batch has where nobody says: a power of two, from 8 to 64.
 
-    The least that Chernoff's bound P(Bin(n, q) >= k) <= exp(-n KL(k/n, q)) allows, and no more than all records take.
+    About an eighth of the records that a step expects. With more places than that too many stay empty, and with fewer
+    PyTorch's calls take longer than their rows.
     """
-    low, high = math.ceil(records * probability), records
-    while low < high:
-        k = (low + high) // 2
-        if records * _divergence(k / records, probability) >= _BITS * math.log(2):
-            high = k
-        else:
-            low = k + 1
-    return -(-high // size) * size
+    return next((size for size in (64, 32, 16) if 8 * size <= expected), 8)
 
 
-def _divergence(a: float, q: float) -> float:
-    """KL of a coin of probability ``a`` from one of ``q``."""
-    if q >= 1.0:
-        return 0.0 if a >= 1.0 else math.inf
-    rest = 0.0 if a >= 1.0 else (1 - a) * math.log((1 - a) / (1 - q))
-    return a * math.log(a / q) + rest
+def placed(rows: Rows, size: int, source: RandomSource) -> Rows:
+    """The rows in physical batches of ``size`` places, -1 in a place that stays empty.
 
-
-def placed(rows: Rows, places: int, size: int, source: RandomSource) -> Rows:
-    """The rows in places chosen at random, and -1 in all others; further physical batches where places are too few."""
-    places = max(places, -(-len(rows) // size) * size)
-    order = np.lexsort(source.integers((2, places)))  # 128 bits a place: no two are the same
-    found = np.full(places, -1, np.intp)
-    found[order[: len(rows)]] = rows
-    return found
+    Each row draws its place, whatever the others draw, and has it in the first physical batch where it is free.
+    """
+    drawn = source.integers(len(rows)) % size
+    order = np.argsort(drawn, kind="stable")
+    place = drawn[order].astype(np.intp)
+    batch = np.arange(len(rows)) - np.searchsorted(place, place)
+    found = np.full((batch.max(initial=-1) + 1, size), -1, np.intp)
+    found[batch, place] = rows[order]
+    return found.reshape(-1)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,9 @@ class Plan:
     @property
     def divisor(self) -> float:
         """Of sums, for a mean over records."""
-        return self.sampling_probability * self.records if isinstance(self.settings, DPIS) else self.batch_size
+        if isinstance(self.settings, DPIS):
+            return self.sampling_probability * self.records
+        return min(self.batch_size, float(self.records))
 
     @property
     def steps_per_epoch(self) -> int:

@@ -22,7 +22,7 @@ from . import checks, examples, saved, stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .checkpoint import Checkpoint
-from .draws import device_of, own_draws
+from .draws import device_of, forked, own_draws
 from .exact_sums import ExactSums
 from .importance import ImportanceLoader
 from .kept import Copies, kept
@@ -157,7 +157,7 @@ class PrivateRun:
                 elif not self._probed:
                     parts = self._probe(loss_fn, parameters, parts)
             if looks is not None:
-                look = partial(self._look, loss_fn, parameters, looks)
+                look = partial(self._look, loss_fn, parameters, looks, batch)
                 account, loader = self._account, self.loader
                 if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
                     release_share(account, self._world, loader.candidates.noise(account.sums), look)
@@ -167,9 +167,8 @@ class PrivateRun:
                 self._account.spend()
                 sums = self._begin(parameters)
                 with self._records_apart(loss_fn):
-                    places = iter(batch._places)
                     for part, records in parts:
-                        sums.add(self.model, loss_fn, part, records, next(places, None))
+                        sums.add(self.model, loss_fn, part, records, next(batch._places, None))
             if isinstance(sums, (ExactUnits, OnePassUnits)):
                 sums.candidates.remember(self._world)
             self._hand_over(parameters, self._released(sums))
@@ -282,24 +281,28 @@ class PrivateRun:
         with kept(self.model, loss_fn, self._copies), own_draws(device_of(self.model)):
             yield
 
-    def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]) -> Any:
+    def _look(
+        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]], batch: Batch
+    ) -> Any:
         """DPIS looks at the norms of all records, which are returned."""
         with self._world.together("the norms of all records"):
             sums = self._begin(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
             with self._records_apart(loss_fn):
                 for part, records in parts:
-                    sums.candidates.see(sums.norms(self.model, loss_fn, part, records))
+                    places = next(batch._places, None)
+                    sums.candidates.see(sums.norms(self.model, loss_fn, part, records, places))
         return sums.candidates.remember(self._world)
 
     def _probe(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]
     ) -> Iterator[tuple[Any, int]]:
         """Looks at the first records, and refuses what the account would not be true of; an empty batch shows none."""
-        for part, records in parts:
-            probe(self.model, loss_fn, parameters, part, records)
-            self._probed = True
-            return chain([(part, records)], parts)
+        with forked(device_of(self.model)):
+            for part, records in parts:
+                probe(self.model, loss_fn, parameters, part, records)
+                self._probed = True
+                return chain([(part, records)], parts)
         return iter(())
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:

@@ -48,11 +48,8 @@ def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic:
         )
     if not isinstance(padded, bool):
         raise TypeError(f"padded must be True or False, got {padded!r}")
-    if padded and (arithmetic == "float" or name == "dpis"):
-        raise ValueError(
-            'padded must be False for arithmetic="float", whose sums round with all records, and for dpis, whose steps '
-            "look at as many records as norms say"
-        )
+    if padded and arithmetic == "float":
+        raise ValueError('padded must be False for arithmetic="float", whose sums round with all records')
     if name == "adaclip" and arithmetic != "exact":
         raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
     if name == "dpis" and arithmetic == "products":

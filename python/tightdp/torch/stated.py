@@ -14,8 +14,7 @@ _GRADIENTS = (
 )
 _PLACES = (
     "PyTorch's kernels: that the bits of one record's gradient follow from the record and its place in a physical "
-    "batch, all of which have one shape and are filled in random order. A batch with more records than places, by a "
-    "chance below 2^-64, has further ones."
+    "batch, all of which have one shape. Each record draws its place by itself."
 )
 _SUMS = {
     "exact": "The roundings of single gradients: their sums and the noise are exact.",

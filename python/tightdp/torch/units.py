@@ -12,6 +12,7 @@ from ..release.gradients import clipped_sum
 from .exact_sums import ExactSums
 from .importance import Candidates
 from .onepass.clipping import SLACK, OnePassSums
+from .padded import Places
 from .plan import Plan
 
 LEAST = 1e-100
@@ -26,13 +27,17 @@ class ExactUnits(ExactSums):
         super().__init__(plan, parameters)
         self.candidates = candidates
 
-    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Norms:
-        return np.concatenate([_norms(rows) for rows in self._rows(model, loss_fn, batch, records)])
+    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+        found = self._placed(model, loss_fn, batch, records, places)
+        return np.concatenate([_norms(rows)[_of_records(weights)] for rows, weights in found])
 
     def _clipped(self, rows: list[Any], weights: Any = None) -> None:
+        norms, chosen = _norms(rows), _of_records(weights)
+        taken = np.zeros(len(norms))
+        taken[chosen] = self.candidates.taken(norms[chosen])
         clipped_sum(
-            rows, self._plan.max_norm[0], weights=self.candidates.taken(_norms(rows)), normalize=True, stability=LEAST,
-            out=self._totals, accumulate=True, arithmetic="exact",
+            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST, out=self._totals,
+            accumulate=True, arithmetic="exact",
         )  # fmt: skip
 
 
@@ -44,7 +49,7 @@ class OnePassUnits(OnePassSums):
         self.candidates = candidates
 
     @torch.no_grad()
-    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Norms:
+    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
         with torch.enable_grad():
             factors = self._checked(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
@@ -54,6 +59,11 @@ class OnePassUnits(OnePassSums):
     def _weights(self, norms: Any, bound: float) -> Any:
         taken = torch.from_numpy(self.candidates.taken(_numbers(norms))).to(norms.device)
         return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
+
+
+def _of_records(weights: Any) -> Any:
+    """The rows that are of records, and not copies in empty places."""
+    return slice(None) if weights is None else weights > 0
 
 
 def _norms(rows: list[Any]) -> Norms:

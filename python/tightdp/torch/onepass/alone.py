@@ -2,7 +2,7 @@
 
 ``torch.func.vmap`` shows the model a batch of one record, and computes every operation for all records at once. So row
 k of whatever the model computes is a function of record k, in every batch (docs/theory/clipping.md, section 5). This
-file alone knows how PyTorch holds the arrays of all records behind a tensor of one.
+file alone goes to the arrays of all records behind a tensor of one, and makes one of others.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._C import _functorch  # no public function gives the arrays behind, or puts others in their place
 
-from .. import checks, examples
+from .. import behind, checks, examples
 from .uses import Unsupported
 
 
@@ -57,20 +56,20 @@ def gradients(losses: Any, of: list[Any], *, last: bool) -> Any:
     if not of:
         return ()
     total = losses.sum()
-    return torch.autograd.graph._engine_run_backward(
+    return behind.engine_run_backward(
         (total,), (torch.ones_like(total),), not last, False, tuple(of), allow_unreachable=True, accumulate_grad=False
     )
 
 
 def is_of_records(x: Any) -> bool:
     """Whether there is one such tensor for each record."""
-    return bool(_functorch.is_batchedtensor(x))
+    return bool(behind.is_batchedtensor(x))
 
 
 def has_gradient(x: Any) -> bool:
     """Whether a tensor depends on what is trained; PyTorch says no of a tensor of one record, whatever is behind it."""
-    while _functorch.is_functorch_wrapped_tensor(x):
-        x = _functorch.get_unwrapped(x)
+    while behind.is_functorch_wrapped_tensor(x):
+        x = behind.get_unwrapped(x)
     return bool(x.requires_grad)
 
 
@@ -79,12 +78,12 @@ def array_of(x: Any, records: int) -> Any:
     if not is_of_records(x):
         return shared(x).expand(records, *x.shape)
     _check_level()
-    return _functorch.get_unwrapped(x).movedim(_functorch.maybe_get_bdim(x), 0)
+    return behind.get_unwrapped(x).movedim(behind.maybe_get_bdim(x), 0)
 
 
 def shared(x: Any) -> Any:
     """A tensor that does not depend on records."""
-    if isinstance(x, torch.Tensor) and _functorch.is_functorch_wrapped_tensor(x):
+    if isinstance(x, torch.Tensor) and behind.is_functorch_wrapped_tensor(x):
         raise Unsupported("an argument other than its input depends on the records, or on another torch.func transform")
     return x
 
@@ -92,7 +91,7 @@ def shared(x: Any) -> Any:
 def tensor_of(array: Any) -> Any:
     """The tensor of one record, of an array whose first axis is that of the records."""
     _check_level()
-    return _functorch._add_batch_dim(array, 0, _OURS)
+    return behind.add_batch_dim(array, 0, _OURS)
 
 
 _OURS = 1
@@ -100,5 +99,5 @@ _OURS = 1
 
 
 def _check_level() -> None:
-    if _functorch.maybe_current_level() != _OURS:
+    if behind.maybe_current_level() != _OURS:
         raise Unsupported("it is inside another torch.func transform")
