@@ -146,7 +146,8 @@ class PrivateSearchCV(BaseEstimator):
         for _, each in found:
             check_targets(_last(each), present, None if piped else width)
         steps = [step for _, step in self.estimator._checked()] if piped else [self.estimator]
-        check_table(steps, X if blocks is None else counted)
+        if self.ledger is not None:
+            check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
         least = fewest(float(self.holdout), target.delta)
         if records < least:
