@@ -9,6 +9,7 @@
 namespace {
 
 using namespace tightdp;
+using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 void check(const char* name, double value, double low, double high, const char* range) {
     if (value >= low && value <= high) return;
@@ -29,6 +30,19 @@ py::tuple delta(double mu, double eps) {
     return pair(gaussian_bounds(mu, eps).delta);
 }
 
+py::tuple deltas(const Array& mu, const Array& eps) {
+    if (mu.ndim() != 1 || eps.ndim() != 1 || mu.size() != eps.size())
+        throw std::invalid_argument("expected two arrays of one length");
+    Array lower(mu.size()), upper(mu.size());
+    for (py::ssize_t i = 0; i < mu.size(); ++i) {
+        check_mu(mu.data()[i]);
+        const Interval found = gaussian_bounds(mu.data()[i], eps.data()[i]).delta;
+        lower.mutable_data()[i] = found.lower;
+        upper.mutable_data()[i] = found.upper;
+    }
+    return py::make_tuple(lower, upper);
+}
+
 py::tuple epsilon(double mu, double delta) {
     check_mu(mu);
     check("delta", delta, 1e-300, std::nextafter(1.0, 0.0), "in [1e-300, 1)");
@@ -41,5 +55,6 @@ void bind_special(py::module_& m) {
     m.def("ndtr", py::vectorize(ndtr), py::arg("x"));
     m.def("log_ndtri", py::vectorize(log_ndtri), py::arg("log_p"));
     m.def("gaussian_delta", &delta, py::arg("mu"), py::arg("eps"), "Certified (lower, upper) of delta(eps).");
+    m.def("gaussian_deltas", &deltas, py::arg("mu"), py::arg("eps"), "The same of each pair of two arrays.");
     m.def("gaussian_epsilon", &epsilon, py::arg("mu"), py::arg("delta"), "Certified (lower, upper) of epsilon(delta).");
 }

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "estimate.hpp"
+#include "normal_law.hpp"
 #include "run.hpp"
 #include "runtime/work.hpp"
 #include "transform_free.hpp"
@@ -41,6 +42,8 @@ constexpr double kDeviations = 8;
 constexpr double kRead = 2;
 // After so many epsilons of which a curve says too little it is read no further.
 constexpr std::size_t kWide = 16;
+// Of so many steps the normal law is looked at where a lattice leaves bounds this wide, relatively.
+constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 // Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
 
@@ -62,6 +65,24 @@ void uncrossed(const Bounds& a) {
     if (!(a.lower > a.upper)) return;
     ++crossed;
     throw Crossed();
+}
+
+// Whether a normal law may do better than what lattices gave: of very many steps their roundings show.
+bool asks_normal_law(const std::vector<Part>& parts, const Bounds& a, double width) {
+    double steps = 0;
+    for (const Part& part : parts) steps += part.count;
+    const bool narrow = a.upper < HUGE_VAL && a.upper - a.lower <= std::max(width, kCoarse) * a.upper;
+    return steps >= kLong && !narrow && a.lower < HUGE_VAL && !no_sketch(parts) && !nothing_finite(parts);
+}
+
+// Both know the truth: the intersection.
+void narrow(const Ends& by, Bounds& a) {
+    if (!(by.lower > a.lower || by.upper < a.upper)) return;
+    a.lower = std::max(a.lower, by.lower);
+    a.upper = std::min(a.upper, by.upper);
+    uncrossed(a);
+    a.lattice = a.upper - a.lower;
+    a.rounding = a.wrapping = a.truncation = 0;
 }
 
 // A term of the budget; what is no number is not known.
@@ -325,6 +346,7 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
         const work::Aside last;
         a.lower = std::max(a.lower, nearly_one(parts, epsilon));
         a.upper = std::min(a.upper, left_of_all(parts, epsilon));
+        if (asks_normal_law(parts, a, width)) narrow(normal_delta(parts, epsilon), a);
     }
     uncrossed(a);
     return a;
@@ -340,8 +362,12 @@ Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::
     const work::Budget budget(kUnits);
     Bounds best{0, HUGE_VAL};
     try {
-        epsilon_within(parts, delta, width, most_points, best);
-    } catch (const OutOfWork&) {
+        try {
+            epsilon_within(parts, delta, width, most_points, best);
+        } catch (const OutOfWork&) {
+        }
+        const work::Aside last;
+        if (asks_normal_law(parts, best, width)) narrow(normal_epsilon(parts, delta), best);
     } catch (const Crossed&) {
         return {0, HUGE_VAL, 0, HUGE_VAL};
     }

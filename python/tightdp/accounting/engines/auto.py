@@ -29,7 +29,7 @@ ENGINES: dict[str, Engine] = {
 """Those that can be asked for, by their names."""
 NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = tuple(
-    module.ENGINE for module in (closed_form, contour, participations, allocation, grid, fixed_size, renyi, fallback)
+    module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi, fallback)
 )
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 

@@ -48,6 +48,12 @@ def epsilon(account: Accountant, delta: float) -> float | None:
         kept = account._kept_epsilon(account._shared.state, account.neighbors, delta)
     if kept is not None:
         return kept.upper
+    known = math.inf
+    if participations.ENGINE.refuse(parts, "remove") is None:
+        seen = Question(composition, engine=participations.ENGINE).epsilon(delta)
+        if seen.width <= _NARROW * seen.upper < math.inf:
+            return seen.upper
+        known = seen.upper
     removed, added = math.inf, _added(parts, delta)
     if contour.ENGINE.refuse(parts, "remove") is None:
         with _core.Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
@@ -58,9 +64,7 @@ def epsilon(account: Accountant, delta: float) -> float | None:
         removed = _smoothed(parts, "remove", delta, noise)
         if added > removed:
             added = min(added, _smoothed(parts, "add", delta, noise))
-    if math.isinf(removed) and participations.ENGINE.refuse(parts, "remove") is None:
-        removed = Question(composition, "remove", participations.ENGINE).epsilon(delta).upper
-    found = max(removed, added)
+    found = min(max(removed, added), known)
     return found if math.isfinite(found) else None
 
 

@@ -15,7 +15,7 @@ from ..closed_form.binomial import CONTEXT, mass
 LEAST_SHIFT, MOST_SHIFT = 1e-9, 1e6
 """Of the largest shift, in deviations of the noise: what other engines serve beyond."""
 MOST_COMPONENTS = 48
-"""Of one mixture. Of more, neighbours are taken for one: each costs its own cells."""
+"""Of one mixture. Of more, the least probable are taken for their neighbours: each costs its own cells."""
 _FAINT = 1e-45
 """Numbers of draws that are less probable are left out, and what is left out is taken to reveal everything."""
 _TINY = 1e-9
@@ -38,19 +38,22 @@ def shifted(weights: Weights, sigma: float, high: bool) -> list[tuple[float, flo
     """(shift / sigma, probability): shifts rounded up or down, few of them, none too small to be told from 0."""
     largest = max(shift for shift, _ in weights) / sigma
     found: dict[float, float] = {}
-    group = -(-len(weights) // MOST_COMPONENTS)
     ordered = sorted(weights, key=lambda weight: weight[0])
     zero = [weight for weight in ordered if weight[0] == 0]
     rest = ordered[len(zero) :]
-    for start in range(0, len(rest), group):
-        several = rest[start : start + group]
-        shift = several[-1 if high else 0][0]
-        at = shift / sigma
-        if Fraction(at) * Fraction(sigma) != Fraction(shift):
-            at = math.nextafter(at, math.inf if high else 0.0)
-        if at < _TINY * largest:
-            at = _TINY * largest if high else 0.0
-        found[at] = found.get(at, 0.0) + sum(_middle(weight) for _, weight in several)
+    # The most probable stand for themselves, and for those between them and the next one; the last for all beyond.
+    by_weight = sorted(range(len(rest)), key=lambda i: -rest[i][1].hi)
+    kept = {*by_weight[: MOST_COMPONENTS - 1], len(rest) - 1} if high else {*by_weight[: MOST_COMPONENTS - 1], 0}
+    at = 0.0
+    for i in reversed(range(len(rest))) if high else range(len(rest)):
+        if i in kept:
+            shift = rest[i][0]
+            at = shift / sigma
+            if Fraction(at) * Fraction(sigma) != Fraction(shift):
+                at = math.nextafter(at, math.inf if high else 0.0)
+            if at < _TINY * largest:
+                at = _TINY * largest if high else 0.0
+        found[at] = found.get(at, 0.0) + _middle(rest[i][1])
     for _, weight in zero:
         found[0.0] = found.get(0.0, 0.0) + _middle(weight)
     return [(shift, weight) for shift, weight in found.items() if weight > 0]

@@ -1,20 +1,22 @@
 """Sampled Gaussians of little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
 
 Of ``count`` steps the record is in K ~ Bin(count, q). Given which they are, the curve is that of K Gaussians: their
-mixture is an upper bound. Where the noise is little the output shows which they are, up to the number of ways to
-choose them: a shift of epsilon by its logarithm makes a lower bound.
+mixture is an upper bound. Where the noise is little the output shows which they are, and the loss is less by how
+improbable that was: a lower bound, and nearly the truth.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...numerics.outward import ULP, Range, down, exp, expm1, log, log1p
+from .... import _core
+from ...numerics.outward import ULP, Range, down, exp, expm1, log, log1p, sqrt
 from ...numerics.root import boundary
 from ..closed_form.binomial import CONTEXT, mass
 from ..closed_form.gaussian import Gaussian
@@ -24,6 +26,13 @@ MOST_SPAN = 1 << 21
 _UNSEEN = 1e-290
 """More than what products of masses lose by underflow, and than the mass outside of the span."""
 _ALL = 1 - 2.0**-50
+_BLOCK = 128
+"""Numbers of participations that are looked at together; sums of many blocks round by less than 2^-40."""
+_MARGIN = 64 * ULP
+"""More than a few products and sums of positive numbers, and of their square root, err by."""
+_SERVED = 1e-9, 1e9
+"""mu for which the curve of a Gaussian is certified: it grows with mu."""
+_Array = NDArray[np.float64]
 
 
 class Participations:
@@ -50,12 +59,6 @@ class Participations:
         self.low_above = np.cumsum(self.low[::-1])[::-1] * (1 - sums)
         self.high_above = np.cumsum(self.high[::-1])[::-1] * (1 + sums)
         self.high_below = np.cumsum(self.high) * (1 + sums)
-
-    def log_ways(self, k: int) -> Range:
-        """ln of the number of ways to choose k steps."""
-        i = k - self.first
-        kept = log(Range(float(self.low[i]), float(self.high[i])))
-        return kept - k * log(Range(self.q)) - (self.count - k) * log1p(-Range(self.q))
 
 
 def servable(count: int, q: float) -> bool:
@@ -93,10 +96,101 @@ def above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     return mixture
 
 
+class Seen:
+    """sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})), eps >= 0: what is revealed where the outputs show in which
+    steps the record is. delta_k grows with k there; see ``monotone``."""
+
+    def __init__(self, k: Participations, mu_squared: Range, beside: Range) -> None:
+        self._k, self._mu_squared, self._beside = k, mu_squared, beside
+        self._rare, self._common = -log(Range(k.q)), -log1p(-Range(k.q))
+
+    def _curves(self, numbers: _Array, epsilon: float) -> tuple[_Array, _Array]:
+        """Ends of delta_k."""
+        at = epsilon + (numbers * self._rare.lo + (self._k.count - numbers) * self._common.lo)
+        mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo)
+        most_mu, least_mu = mu * (1 + _MARGIN), mu * (1 - _MARGIN)
+        low = _core.gaussian_deltas(np.clip(least_mu, *_SERVED), at * (1 + _MARGIN))[0]
+        high = _core.gaussian_deltas(np.clip(most_mu, *_SERVED), at * (1 - _MARGIN))[1]
+        low[least_mu < _SERVED[0]] = 0.0
+        high[most_mu > _SERVED[1]] = 1.0
+        high[mu == 0] = 0.0
+        return low, high
+
+    def _end(self, epsilon: float) -> int:
+        """The least number whose delta is all but 1, or one after the last."""
+        k = self._k
+        return _first(k.first, k.last + 1, lambda i: self._curves(np.array([float(i)]), epsilon)[0][0] >= _ALL)
+
+    def least(self, epsilon: float) -> float:
+        """From below."""
+        k, end = self._k, self._end(epsilon)
+        total = float(k.low_above[end - k.first]) * _ALL if end <= k.last else 0.0
+        for numbers, at in self._blocks(end):
+            terms = self._curves(numbers, epsilon)[0] * k.low[at]
+            total += float(terms.sum())
+            if terms[0] <= 2.0**-60 * total:
+                break
+        return total * (1 - 2.0**-40)
+
+    def most(self, epsilon: float) -> float:
+        """From above."""
+        k, end = self._k, self._end(epsilon)
+        total = float(k.high_above[end - k.first]) if end <= k.last else 0.0
+        for numbers, at in self._blocks(end):
+            curves = self._curves(numbers, epsilon)[1]
+            total += float((curves * k.high[at]).sum())
+            rest = float(curves[0] * k.high_below[at][0])
+            if rest <= max(2.0**-60 * total, _UNSEEN):
+                total += rest
+                break
+        return min(total * (1 + 2.0**-40) + 2 * _UNSEEN, 1.0)
+
+    def _blocks(self, end: int) -> Iterator[tuple[_Array, slice]]:
+        """Numbers below ``end`` from the greatest on, and where they stand among the masses."""
+        first = self._k.first
+        while end > first:
+            begin = max(end - _BLOCK, first)
+            yield np.arange(begin, end, dtype=np.float64), slice(begin - first, end - first)
+            end = begin
+
+
+def monotone(q: Range, mu_squared: Range) -> bool:
+    """Whether ``Seen`` may be asked."""
+    return (4 * (log1p(-q) - log(q))).hi <= mu_squared.lo
+
+
+def above_removed(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+    """What the outputs reveal where they show it, and all where they may not."""
+    mixture, seen = above(k, mu_squared, beside), Seen(k, mu_squared, beside)
+    mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
+    near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu  # of N(1) and N(0) from where their parts are equal
+    tails = (1 / near + 1 / far) * _DENSITY
+    unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
+
+    def curve(epsilon: float) -> float:
+        found = (Range(seen.most(epsilon)) + unseen).hi
+        return found if unseen <= _NOTHING * found else min(found, mixture(epsilon))
+
+    return curve
+
+
+_DENSITY = 0.39894228040143274
+"""phi(0), rounded up: Phi(-t) <= phi(t)/t."""
+_NOTHING = 1e-9
+"""Of delta: what may be lost without a look at the other bound."""
+
+
 def above_add(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """The same for "add", where the record is in none of the steps with a probability that bounds the losses."""
     mixture, never = above(k, mu_squared, beside), _never(k)
-    return lambda epsilon: min(mixture(epsilon), _plain(beside, epsilon + never).hi)
+
+    def curve(epsilon: float) -> float:
+        found = _plain(beside, epsilon + never).hi
+        # With one step with the record as good as all is revealed: the mixture is no less.
+        seen = Gaussian(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
+        return found if seen else min(found, mixture(epsilon))
+
+    return curve
 
 
 def above_replaced(k: Participations, remove: Curve) -> Curve:
@@ -107,32 +201,6 @@ def above_replaced(k: Participations, remove: Curve) -> Curve:
 
 def _never(k: Participations) -> Range:
     return k.count * log1p(-Range(k.q))
-
-
-def below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """sum_k g_k delta_k(eps + ln(n choose k) - ln g_k) over groups of K, each known by its least number k: "remove"."""
-
-    def term(i: int, share: float, epsilon: float) -> float:
-        if not share > _UNSEEN:
-            return 0.0
-        at = epsilon + k.log_ways(i) - log(Range(share))
-        return (Range(share) * Gaussian(i * mu_squared + beside).delta(at)).lo
-
-    def mixture(epsilon: float) -> float:
-        def whole(i: int) -> bool:
-            share = float(k.low_above[i - k.first])
-            return not share > _UNSEEN or term(i, share, epsilon) >= _ALL * share
-
-        end = _first(k.first, k.last, whole)
-        total = Range(term(end, float(k.low_above[end - k.first]), epsilon))
-        for i in range(end - 1, k.first - 1, -1):
-            more = term(i, float(k.low[i - k.first]), epsilon)
-            total += more
-            if more <= 2.0**-60 * total.lo:
-                break
-        return max(total.lo, 0.0)
-
-    return mixture
 
 
 def below_add(k: Participations, mu_squared: Range, beside: Range) -> Curve:

@@ -1,0 +1,285 @@
+#include "normal_law.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "estimate.hpp"
+#include "runtime/compensated_sum.hpp"
+#include "runtime/work.hpp"
+#include "tightdp/accounting/gaussian.hpp"
+#include "transform_free.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+// Shevtsova (2010): the constant of the theorem of Berry and Esseen for summands of unequal laws.
+constexpr double kBerryEsseen = 0.56;
+// Cells, about, and into how many goes each that the law's sketch has: what they are off by is 1e-6 of the variance, or
+// less.
+constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
+// e^{c y} stays a double.
+constexpr double kMostExponent = 600;
+// Of what the tail of a law may be for estimates of the tilt.
+constexpr double kCut = -20;
+// Of epsilon, relative: where bisection ends.
+constexpr double kExact = 1e-13;
+// Of work: a point, its exponentials.
+constexpr std::int64_t kPointUnits = 100;
+
+// e^t - 1 - t >= 0, within 24 u of itself.
+double curved(double t) {
+    if (std::abs(t) > 0.25) return std::expm1(t) - t;
+    double sum = 1;
+    for (int n = 16; n > 2; --n) sum = 1 + sum * t / n;
+    return 0.5 * t * t * sum;
+}
+
+// A law that dominates another one, or is dominated by it, once its losses are moved by `slack`.
+struct Points {
+    struct Point {
+        double loss, mass, error;  // of the mass, absolute
+    };
+    std::vector<Point> list;
+    double slack = 0;
+    double infinity = 0;
+    double excess = 0, error = 0;  // P- less Q-mass of all points, and how far off it may be
+
+    void put(double loss, double mass, double off) {
+        if (mass > 0 || off > 0) list.push_back({loss, mass, off});
+    }
+};
+
+double finite_exp(const LogMass& m) {
+    return m.log > -HUGE_VAL ? std::exp(m.log) * (1 + m.rel) : 0;
+}
+
+void put_density(const Density& density, bool upper, Points& out) {
+    std::vector<double> edges;
+    const std::vector<double> sketch = density.sketch();
+    const std::size_t split = std::clamp(kCells / sketch.size(), kLeastSplit, kMostSplit);
+    const double part = 1 / static_cast<double>(split);
+    for (std::size_t i = 0; i + 1 < sketch.size(); ++i)
+        for (std::size_t k = 0; k < split; ++k)
+            edges.push_back(sketch[i] + (sketch[i + 1] - sketch[i]) * part * static_cast<double>(k));
+    edges.push_back(sketch.back());
+    edges = ascending(std::move(edges));
+    const double ends = std::max(std::abs(edges.front()), std::abs(edges.back()));
+    double slack = 0, moved = 0;
+    for (std::size_t from = 0; from + 1 < edges.size(); from += CellBlock::kCells) {
+        const std::size_t count = std::min(CellBlock::kCells, edges.size() - 1 - from);
+        work::spend(kPointUnits * static_cast<std::int64_t>(count));
+        CellBlock block;
+        density.cells(edges.data() + from, count, block);
+        slack = worst(slack, block.slack);
+        for (std::size_t i = 0; i < count; ++i) {
+            const double left = edges[from + i], right = edges[from + i + 1], width = right - left;
+            const double scale = std::exp(block.log_scale[i]), s = block.s[i] * scale, t = block.t[i] * scale;
+            const double rel = block.rel[i] + (8 + 2 * std::abs(block.log_scale[i])) * u;
+            if (!(s + t > 0)) continue;
+            if (upper) {  // section 2
+                const double all = s + t, share = std::clamp(t / -std::expm1(-width), 0.0, all);
+                const double off = all * std::min(1.0, 4 * rel + 3 * block.slack / width + 16 * u);
+                out.put(left, all - share, off);
+                out.put(right, share, off);
+            } else {  // all in one point, whose Q-mass is theirs
+                const double inside = std::min(std::log1p(t / s), width);
+                out.put(left + inside, s + t, (s + t) * (rel + 8 * u));
+                moved = std::max(moved, (3 * rel + 8 * u) * width + 2 * u * std::abs(left));
+            }
+        }
+    }
+    out.slack = worst(out.slack, slack + moved + 8 * u * ends);
+    // What is beyond: moved up to the first edge and, from the last, to infinity; or dropped.
+    const Density::Left before = density.left_of(edges.front());
+    const Density::Right after = density.right_of(edges.back());
+    const double p = finite_exp(before.p), q = finite_exp(before.q);
+    const double stays = finite_exp(after.s), leaves = finite_exp(after.t), last = edges.back();
+    out.error += p + q + stays + leaves + stays * std::exp(-last);
+    if (upper) {
+        out.put(edges.front(), 0, p);
+        out.put(last, 0, stays);
+        out.infinity += leaves;
+    }
+}
+
+Points points_of(const Law& law, bool upper) {
+    Points out;
+    out.infinity = law.infinity * (upper ? 1 + law.mass_rel + 4 * u : std::max(0.0, 1 - law.mass_rel - 4 * u));
+    out.excess = law.minus_infinity - law.infinity;
+    out.error = (law.minus_infinity + law.infinity) * (law.mass_rel + 4 * u) * 2;
+    if (law.density) put_density(*law.density, upper, out);
+    for (const Atom& atom : law.atoms) {
+        const double mass = std::exp(atom.log_mass);
+        out.put(atom.loss, mass, mass * (atom.rel + (4 + 2 * std::abs(atom.log_mass)) * u));
+    }
+    out.slack = worst(out.slack, law.loss_slack);
+    return out;
+}
+
+// One law, tilted.
+struct Tilted {
+    double log_mass, log_error;  // of the finite mass, tilted: ln M(c)
+    double mean, mean_error, variance, variance_error;
+    double third;  // at least E|Y - mean|^3
+};
+
+// Not a number where the law cannot be tilted so much.
+Tilted tilted(const Points& points, double c) {
+    constexpr Tilted nothing{NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    double most = 0;
+    for (const Points::Point& one : points.list) most = std::max(most, std::abs(c * one.loss));
+    if (!(most < kMostExponent)) return nothing;
+    work::spend(2 * kPointUnits * static_cast<std::int64_t>(points.list.size()));
+    const double rel = (64 + 8 * most) * u;
+    CompensatedSum value, value_error, slope, slope_error;
+    for (const auto& [y, mass, error] : points.list) {
+        const double back = curved(-y), f = curved(c * y) + c * back, g = y * std::expm1(c * y) + back;
+        value += mass * f, value_error += error * f;
+        slope += mass * g, slope_error += error * g;
+    }
+    // Points moved by the slack no longer have the Q-mass that they had.
+    const double excess_error = points.error + 1.1 * points.slack + 4 * u * std::abs(points.excess);
+    const double above = value + c * points.excess - points.infinity;  // M - 1
+    const double off = value_error * 1.01 + rel * value + c * excess_error + 4 * u * points.infinity +
+                       2 * points.error + 4 * u * std::abs(above);
+    const double m = 1 + above, least = m - off;
+    if (!(least > 0.01)) return nothing;
+    Tilted out;
+    out.log_mass = std::log1p(above);
+    out.log_error = 1.01 * off / least + 4 * u * std::abs(out.log_mass);
+    const double mean = (slope + points.excess) / m;
+    out.mean = mean;
+    out.mean_error =
+        (slope_error * 1.01 + rel * slope + excess_error + std::abs(mean) * off) / least + 8 * u * std::abs(mean);
+    CompensatedSum second, second_error, third;
+    for (const auto& [y, mass, error] : points.list) {
+        const double weight = std::exp(c * y), away = std::abs(y - mean), square = away * away;
+        second += mass * weight * square, second_error += error * weight * square;
+        third += (mass + error) * weight * square * away;
+    }
+    out.variance = second / m;
+    out.variance_error = (second_error * 1.01 + rel * second + out.variance * off) / least +
+                         2 * out.mean_error * out.mean_error + 8 * u * out.variance;
+    const double root = std::cbrt(third * (1 + rel) / least) + out.mean_error;
+    out.third = root * root * root * (1 + 1e-12);
+    return out;
+}
+
+// The composition of laws that dominate, or are dominated.
+class NormalLaw {
+  public:
+    NormalLaw(const std::vector<Part>& parts, double c, bool upper) : c_(c), upper_(upper) {
+        double variance = 0, variance_error = 0, mean_error = 0, third = 0, log_finite = 0, size = 0;
+        for (const Part& part : parts) {
+            const Points points = points_of(*part.law, upper);
+            const Tilted one = tilted(points, c);
+            known_ = known_ && std::isfinite(one.log_mass + one.third) && part.law->total_rel == 0;
+            log_ += part.count * one.log_mass;
+            log_error_ += part.count * one.log_error;
+            mean_ += part.count * one.mean;
+            mean_error += part.count * one.mean_error;
+            variance += part.count * one.variance;
+            variance_error += part.count * one.variance_error;
+            third += part.count * one.third;
+            slack_ += part.count * points.slack;
+            log_finite += part.count * std::log1p(-points.infinity);
+            size += part.count * (std::abs(one.log_mass) + std::abs(one.mean));
+        }
+        const double sums = 4 * u * static_cast<double>(parts.size() + 2);
+        log_error_ += sums * size;
+        mean_error += sums * size;
+        variance_error += sums * variance;
+        slack_ *= 1 + sums;
+        infinity_ = -std::expm1(log_finite) * (upper ? 1 + sums : 1 - sums);
+        deviation_ = std::sqrt(variance);
+        const double least = variance - variance_error;
+        known_ = known_ && least > 0 && deviation_ > kGaussianMuMin && deviation_ < kGaussianMuMax &&
+                 std::isfinite(log_ + log_error_ + slack_);
+        if (!known_) return;
+        apart_ = kBerryEsseen * third / (least * std::sqrt(least)) + kInvSqrt2Pi * mean_error / std::sqrt(least) +
+                 0.25 * variance_error / least;
+    }
+
+    double mean() const { return mean_; }
+    double deviation() const { return deviation_; }
+
+    // A bound on delta(epsilon) from the side that the law is on.
+    double bound(double epsilon) const {
+        const double trivial = upper_ ? 1 : 0;
+        if (!known_) return trivial;
+        const double at = upper_ ? epsilon - slack_ : epsilon + slack_, s = deviation_, c = c_;
+        const double ahead = mean_ - at, lean = (c + 0.5) * s * s, other = lean - ahead;
+        const double rounding = 8 * u * (std::abs(mean_) + std::abs(at) + lean);
+        const double apart = apart_ + kInvSqrt2Pi * rounding / s;
+        const Interval normal = gaussian_bounds(s, other).delta;
+        const double front = log_ - c * at, gap = c * other - 0.5 * c * (c + 1) * s * s;
+        const double error =
+            log_error_ + 16 * u * (std::abs(log_) + std::abs(c * at) + std::abs(c * other) + c * (c + 1) * s * s + 1) +
+            c * rounding;
+        const double kernel = 2 * std::exp(log_kernel(c)) * (1 + 1e-12);
+        const double found = upper_ ? infinity_ + std::exp(front + gap + error) * normal.upper +
+                                          std::exp(front + error) * kernel * apart + kLeast
+                                    : infinity_ + std::exp(front + gap - error) * normal.lower -
+                                          std::exp(front + error) * kernel * apart;
+        const double outward = upper_ ? found * (1 + 16 * u) : found * (found > 0 ? 1 - 16 * u : 1 + 16 * u);
+        return outward >= 0 && outward <= 1 ? outward : trivial;  // also if it is no number
+    }
+
+  private:
+    double c_;
+    bool upper_, known_ = true;
+    double log_ = 0, log_error_ = 0, mean_ = 0, deviation_ = 0, slack_ = 0, infinity_ = 0;
+    double apart_ = 0;  // from the normal law, in the largest difference of distribution functions
+};
+
+double least_upper(const NormalLaw& law, double delta) {
+    if (law.bound(0) <= delta) return 0;
+    double high = std::max(law.mean(), 0.0), step = law.deviation();
+    for (int i = 0; !(law.bound(high) <= delta); ++i, high += step, step *= 2)
+        if (i == 64) return HUGE_VAL;
+    double low = 0;
+    while (high - low > kExact * high) {
+        const double middle = 0.5 * (low + high);
+        if (!(low < middle && middle < high)) break;
+        (law.bound(middle) <= delta ? high : low) = middle;
+    }
+    return high;
+}
+
+// Below `most`: further left bounds are of no use, for want of a tilt.
+double greatest_lower(const NormalLaw& law, double delta, double most) {
+    double high = most, low = most, step = 1e-9 * law.deviation();
+    for (int i = 0; !(law.bound(low) > delta); ++i, step *= 2) {
+        if (i == 64 || low == 0) return 0;
+        high = low;
+        low = std::max(most - step, 0.0);
+    }
+    while (high - low > kExact * high) {
+        const double middle = 0.5 * (low + high);
+        if (!(low < middle && middle < high)) break;
+        (law.bound(middle) > delta ? low : high) = middle;
+    }
+    return low;
+}
+
+}  // namespace
+
+Ends normal_delta(const std::vector<Part>& parts, double epsilon) {
+    double log_delta = -1;
+    for (int i = 0; i < 2; ++i)
+        log_delta = std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + kCut), epsilon).bound, -745.0, -1e-3);
+    const double c = saddle_of_epsilon(Sketches(parts, log_delta + kCut), epsilon).tilt;
+    return {NormalLaw(parts, c, false).bound(epsilon), NormalLaw(parts, c, true).bound(epsilon)};
+}
+
+Ends normal_epsilon(const std::vector<Part>& parts, double delta) {
+    constexpr double kFinest = 1e9;
+    const double log_delta = std::log(delta);
+    const double c = saddle_of_delta(Sketches(parts, log_delta + kCut), log_delta, kFinest).tilt;
+    const NormalLaw above(parts, c, true), below(parts, c, false);
+    const double upper = least_upper(above, delta);
+    const double start = upper < HUGE_VAL ? upper : std::max(below.mean(), 0.0);
+    return {greatest_lower(below, delta, start), upper};
+}
+
+}  // namespace tightdp::grid
