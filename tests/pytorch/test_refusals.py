@@ -209,6 +209,7 @@ def test_a_loader_in_place_of_a_data_set():
         ("delta", None),
         ("delta", 1.0),
         ("batch_size", 0),
+        ("batch_size", 1e-12),
         ("epochs", 0),
         ("epochs", 1e300),
         ("batch_size", float("nan")),

@@ -1,6 +1,7 @@
 """Functions of PyTorch that have no public name: what is behind a tensor of ``torch.func``, and its engine.
 
-They are those of torch 2.6 to 2.13. Of another version that lacks one, nothing is used: importing this fails.
+They are those of torch 2.13, with which the tests run. Of another version that lacks one, nothing is used: importing
+this fails.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ try:
     from torch.autograd.graph import _engine_run_backward
 except ImportError as error:
     raise ImportError(
-        f"tightdp.torch needs torch 2.6 to 2.13, whose inner functions it knows, got {torch.__version__}: {error}"
+        f"tightdp.torch needs torch 2.13, whose inner functions it knows, got {torch.__version__}: {error}"
     ) from None
 
 add_batch_dim, engine_run_backward = _add_batch_dim, _engine_run_backward

@@ -56,6 +56,10 @@ def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic:
         raise ValueError('arithmetic must be "exact" or "float" for dpis')
 
 
+_MOST_EMPTY = 1e6
+"""Of batches one after the other, about: the loader draws up to the next that has a record before it reads."""
+
+
 def filled(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
     """The settings with what ``make_private`` was told."""
     if len(max_norm) > 1:
@@ -78,6 +82,8 @@ def steps_of(
     turns = epochs * max(1.0, public.records / batch_size)
     if not turns <= _check.MAX_COUNT:
         raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
+    if min(turns, 1.0 / batch_size) > _MOST_EMPTY:
+        raise ValueError(f"batch_size must be at least {1 / _MOST_EMPTY:g} for {turns:g} steps, got {batch_size:g}")
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).steps(public, target)
     q, count = min(1.0, batch_size / public.records), math.ceil(turns)
