@@ -155,3 +155,26 @@ def test_noise_of_a_run_in_one_pass():
         noise = model.weight.grad.double() * 20 / (1.7 * 0.37)
         n = noise.numel()
         assert abs(noise.mean()) < 5 / n**0.5 and abs(noise.var() - 1) < 5 * (2 / n) ** 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("layer", ["linear", "bias", "convolution"])
+@pytest.mark.parametrize("max_norm", [1e-30, 1e-8, 1e-3, 1.0])
+def test_no_length_of_a_gradient_takes_a_record_beyond_the_bound(max_norm, layer, dtype):
+    """Weights that a narrow type holds as subnormal numbers, or not at all, are up to twice as large there."""
+    model = nn.Conv1d(1, 2, 2) if layer == "convolution" else nn.Linear(2, 1, bias=layer == "bias")
+    model = model.to(dtype)
+    most, least = torch.finfo(dtype).max, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    lengths = [most**share for share in (0.1, 0.3, 0.5, 0.7, 0.9, 0.99)]
+    lengths += [max_norm / (times * least) for times in (0.505, 1.51, 2.51, 5.5) if max_norm / most < times * least]
+    for length in torch.tensor(lengths, dtype=torch.float64).to(dtype):
+        x = torch.ones(1, 1, 2, dtype=dtype) if layer == "convolution" else torch.zeros(1, 2, dtype=dtype)
+        if layer == "linear":
+            x += 1
+
+        def loss(module, batch):
+            return (module(batch[0]).flatten(1).sum(1) * batch[1]).float()
+
+        found, _ = one_pass(model, loss, (x, length[None]), max_norm)
+        norm = sum(part.double().square().sum() for part in found.values()).sqrt()
+        assert norm <= max_norm * (1 + 2**-7), float(length)

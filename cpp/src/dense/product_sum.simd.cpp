@@ -79,7 +79,7 @@ TIGHTDP_VINLINE void pair(const T* a, double step_a, const T* b, double step_b, 
 // finite, and becomes zeros, as does what is missing of a tile.
 template <class T>
 TIGHTDP_VINLINE void pair_rows(const ProductBlock<T>& b, std::int64_t count) {
-    static const T zeros[kProductColumns] = {};
+    static constexpr T zeros[kProductColumns] = {};
     std::int32_t* out = b.pairs;
     for (std::int64_t j = 0; j < b.columns; j += kProductColumns)
         for (std::int64_t k = 0; k < 2 * count; k += 2, out += kProductColumns) {

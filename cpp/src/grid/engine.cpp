@@ -42,8 +42,10 @@ constexpr double kDeviations = 8;
 constexpr double kRead = 2;
 // After so many epsilons of which a curve says too little it is read no further.
 constexpr std::size_t kWide = 16;
-// Of so many steps the normal law is looked at where a lattice leaves bounds this wide, relatively.
+// Of so many steps the normal law is looked at where a lattice leaves bounds this wide, relatively, and of so many
+// parts, each of which takes some hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
+constexpr std::size_t kFewParts = 32;
 // Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
 
@@ -72,7 +74,8 @@ bool asks_normal_law(const std::vector<Part>& parts, const Bounds& a, double wid
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
     const bool narrow = a.upper < HUGE_VAL && a.upper - a.lower <= std::max(width, kCoarse) * a.upper;
-    return steps >= kLong && !narrow && a.lower < HUGE_VAL && !no_sketch(parts) && !nothing_finite(parts);
+    return steps >= kLong && parts.size() <= kFewParts && !narrow && a.lower < HUGE_VAL && !no_sketch(parts) &&
+           !nothing_finite(parts);
 }
 
 // Both know the truth: the intersection.

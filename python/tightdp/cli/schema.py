@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = _written(draft(rows, arguments.label, arguments.learn))
     out.touch(mode=0o600)  # for whoever holds the data
     out.write_text(text, encoding="utf-8")
-    print(f"tightdp: {out}: {KINDS if arguments.learn else DRAFT}", file=sys.stderr)
+    print(f"tightdp: wrote {out}: {KINDS if arguments.learn else DRAFT}", file=sys.stderr)
     return 0
 
 

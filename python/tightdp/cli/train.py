@@ -54,7 +54,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument("--epsilon", type=number, help="target; without it, the algorithm's noise_multiplier sets the noise")
-    p.add_argument("--delta", type=number, required=True)
+    p.add_argument("--delta", type=number, required=True, help="of the guarantee; below one over the number of records")
     p.add_argument("--public-size", type=whole, help="a public number of records (default: a noisy count is released)")
     p.add_argument("--regularization", type=number, default=0.0)
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")

@@ -163,9 +163,10 @@ def plan(
             rest = ApproximateDP(target.epsilon, target.delta)
         made = Plan(records, expected, found.number, noise, bounds, target.delta, arithmetic, None, rest, settings)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
-            raise ValueError(
-                f"epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
-            )
+            wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
+            given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
+            text = wanted if noise_multiplier is None else given
+            raise ValueError(text.format(noise=noise, arithmetic=arithmetic))
         return made
 
     if public_size is not None:

@@ -23,6 +23,9 @@ from .whole import check_whole
 
 SLACK = 2.0**-17
 """Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
+LONGEST = 2.0**40
+"""Gradients that are as many times longer than the bound, or not finite, count as 0. Smaller weights could fall below
+what float32 holds to full precision, where rounding may double them."""
 FEW = 5
 """Records of the first batch that show, at little cost, whether all uses of parameters are seen."""
 _LARGEST = 2.0**60
@@ -128,9 +131,9 @@ class OnePassSums(Sums):
             yield weights
 
     def _weights(self, norms: Any, bound: float) -> Any:
-        """What the gradients of some records are multiplied by, given their norms; 0 where one is not finite."""
+        """What the gradients of some records are multiplied by, given their norms; 0 beyond what floats can clip."""
         weights = (bound * (1 - SLACK) / norms).clamp(max=1.0)
-        return torch.where(torch.isfinite(norms), weights, torch.zeros_like(weights))
+        return torch.where(norms <= LONGEST * bound, weights, torch.zeros_like(weights))
 
     def values(self) -> list[Any]:
         return [total.to("cpu", torch.float64) for total in self._totals]

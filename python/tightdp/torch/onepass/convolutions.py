@@ -104,6 +104,7 @@ def convolution(
     found = _APPLIED[axes](images, weight, bias, *settings, groups)
 
     def parts(g: Any) -> Parts:
+        g = factors.ranged(g)
         held = Convolved(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
         return [(weight, held)] if bias is None else [(weight, held), (bias, Rows(g.flatten(2).sum(2)))]
 

@@ -43,7 +43,7 @@ class Rows:
         return _squares(self.values.reshape(len(self.values), -1))
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        flat = cleared(self.values, weights).reshape(len(self.values), -1)
+        flat = ranged(cleared(self.values, weights).reshape(len(self.values), -1))
         total.view(-1).add_(weights.to(flat.dtype) @ flat)
 
     def rows(self) -> Any:
@@ -160,6 +160,11 @@ class Sum:
 
     def rows(self) -> Any:
         return sum(part.rows() for part in self.parts)
+
+
+def ranged(x: Any) -> Any:
+    """In float32 where it was in float16, in which a gradient that is multiplied by its weight may vanish or double."""
+    return x.float() if x.dtype == torch.float16 else x
 
 
 HELD = 1 << 23
