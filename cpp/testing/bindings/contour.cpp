@@ -2,6 +2,7 @@
 #include "../../bindings/bind.hpp"
 #include "../kernel_emulation.hpp"
 #include "contour/batch/setting.hpp"
+#include "contour/mgf/node_sums.hpp"
 #include "contour/noise_levels/bins.hpp"
 #include "contour/noise_levels/interpolation.hpp"
 #include "contour/tail_bound/moved_line_tail.hpp"
@@ -17,6 +18,19 @@ void bind_contour(py::module_& m) {
             return tightdp::contour::MovedLineTail({sigma, q, add_or_remove(add)}, c, s, 20).log_decay(s);
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
+    // (real, imaginary) parts of xi_m, m = 1..count; a multiple of kNodeBlock many nodes.
+    m.def(
+        "contour_products",
+        [](const Doubles& loss, double sign, const Doubles& weights, double step, std::int64_t count) {
+            const std::int64_t n = loss.size();
+            if (n % tightdp::contour::kNodeBlock || weights.size() != n) throw std::invalid_argument("blocks of nodes");
+            Doubles re(count), im(count);
+            using namespace tightdp;  // of its instruction sets
+            TIGHTDP_SELECT_SIMD(contour_products)
+            (loss.data(), sign, weights.data(), n, step, count, re.mutable_data(), im.mutable_data());
+            return py::make_tuple(re, im);
+        },
+        "loss"_a, "sign"_a, "weights"_a, "step"_a, "count"_a);
     m.def(
         "contour_bin_decay",
         [](double low, double high, double q, bool add, double c, double s) {

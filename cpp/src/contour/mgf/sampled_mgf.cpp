@@ -86,7 +86,7 @@ double SampledMgf::products(double c, double step, std::int64_t steps, double* r
     for (std::int64_t i = 0; i < steps; ++i) {
         re[i] *= inverse;
         im[i] *= inverse;
-        const double row = static_cast<double>(i % 128) + 1;
+        const double row = i < 128 ? static_cast<double>(i) + 1 : 44;
         rounding[i] = kUnitRoundoff * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
     return transform_rule_error(pair_, c, s_most_, grid_.h, margin_);

@@ -1,0 +1,159 @@
+// contour_products of node_sums.hpp. Error constants: docs/theory/contour.md, section 5.2.
+#include "node_sums.hpp"
+#include "simd/math.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+// Abscissae whose factors come one from the other: 2 * 64 * kRows bytes of partial sums stay in the first-level cache.
+constexpr std::int64_t kRows = 128;
+
+// f <- f + g (1 + f): the rounding is relative to |f|, not to 1.
+TIGHTDP_VINLINE Cis advanced(Cis f, Cis g) {
+    return {f.re + ((g.re + f.re * g.re) - f.im * g.im), f.im + ((g.im + f.re * g.im) + f.im * g.re)};
+}
+
+// Abscissae 1 to `rows`.
+void first_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
+                    std::int64_t rows, double* re, double* im) {
+    Vec sum_re[kRows], sum_im[kRows];
+    for (std::int64_t m = 0; m < rows; ++m) sum_re[m] = sum_im[m] = splat(0.0);
+    constexpr int many = 4;
+    for (std::int64_t i = 0; i < n; i += many * kLanes) {  // divides kNodeBlock
+        Cis f[many], g[many];
+        Vec a[many];
+        for (int b = 0; b < many; ++b) {
+            f[b] = g[b] = cism1(step * (sign * load(loss + i + b * kLanes)));
+            a[b] = load(weights + i + b * kLanes);
+        }
+        for (std::int64_t m = 0; m < rows; ++m) {
+            Vec s_re = sum_re[m], s_im = sum_im[m];
+            for (int b = 0; b < many; ++b) {
+                s_re += a[b] * f[b].re;
+                s_im += a[b] * f[b].im;
+                f[b] = advanced(f[b], g[b]);
+            }
+            sum_re[m] = s_re;
+            sum_im[m] = s_im;
+        }
+    }
+    for (std::int64_t m = 0; m < rows; ++m) {
+        re[m] = sum(sum_re[m]);
+        im[m] = sum(sum_im[m]);
+    }
+}
+
+// The others are at most kReach from one of the centres, which are kSpan apart.
+constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
+// Centres at a time, as many as offsets: tables of nodes and sums take 64 kB, the nodes' share of it 32 kB.
+constexpr std::int64_t kCentres = kReach;
+constexpr std::int64_t kNodes = contour::kNodeBlock;
+
+// a_i f at `many` <= kReach abscissae first + l spacing, a row for each node.
+struct Factors {
+    double re[kNodes][kReach], im[kNodes][kReach];
+
+    static void fill(const double* theta, const double* a, double first, double spacing, std::int64_t many,
+                     Factors& out) {
+        double g_re[kNodes], g_im[kNodes];
+        for (std::int64_t i = 0; i < kNodes; i += kLanes) {
+            const Cis g = cism1((spacing * kLanes) * load(theta + i));
+            store(g_re + i, g.re);
+            store(g_im + i, g.im);
+        }
+        const Vec at = first + spacing * iota();
+        for (std::int64_t i = 0; i < kNodes; ++i) {
+            const Cis g{splat(g_re[i]), splat(g_im[i])};
+            Cis f = cism1(at * theta[i]);
+            for (std::int64_t l = 0; l < many; l += kLanes) {
+                store(out.re[i] + l, a[i] * f.re);
+                store(out.im[i] + l, a[i] * f.im);
+                f = advanced(f, g);
+            }
+        }
+    }
+};
+
+// Sums over the nodes, for each centre c: of a f_c; and of a times products of a part of f_c and one of f_j.
+struct Sums {
+    double re[kCentres], im[kCentres];
+    double re_re[kCentres][kReach], re_im[kCentres][kReach], im_re[kCentres][kReach], im_im[kCentres][kReach];
+};
+
+TIGHTDP_VINLINE void add(double* sums, Vec x) {
+    store(sums, load(sums) + x);
+}
+
+void add_products(const Factors& centre, const Factors& offset, std::int64_t centres, Sums& sums) {
+    for (std::int64_t c = 0; c < centres; c += kLanes) {
+        Vec re{}, im{};
+        for (std::int64_t i = 0; i < kNodes; ++i) {
+            re += load(centre.re[i] + c);
+            im += load(centre.im[i] + c);
+        }
+        add(sums.re + c, re);
+        add(sums.im + c, im);
+    }
+    constexpr int many = 2;  // centres at a time: eight sums are as many as hide a product's latency
+    for (std::int64_t c = 0; c < centres; c += many)
+        for (std::int64_t j = 0; j < kReach; j += kLanes) {
+            Vec rr[many]{}, ri[many]{}, ir[many]{}, ii[many]{};
+            for (std::int64_t i = 0; i < kNodes; ++i) {
+                const Vec re = load(offset.re[i] + j), im = load(offset.im[i] + j);
+                for (int b = 0; b < many; ++b) {
+                    rr[b] += centre.re[i][c + b] * re;
+                    ri[b] += centre.re[i][c + b] * im;
+                    ir[b] += centre.im[i][c + b] * re;
+                    ii[b] += centre.im[i][c + b] * im;
+                }
+            }
+            for (int b = 0; b < many; ++b) {
+                add(sums.re_re[c + b] + j, rr[b]);
+                add(sums.re_im[c + b] + j, ri[b]);
+                add(sums.im_re[c + b] + j, ir[b]);
+                add(sums.im_im[c + b] + j, ii[b]);
+            }
+        }
+}
+
+// f_{c+j} = f_c + f_j + f_c f_j, and f_{-j} is the conjugate of f_j: sums of four real products serve two abscissae.
+void further_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
+                      std::int64_t first, std::int64_t count, double* re, double* im) {
+    const std::int64_t left = (count - first) / kSpan + 1, centres = left < kCentres ? left : kCentres;
+    const std::int64_t padded = (centres + kLanes - 1) / kLanes * kLanes;
+    Factors centre, offset;
+    Sums sums{};
+    double ones[kNodes], theta[kNodes];
+    for (double& one : ones) one = 1;
+    for (std::int64_t i = 0; i < n; i += kNodes) {
+        for (std::int64_t l = 0; l < kNodes; ++l) theta[l] = step * (sign * loss[i + l]);
+        Factors::fill(theta, weights + i, (double)(first + kReach), (double)kSpan, padded, centre);
+        Factors::fill(theta, ones, 1, 1, kReach, offset);
+        add_products(centre, offset, padded, sums);
+    }
+    for (std::int64_t k = 0; k < centres; ++k) {
+        const std::int64_t c = first + kReach + k * kSpan - 1;  // of the array
+        const auto set = [&](std::int64_t m, double x, double y) {
+            if (m >= count) return;
+            re[m] = sums.re[k] + x;
+            im[m] = sums.im[k] + y;
+        };
+        set(c, 0, 0);
+        for (std::int64_t j = 0; j < kReach; ++j) {
+            const double rr = sums.re_re[k][j], ri = sums.re_im[k][j], ir = sums.im_re[k][j], ii = sums.im_im[k][j];
+            set(c + j + 1, re[j] + (rr - ii), im[j] + (ir + ri));
+            set(c - j - 1, re[j] + (rr + ii), -im[j] + (ir - ri));
+        }
+    }
+}
+
+}  // namespace
+
+void contour_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
+                      std::int64_t count, double* re, double* im) {
+    first_products(loss, sign, weights, n, step, count < kRows ? count : kRows, re, im);
+    for (std::int64_t first = kRows + 1; first <= count; first += kCentres * kSpan)
+        further_products(loss, sign, weights, n, step, first, count, re, im);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA
