@@ -299,6 +299,9 @@ def test_a_tensor_of_a_graph_is_read_as_its_values():
         (lambda: dp.clipped_sum(GOOD, 1.0, weights=["a"] * 4), TypeError, "^weights"),
         (lambda: dp.clipped_sum(GOOD, 1.0, groups=0), TypeError, "^groups"),
         (lambda: dp.clipped_sum([GOOD], 1.0, groups=[[0.5]]), TypeError, "^groups"),
+        (lambda: dp.clipped_sum(GOOD, b"1"), TypeError, "^max_norm"),
+        (lambda: dp.clipped_sum(GOOD, np.array(True)), TypeError, "^max_norm"),
+        (lambda: dp.clipped_sum(np.ma.masked_array(GOOD, GOOD > 0), 1.0), TypeError, "^grads .* mask"),
         (lambda: dp.add_noise(READ_ONLY, 1.0), ValueError, "^total .* read-only"),
         (lambda: dp.add_noise(np.zeros(3, np.float32), 1e38), ValueError, "^deviation"),
         (lambda: dp.add_noise(np.zeros(3, np.int32), 1.0), TypeError, "total"),
@@ -308,6 +311,25 @@ def test_a_tensor_of_a_graph_is_read_as_its_values():
 def test_bad_arguments(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+def test_a_bound_that_was_good_as_a_number_is_refused_as_none():
+    for _ in range(2):
+        dp.clip_and_noise(GOOD, 1.0, 1.0)
+        for bad in (True, "1.0", np.bool_(True)):
+            with pytest.raises(TypeError, match=r"^max_norm"):
+                dp.clip_and_noise(GOOD, bad, 1.0)
+
+
+def test_one_group_of_all_arrays_in_any_order():
+    grads, center = [np.full((4, 2), 0.25), np.arange(4.0)[:, None] / 8], np.array([0.5, -1.0, 2.0])
+    release = [
+        dp.clip_and_noise(grads, 1.0, 1.0, groups=groups, center=center, scale=center**2, rng=dp.Philox(3))
+        for groups in (None, [[0, 1]], [[1, 0]])
+    ]
+    for each in release[1:]:
+        for one, other in zip(release[0], each, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(

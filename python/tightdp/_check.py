@@ -19,8 +19,12 @@ MAX_COUNT = 2**53
 def real(name: str, value: Any, accepted: str = "a real number") -> float:
     """``value`` as a finite float; booleans, strings and NaN are refused."""
     if type(value) is not float:
-        refused = isinstance(value, (bool, np.bool_, str, bytes, complex, np.complexfloating))
-        if refused or (isinstance(value, np.ndarray) and value.ndim):
+        refused = isinstance(value, (bool, np.bool_, str, bytes, bytearray, complex, np.complexfloating))
+        if (
+            refused
+            or str(getattr(value, "dtype", "")).endswith("bool")
+            or (isinstance(value, np.ndarray) and value.ndim)
+        ):
             raise TypeError(f"{name} must be {accepted}, got {value!r}")
         try:
             value = float(value)

@@ -40,7 +40,7 @@ struct ClipPlan {
     }
 };
 
-// Rows in a block for threads that hold so many bytes of each row, a multiple of kSweepRows: as many as stay in the
+// Rows in a block for threads that hold so many bytes of each row, a multiple of kGroup: as many as stay in the
 // second-level cache between their norms and their sum.
 std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from .. import _check, _core
 
 _DTYPES = "float16, bfloat16, float32 or float64"
+_NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
+"""NumPy takes microseconds to spell a dtype."""
 
 
 @dataclass(slots=True)  # not frozen: that triples the time to make one
@@ -63,9 +65,9 @@ def examples(name: str, value: Any) -> Examples:
         shapes.append(shape[1:])
         batches.append(shape[0])
         dtypes.append(dtype)
-    if len(set(batches)) > 1:
+    if batches.count(batches[0]) < len(batches):
         raise ValueError(f"{name} must agree in their first axis, the batch, got {batches}")
-    if len(set(dtypes)) > 1:
+    if dtypes.count(dtypes[0]) < len(dtypes):
         raise TypeError(f"{name} must be of one dtype, got {sorted(set(dtypes))}")
     found = Examples(tuple(arrays), tuple(shapes), batches[0], dtypes[0], is_list, is_torch(given[0]))
     if found.columns == 0:
@@ -78,13 +80,20 @@ def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
             return x, (), "float64"
+        if isinstance(x, np.ma.MaskedArray):
+            raise TypeError(f"{label} must be an array without a mask: fill it, or leave those examples out")
+        if x.flags.c_contiguous and x.dtype in _NAMES:
+            return x, x.shape, _NAMES[x.dtype]
     elif isinstance(x, (list, tuple, str, bytes)) or not hasattr(x, "__dlpack__"):
         raise TypeError(f"{label} must be an array (NumPy, or any with __dlpack__), got {type(x).__name__}")
     elif int(x.__dlpack_device__()[0]) not in (1, 3):
         raise TypeError(f"{label} must be in the memory of the host")
     elif getattr(x, "requires_grad", False):
         x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
-    shape, dtype, contiguous, _ = _core.describe_rows(x)
+    try:
+        shape, dtype, contiguous, _ = _core.describe_rows(x)
+    except (BufferError, RuntimeError) as why:  # of what is sparse, quantized, nested, conjugated
+        raise TypeError(f"{label} must be an array of numbers, each in a place of its own: {why}") from None
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
     return x, shape, dtype
@@ -95,10 +104,10 @@ def as_numpy(x: Any) -> Any:
 
     bfloat16 and what lies elsewhere are left to DLPack: NumPy has no such arrays.
     """
-    if is_torch(x) and x.is_cpu and x.dtype is not sys.modules["torch"].bfloat16:
+    if not isinstance(x, np.ndarray) and is_torch(x):
         try:
-            return x.detach().numpy()
-        except (RuntimeError, TypeError):  # sparse, or wrapped by a transform of torch.func
+            return (x.detach() if x.requires_grad else x).numpy()
+        except (RuntimeError, TypeError):  # these, sparse ones, or what a transform of torch.func wraps
             return x
     return x
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -93,11 +94,11 @@ class Run:
         elif grid:
             deviation = in_steps(grid, deviation)
         stream = rng.stream() if rng is not None and grid else None
-        starts, integers = _starts(self.found.shapes), dtype_name(self.outs[0]) == "int64"
+        starts = _starts(self.found.shapes) if len(self.groups) > 1 else None
+        integers = dtype_name(self.outs[0]) == "int64"
         sums = [arrays.as_numpy(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
-            columns = self._columns(indices)
             _core.clipped_sum(
                 [self.found.arrays[i] for i in indices],
                 [sums[i] for i in indices],
@@ -105,23 +106,24 @@ class Run:
                 self.normalize,
                 self.stability,
                 self.weights,
-                None if self.center is None else self.center[columns],
-                None if self.inverse_scale is None else self.inverse_scale[columns],
+                self._columns(self.center, indices),
+                self._columns(self.inverse_scale, indices),
                 deviation,
                 stream if rng is None or grid else rng.stream(),
                 self.accumulate,
                 row,
                 grid,
                 integers,
-                [starts[i] for i in indices],
+                None if starts is None else [starts[i] for i in indices],
             )
         return norms.T if self.grouped else norms[0]
 
-    def _columns(self, indices: list[int]) -> Any:
-        if indices == list(range(len(self.found.shapes))):
-            return slice(None)
-        starts = _starts(self.found.shapes)
-        return np.concatenate([np.arange(starts[i], starts[i] + math.prod(self.found.shapes[i])) for i in indices])
+    def _columns(self, values: npt.NDArray[np.float64] | None, indices: list[int]) -> npt.NDArray[np.float64] | None:
+        """Those of ``values``, one for each column, that belong to some of the arrays."""
+        if values is None or len(self.groups) == 1:  # of all arrays, in their order
+            return values
+        parts = np.split(values, _starts(self.found.shapes)[1:])
+        return np.concatenate([parts[i] for i in indices])
 
 
 def _starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
@@ -129,6 +131,7 @@ def _starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
     return list(itertools.accumulate((math.prod(s) for s in shapes[:-1]), initial=0))
 
 
+@functools.lru_cache(256)
 def in_steps(grid: float, deviation: float) -> float:
     """``deviation`` over ``grid``, at least the real product that ``deviation`` was rounded from, and at most 2^39."""
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
@@ -150,9 +153,15 @@ def prepare(grads: Any, how: Clipping, *, exact: bool, integers: bool = False) -
     found = arrays.examples("grads", grads)
     w = arrays.weights_vector(how.weights, found.batch)
     outs = arrays.outputs(found, how.out, integers=integers)
-    parts = group_bounds(len(found.shapes), how.max_norm, how.groups)
     floats = None if exact else bound_range(found.dtype, dtype_name(outs[0]))
-    check_bounds(parts, floats, 1.0 if w is None else float(w.max(initial=1.0)))
+    parts: list[tuple[list[int], float]]
+    if how.groups is None and type(how.max_norm) is float:
+        parts = _one_group(len(found.shapes), how.max_norm, floats)
+    else:
+        parts = group_bounds(len(found.shapes), how.max_norm, how.groups)
+        check_bounds(parts, floats)
+    if w is not None:
+        check_bounds(parts, floats, float(w.max(initial=1.0)))
     a = None if how.center is None else arrays.columns_vector("center", how.center, found)
     inverse: npt.NDArray[np.float64] | None = None
     if how.scale is not None:
@@ -193,6 +202,14 @@ def check_bounds(
             raise ValueError(f"max_norm, times the largest weight, must be in {accepted}, got {bound!r}")
 
 
+@functools.lru_cache(256)
+def _one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
+    """Kept, as what else training asks of every step: after other libraries' work each check takes microseconds."""
+    parts = group_bounds(arrays, max_norm, None)
+    check_bounds(parts, floats)
+    return parts
+
+
 def clip_factors(norms: Norms, bound: float) -> Norms:
     """min(1, bound / norm) of each example; 0 where that is subnormal, and its rounding could be by any factor."""
     with np.errstate(divide="ignore", over="ignore"):
@@ -207,6 +224,7 @@ def is_exact(arithmetic: str) -> bool:
     return arithmetic == "exact"
 
 
+@functools.lru_cache(256)
 def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
     """The grid of sums that one example moves by at most ``bound``: a power of two, of which the bound has 2^23 or more
     but less than 2^24; coarser where the noise would exceed 2^30 of it."""
@@ -254,7 +272,9 @@ def power_of_two(name: str, value: Any) -> float:
 
 def several(max_norm: Any) -> bool:
     """Whether ``max_norm`` is a sequence of bounds, one a group."""
-    return max_norm.ndim > 0 if isinstance(max_norm, np.ndarray) else isinstance(max_norm, Sequence)
+    if isinstance(max_norm, np.ndarray):
+        return max_norm.ndim > 0
+    return isinstance(max_norm, Sequence) and not isinstance(max_norm, (str, bytes, bytearray))
 
 
 def group_bounds(
@@ -267,7 +287,7 @@ def group_bounds(
     if groups is None:
         groups = [[i] for i in every]
     try:
-        indices = [[operator.index(i) for i in group] for group in groups]
+        indices = [sorted(operator.index(i) for i in group) for group in groups]
     except TypeError:
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):
