@@ -158,6 +158,14 @@ def test_negative_epsilons_by_symmetry():
             assert other == pytest.approx(-math.expm1(-epsilon) + math.exp(-epsilon) * one, rel=1e-12)
 
 
+def test_far_beyond_the_lattice():
+    run = RUN * 3
+    near = run.delta(5.0, neighbors="replace")
+    for epsilon in (1e3, 1e307):
+        far = run.delta(epsilon, neighbors="replace")
+        assert 0.0 == far.lower <= far.upper <= near.upper
+
+
 REFUSED = [
     (RUN, "replace"),
     (RUN * 5, "remove"),

@@ -24,6 +24,13 @@ LARGE = 10.0
 """An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
 
 
+def of_delta(delta: float, size: int) -> str:
+    """A warning of a delta that is too large for that many records, or nothing."""
+    if delta * size < 1:
+        return ""
+    return f"delta is {upper(delta)}, which is at least 1/{size}: publishing a whole record at random would meet it."
+
+
 @dataclass(frozen=True)
 class Statement:
     """What a bound on a release covers, what it assumes, and what it leaves out.
@@ -115,11 +122,8 @@ class Statement:
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
-        if self.size is not None and self.delta * self.size >= 1:
-            found.append(
-                f"delta is {upper(self.delta)}, which is at least 1/{self.size}: publishing a whole record at random "
-                "would meet it."
-            )
+        if self.size is not None and (large := of_delta(self.delta, self.size)):
+            found.append(large)
         if self.privacy.upper > LARGE:
             found.append(
                 f"epsilon is {upper(self.privacy.upper)}, above {LARGE:g}: by itself it excludes next to nothing. "

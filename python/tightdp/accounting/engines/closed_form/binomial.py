@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range
 from .law import Law
 
 MOST_TERMS = 10**7
-"""Standard deviations beyond a tenth of this are refused: 80 MB and a tenth of a second a sum."""
+"""Standard deviations beyond a tenth of this are refused: a tenth of a second a sum."""
+_CHUNK = 1 << 15
+"""Terms at a time, so that they stay in the cache."""
 NEGLIGIBLE = 2.0**-70
 """Part of a sum that its last terms may be: far below the roundings of those before, and of a double."""
 _CERTAIN = 700.0
@@ -54,7 +57,8 @@ class _Fold(Law):
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
             self.mode = math.floor((count + 1) / (1 + odds))
-        self.chunk = int(min(max(deviation(e, count), 64.0), 1e6))
+        self.chunk = int(min(max(deviation(e, count), 64.0), _CHUNK))
+        self._above = lru_cache(maxsize=2)(self._sums_above)
 
     def at(self, epsilon: float) -> Range:
         if epsilon < 0:  # reversal; the pair is symmetric, and both terms are positive
@@ -68,7 +72,8 @@ class _Fold(Law):
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1  # the least loss above epsilon
         spare = _rounded((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
-            return self._mass(first) * self._sum(first, up=True, odds=1 / self.odds, spare=spare)
+            all_above, lost = self._above(first)
+            return all_above * -expm1(-spare) + lost * exp(-spare)
         rest = self._mass(first) * exp(-spare) * self._sum(first, up=True, odds=self.odds)
         below = self._mass(first - 1) * self._sum(first - 1, up=False, odds=self.odds) if first else Range(0.0)
         return 1 - (rest + below)
@@ -79,10 +84,19 @@ class _Fold(Law):
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
-    def _sum(self, start: int, up: bool, odds: float, spare: Range | None = None) -> Range:
-        """Sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}, each times
-        1 - e^{-spare - 2 e |i - start|} where ``spare`` is given. The ratios must fall from 1 or below."""
-        total, slack, last, done = 0.0, 0.0, 1.0, 0
+    def _sums_above(self, first: int) -> tuple[Range, Range]:
+        """Sums over i >= first >= the mode of the masses, and of each times 1 - e^{-2 e (i - first)}. They serve
+        all epsilons between two losses, among which an inversion ends."""
+        mass, sums = self._mass(first), self._sums(first, up=True, odds=1 / self.odds, spared=True)
+        return mass * sums[0], mass * sums[1]
+
+    def _sum(self, start: int, up: bool, odds: float) -> Range:
+        return self._sums(start, up, odds)[0]
+
+    def _sums(self, start: int, up: bool, odds: float, spared: bool = False) -> list[Range]:
+        """Sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}; where ``spared``, also of
+        the same times 1 - e^{-2 e |i - start|}. The ratios must fall from 1 or below."""
+        totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
             m = np.arange(done, done + self.chunk, dtype=np.float64)
             i = start + m if up else start - m
@@ -90,20 +104,22 @@ class _Fold(Law):
             terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
             error = _RATIO * m + 4 * ULP
             last = float(terms[-1] * ratio[-1])
-            if spare is not None:
-                gap = 0.5 * (spare.lo + spare.hi) + 2 * self.e * m
-                error = error + LIBM + 4 * ULP  # of spare, of its sum and of expm1, whose condition is at most 1
-                terms = terms * -np.expm1(-gap)
-            part = float(terms.sum())
-            total += part
-            slack += float((terms * error).sum()) + 64 * ULP * part
+            for which in range(len(totals)):
+                if which:  # expm1's condition is at most 1
+                    terms *= -np.expm1(-2 * self.e * m)
+                    error += LIBM + 4 * ULP
+                part = float(terms.sum())
+                totals[which] += part
+                slacks[which] += float((terms * error).sum()) + 64 * ULP * part
             done += self.chunk
             following = float(ratio[-1])
             rest = last / (1 - following) if following < 1 else INF
-            if rest <= NEGLIGIBLE * total:
-                return Range(down(total - slack), (total + slack + rest) * (1 + 4 * ULP))
-            if done > MOST_TERMS:
-                return Range(down(total - slack), INF)
+            if rest <= NEGLIGIBLE * totals[-1] or done > MOST_TERMS:
+                rest = rest if rest <= NEGLIGIBLE * totals[-1] else INF
+                return [
+                    Range(down(total - slack), (total + slack + rest) * (1 + 4 * ULP))
+                    for total, slack in zip(totals, slacks, strict=True)
+                ]
 
     def _mass(self, i: int) -> Range:
         return mass(self.k, i, self.log_p, self.log_q)

@@ -164,11 +164,11 @@ def _inverse(above: Array, spacing: float, delta: float) -> float:
 
 
 def _at(found: Curve, epsilon: float) -> tuple[float, float]:
-    i = math.floor(epsilon / found.above_spacing * (1 - 2**-50))
-    high = 1.0
+    i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
+    high = float(found.above.min())
     if i + 1 < len(found.above):
         left, right = float(found.above[i]), float(found.above[i + 1])
         share = math.expm1(max(epsilon - i * found.above_spacing, 0.0)) / math.expm1(found.above_spacing)
-        high = min((left + (right - left) * share) * (1 + 2**-40), 1.0)
-    j = math.ceil(epsilon / found.below_spacing * (1 + 2**-50))
-    return (float(found.below[j]) if j < len(found.below) else 0.0), high
+        high = (left + (right - left) * share) * (1 + 2**-40)
+    j = math.ceil(min(epsilon / found.below_spacing, 2.0**53) * (1 + 2**-50))
+    return (float(found.below[j]) if j < len(found.below) else 0.0), min(high, 1.0)

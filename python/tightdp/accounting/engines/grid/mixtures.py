@@ -43,9 +43,10 @@ def shifted(weights: Weights, sigma: float, high: bool) -> list[tuple[float, flo
     rest = ordered[len(zero) :]
     # The most probable stand for themselves, and for those between them and the next one; the last for all beyond.
     by_weight = sorted(range(len(rest)), key=lambda i: -rest[i][1].hi)
-    kept = {*by_weight[: MOST_COMPONENTS - 1], len(rest) - 1} if high else {*by_weight[: MOST_COMPONENTS - 1], 0}
+    order = range(len(rest))[:: -1 if high else 1]
+    kept = {*by_weight[: MOST_COMPONENTS - 1], *order[:1]}
     at = 0.0
-    for i in reversed(range(len(rest))) if high else range(len(rest)):
+    for i in order:
         if i in kept:
             shift = rest[i][0]
             at = shift / sigma

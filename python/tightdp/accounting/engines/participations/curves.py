@@ -8,7 +8,6 @@ improbable that was: a lower bound, and nearly the truth.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
-from ...numerics.outward import ULP, Range, down, exp, expm1, log, log1p, sqrt
+from ...numerics.outward import LARGEST, ULP, Range, down, exp, expm1, log, log1p, sqrt
 from ...numerics.root import boundary
 from ..closed_form.binomial import CONTEXT, mass
 from ..closed_form.gaussian import Gaussian
@@ -28,6 +27,8 @@ _UNSEEN = 1e-290
 _ALL = 1 - 2.0**-50
 _BLOCK = 128
 """Numbers of participations that are looked at together; sums of many blocks round by less than 2^-40."""
+_TRIED = 32
+"""Numbers of participations that a search looks at together, which costs little more than one."""
 _MARGIN = 64 * ULP
 """More than a few products and sums of positive numbers, and of their square root, err by."""
 _SERVED = 1e-9, 1e9
@@ -74,59 +75,52 @@ Curve = Callable[[float], float]
 """A bound of delta at any epsilon."""
 
 
-def above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """sum_k P(K = k) delta_k(eps), delta_k the curve of mu_0^2 + k mu^2."""
+class Mixture:
+    """sum_k P(K = k) delta_k(eps + k rare + (n - k) common), eps >= 0, delta_k the curve of mu_0^2 + k mu^2, from both
+    sides. The terms' curves must grow with k."""
 
-    def mixture(epsilon: float) -> float:
-        def one(i: int) -> Range:
-            return Gaussian(i * mu_squared + beside).delta(epsilon)
+    def __init__(
+        self, k: Participations, mu_squared: Range, beside: Range, rare: float = 0.0, common: float = 0.0
+    ) -> None:
+        self._k, self._mu_squared, self._beside, self._rare, self._common = k, mu_squared, beside, rare, common
 
-        # From the least number on whose curve is all but 1, all; below, one by one until what is left is nothing.
-        end = _first(k.first, k.last + 1, lambda i: one(i).lo >= _ALL)
-        total = Range(float(k.high_above[end - k.first])) if end <= k.last else Range(0.0)
-        for i in range(end - 1, k.first - 1, -1):
-            curve = Range(one(i).hi)
-            rest = (curve * float(k.high_below[i - k.first])).hi
-            if i == k.first or rest <= max(2.0**-60 * total.hi, _UNSEEN):
-                total += rest
-                break
-            total += curve * float(k.high[i - k.first])
-        return min((total + 2 * _UNSEEN).hi, 1.0)
+    def _shift(self, numbers: _Array) -> _Array:
+        return numbers * self._rare + (self._k.count - numbers) * self._common
 
-    return mixture
+    def _low(self, numbers: _Array, epsilon: float) -> _Array:
+        """Lower ends of the curves."""
+        mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
+        at = np.nextafter(epsilon + self._shift(numbers) * (1 + _MARGIN), np.inf)
+        low = _core.gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
+        low[mu < _SERVED[0]] = 0.0
+        return low
 
-
-class Seen:
-    """sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})), eps >= 0: what is revealed where the outputs show in which
-    steps the record is. delta_k grows with k there; see ``monotone``."""
-
-    def __init__(self, k: Participations, mu_squared: Range, beside: Range) -> None:
-        self._k, self._mu_squared, self._beside = k, mu_squared, beside
-        self._rare, self._common = -log(Range(k.q)), -log1p(-Range(k.q))
-
-    def _curves(self, numbers: _Array, epsilon: float) -> tuple[_Array, _Array]:
-        """Ends of delta_k."""
-        at = epsilon + (numbers * self._rare.lo + (self._k.count - numbers) * self._common.lo)
-        mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo)
-        most_mu, least_mu = mu * (1 + _MARGIN), mu * (1 - _MARGIN)
-        low = _core.gaussian_deltas(np.clip(least_mu, *_SERVED), at * (1 + _MARGIN))[0]
-        high = _core.gaussian_deltas(np.clip(most_mu, *_SERVED), at * (1 - _MARGIN))[1]
-        low[least_mu < _SERVED[0]] = 0.0
-        high[most_mu > _SERVED[1]] = 1.0
+    def _high(self, numbers: _Array, epsilon: float) -> _Array:
+        """Upper ends of the curves."""
+        mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
+        at = np.maximum(np.nextafter(epsilon + self._shift(numbers) * (1 - _MARGIN), -np.inf), 0.0)
+        high = _core.gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
+        high[mu > _SERVED[1]] = 1.0
         high[mu == 0] = 0.0
-        return low, high
+        return high
 
     def _end(self, epsilon: float) -> int:
-        """The least number whose delta is all but 1, or one after the last."""
-        k = self._k
-        return _first(k.first, k.last + 1, lambda i: self._curves(np.array([float(i)]), epsilon)[0][0] >= _ALL)
+        """The least number whose curve is all but 1, or one after the last."""
+        low, high = self._k.first, self._k.last + 1
+        while low < high:
+            numbers = np.unique(np.linspace(low, high - 1, _TRIED).astype(np.int64))
+            all_but_1 = self._low(numbers.astype(np.float64), epsilon) >= _ALL
+            i = int(np.argmax(all_but_1)) if all_but_1.any() else len(numbers)
+            low = int(numbers[i - 1]) + 1 if i else low
+            high = int(numbers[i]) if i < len(numbers) else high
+        return low
 
     def least(self, epsilon: float) -> float:
         """From below."""
         k, end = self._k, self._end(epsilon)
         total = float(k.low_above[end - k.first]) * _ALL if end <= k.last else 0.0
         for numbers, at in self._blocks(end):
-            terms = self._curves(numbers, epsilon)[0] * k.low[at]
+            terms = self._low(numbers, epsilon) * k.low[at]
             total += float(terms.sum())
             if terms[0] <= 2.0**-60 * total:
                 break
@@ -137,7 +131,7 @@ class Seen:
         k, end = self._k, self._end(epsilon)
         total = float(k.high_above[end - k.first]) if end <= k.last else 0.0
         for numbers, at in self._blocks(end):
-            curves = self._curves(numbers, epsilon)[1]
+            curves = self._high(numbers, epsilon)
             total += float((curves * k.high[at]).sum())
             rest = float(curves[0] * k.high_below[at][0])
             if rest <= max(2.0**-60 * total, _UNSEEN):
@@ -154,21 +148,32 @@ class Seen:
             end = begin
 
 
+def above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+    """sum_k P(K = k) delta_k(eps)."""
+    return Mixture(k, mu_squared, beside).most
+
+
+def seen(k: Participations, mu_squared: Range, beside: Range) -> Mixture:
+    """sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})): what is revealed where the outputs show in which steps the
+    record is. See ``monotone``."""
+    return Mixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
+
+
 def monotone(q: Range, mu_squared: Range) -> bool:
-    """Whether ``Seen`` may be asked."""
+    """Whether ``seen`` may be asked."""
     return (4 * (log1p(-q) - log(q))).hi <= mu_squared.lo
 
 
 def above_removed(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """What the outputs reveal where they show it, and all where they may not."""
-    mixture, seen = above(k, mu_squared, beside), Seen(k, mu_squared, beside)
+    mixture, shown = above(k, mu_squared, beside), seen(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu  # of N(1) and N(0) from where their parts are equal
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
 
     def curve(epsilon: float) -> float:
-        found = (Range(seen.most(epsilon)) + unseen).hi
+        found = (Range(shown.most(epsilon)) + unseen).hi
         return found if unseen <= _NOTHING * found else min(found, mixture(epsilon))
 
     return curve
@@ -245,8 +250,3 @@ _LEAST_RATIO = 1e-300
 def _plain(beside: Range, epsilon: Range) -> Range:
     """The curve of Gaussians alone, or of nothing."""
     return Gaussian(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).clamp(0.0, 1.0)
-
-
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first number in [low, high] from which on ``holds``, taken to hold at ``high``."""
-    return low + bisect_left(range(low, high), True, key=holds)

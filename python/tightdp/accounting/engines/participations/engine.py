@@ -104,4 +104,4 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
     above = of_removed(high, once, beside)
     if isinstance(mechanism, ReplacedGaussian):
         above = participations.above_replaced(high, above)
-    return Bounds(above, participations.Seen(low, once, beside).least, start)
+    return Bounds(above, participations.seen(low, once, beside).least, start)
