@@ -190,6 +190,12 @@ def test_too_many_runs_are_refused_in_few_words():
         assert len(str(raised.value)) < 20_000
 
 
+@pytest.mark.parametrize("relation", ["replace", 5, None, []])
+def test_relations_are_theirs(relation):
+    with pytest.raises(ValueError, match=r"^neighboring_relation must be a NeighboringRelation"):
+        from_event(GAUSSIAN, relation)
+
+
 def test_deep_repetitions():
     deep = GAUSSIAN
     for _ in range(5000):

@@ -395,6 +395,11 @@ def test_bad_settings_are_refused_when_an_optimizer_is_made(options, named):
 def test_bad_bounds_of_layers():
     with pytest.raises(ValueError, match=r"^max_grad_norm must be a number in"):
         optimizer_of(parameters(SHAPES), cls=ours.DPPerLayerOptimizer, max_grad_norm=[0.3, 0.0, 1.2])
+    for bad in (1.0, [1.0]):
+        with pytest.raises(ValueError, match=r"^max_grad_norm must be a list of 3 bounds"):
+            optimizer_of(parameters(SHAPES), cls=ours.DPPerLayerOptimizer, max_grad_norm=bad)
+    with pytest.raises(TypeError, match=r"^max_grad_norm must be a number in"):
+        optimizer_of(parameters(SHAPES), max_grad_norm=[1.0] * 3)
 
 
 def test_a_sum_needs_no_expected_batch_size():

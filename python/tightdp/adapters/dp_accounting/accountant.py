@@ -20,16 +20,11 @@ from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
 from .distribution import INTERVAL, privacy_loss_distribution
-from .events import REPLACE, REVEALS, parts
+from .events import NEIGHBORS, REPLACE, REVEALS, check_relation, parts
 from .orders import best_order
 from .tree import Refused, is_short, shown
 
 _DetailsOf = PrivacyAccountant.CompositionErrorDetails
-NEIGHBORS: dict[Any, Neighbors] = {
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "add_or_remove",
-    NeighboringRelation.REPLACE_ONE: "replace",
-    NeighboringRelation.REPLACE_SPECIAL: "replace_special",
-}
 
 
 class _Spent(NamedTuple):
@@ -61,8 +56,7 @@ class TightDPAccountant(PrivacyAccountant):
         *,
         orders: Sequence[float] | None = None,
     ) -> None:
-        if neighboring_relation not in NEIGHBORS:
-            raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {neighboring_relation!r}")
+        check_relation(neighboring_relation)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
         self._orders = _check.reals(

@@ -48,7 +48,9 @@ def privacy_loss_distribution(
     distribution for each of them.
     Between points of the grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine answers,
     times the number of distinct mechanisms and at most one in 50; and everywhere by 1e-15. It takes about a second, and
-    more for many distinct mechanisms. It may be composed with other distributions of dp_accounting.
+    more for many distinct mechanisms. Repeated samples of a fixed size under "replace" are those of the joined pair
+    (docs/theory/grid.md, section 6.2), up to twice above their delta, and take some twenty seconds, as
+    repeat-and-select does. It may be composed with other distributions of dp_accounting.
     ValueError where the losses span more than 2^24 intervals.
     """
     if not isinstance(run, Composable):

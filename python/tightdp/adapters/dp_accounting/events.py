@@ -14,11 +14,14 @@ from ... import mechanisms as m
 from ...accounting.numerics.outward import Range, log, sqrt
 from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
+from ...options import Neighbors
 from .tree import Refused, leaves, shown
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = NeighboringRelation.REPLACE_ONE
 SPECIAL = NeighboringRelation.REPLACE_SPECIAL
+
+NEIGHBORS: dict[Any, Neighbors] = {ADD_OR_REMOVE: "add_or_remove", REPLACE: "replace", SPECIAL: "replace_special"}
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """What a release without noise is: with probability 1 it reveals everything."""
@@ -41,10 +44,16 @@ def from_event(event: Any, neighboring_relation: Any = ADD_OR_REMOVE) -> Composi
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
+    check_relation(neighboring_relation)
     try:
         return Composition((part.mechanism, part.times) for part in parts(event, neighboring_relation))
     except Refused as refused:
         raise UnsupportedEventError(f"{refused.reason} (subevent {shown(refused.event)})") from None
+
+
+def check_relation(relation: Any) -> None:
+    if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
+        raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
 
 
 def parts(event: Any, relation: Any) -> Iterator[Part]:

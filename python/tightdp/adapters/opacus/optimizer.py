@@ -73,8 +73,19 @@ class Exact(_Base):
         self._loader: tuple[Counted, bool] | None = None  # and whether batches are drawn ahead of their steps
         self._iterations = 0
         self._signalled: list[int | None] = []
+        if "max_grad_norm" in options:
+            self._check_bounds(optimizer, options["max_grad_norm"])
         super().__init__(optimizer, generator=generator, **options)
         self._check_options()
+
+    def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
+        """Whether it is one, or as many as there are parameters where each has its own: Opacus asks its length."""
+        if not isinstance(self, optimizers.DPPerLayerOptimizer):
+            _max_grad_norm("max_grad_norm", max_grad_norm)
+            return
+        count = sum(p.requires_grad for group in optimizer.param_groups for p in group["params"])
+        if not isinstance(max_grad_norm, (list, tuple)) or len(max_grad_norm) != count:
+            raise ValueError(f"max_grad_norm must be a list of {count} bounds, one a parameter, got {max_grad_norm!r}")
 
     def _check_options(self) -> None:
         bounds = getattr(self, "max_grad_norms", None)
