@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
+from tightdp.torch import make
 from tightdp.torch.onepass.attention import multi_head_attention
 
 
@@ -49,7 +50,9 @@ def test_attention_taken_apart_is_that_of_pytorch(shape, dropped):
     [({}, True, "only self-attention"), ({"kdim": 3, "vdim": 3}, False, "only self-attention"),
      ({"add_bias_kv": True}, False, "add_bias_kv"), ({"add_zero_attn": True}, False, "add_zero_attn")],
 )  # fmt: skip
-def test_attention_that_is_refused(settings, other, why):
+def test_attention_that_is_refused(settings, other, why, monkeypatch):
+    """By its settings before any record is read, and by what it computes before a step is charged."""
+
     class Crossed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -60,6 +63,12 @@ def test_attention_that_is_refused(settings, other, why):
             return self.attention(x, y, y)[0].mean(1)
 
     dataset = TensorDataset(torch.randn(60, 5, 4), torch.randint(0, 3, (60,)))
-    run = private(Crossed(), dataset, arithmetic="float", noise_multiplier=1.0, batch_size=30)
+    options = {"arithmetic": "float", "noise_multiplier": 1.0, "batch_size": 30}
+    if settings:
+        with pytest.raises(ValueError, match=r"attention \(MultiheadAttention\) is none.*add_bias_kv.*kdim"):
+            private(Crossed(), dataset, **options)
+        monkeypatch.setattr(make, "check_layers", lambda model: None)
+    run = private(Crossed(), dataset, **options)
     with pytest.raises(ValueError, match=f"attention.*{why}"):
         run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 0

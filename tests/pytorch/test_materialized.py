@@ -147,3 +147,25 @@ def test_a_mean_over_the_batch_is_one_over_a_single_record():
     by_hand = clipped_by_hand(model, over_all, batch, 1e-2)
     for name in ours:
         assert (ours[name] - by_hand[name]).abs().max() <= 9 * grid + 1e-6
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.read, self.out = kind(2, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.out(self.read(x.unflatten(1, (3, 2)))[0][:, -1])
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers(kind):
+    """They hold their weights a second time, which torch.func would leave to its own tensors."""
+    model, records = Recurrent(kind), table(12, 6)
+    by_hand = clipped_by_hand(model, cross_entropy, records.tensors, 1.0)
+    run = private(model, records, batch_size=12, noise_multiplier=1e-9)
+    run.step(cross_entropy, next(iter(run.loader)))
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.grad.double() * 12, by_hand[name], rtol=1e-4, atol=1e-5)
+    assert all(held is p for held, p in zip(model.read._flat_weights, model.read.parameters(), strict=True))

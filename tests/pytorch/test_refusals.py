@@ -1,12 +1,16 @@
 """What cannot be trained privately is refused by name, and nothing is charged."""
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
+import numpy as np
 import torch
 from small import cross_entropy, mlp, private, table
 from torch import nn
+from torch.nn.utils import prune
 from torch.utils.data import DataLoader
 
 from tightdp.torch import make_private
@@ -161,6 +165,25 @@ def test_other_losses(loss):
     assert run.steps_ == 0
 
 
+@pytest.mark.parametrize(
+    "loss_fn", [nn.CrossEntropyLoss(reduction="none"), nn.functional.cross_entropy, torch.tensor(0.5), 3]
+)
+def test_functions_of_outputs_and_targets(loss_fn):
+    run = private()
+    with pytest.raises(TypeError, match=r"^loss_fn must be .*, got (CrossEntropyLoss|cross_entropy|Tensor|int): such"):
+        run.step(loss_fn, next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+def test_a_batch_taken_apart():
+    run = private()
+    with pytest.raises(TypeError, match=r"^batch must be passed to the run as it is"):
+        for _x, _y in run.loader:
+            pass
+    with pytest.raises(TypeError, match=r"^batch must be passed to the run as it is"):
+        cross_entropy(run.model, next(iter(run.loader)))
+
+
 def test_batches_without_rows():
     run = private(collate_fn=lambda records: [torch.zeros(()), torch.zeros(3)])
     with pytest.raises(ValueError, match=r"^collate_fn must make tensors"):
@@ -169,6 +192,47 @@ def test_batches_without_rows():
     with pytest.raises(ValueError, match=r"^collate_fn must make tensors"):
         first_step(run)
     assert run.steps_ == 0
+
+
+class Labelled(torch.utils.data.Dataset):
+    """Records whose labels PyTorch's own collation leaves in a tuple."""
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, i):
+        return torch.randn(5), str(i)
+
+
+COLLATED = {
+    "a tuple of str": None,
+    "a list of int": lambda records: [torch.stack([x for x, _ in records]), [int(y) for _, y in records]],
+    "ndarray": lambda records: {"x": torch.stack([x for x, _ in records]), "y": np.array([int(y) for _, y in records])},
+    "SimpleNamespace": lambda records: (torch.stack([x for x, _ in records]), SimpleNamespace(y=records)),
+}
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+@pytest.mark.parametrize("made", COLLATED)
+def test_what_is_of_all_records_is_not_shown_to_each(made, arithmetic):
+    """A loss could compare each record with the labels of all."""
+    run = private(dataset=Labelled(), collate_fn=COLLATED[made], arithmetic=arithmetic, batch_size=0.1)
+    with pytest.raises(ValueError, match=rf"^collate_fn must make tensors.*{made}, which each record would see whole"):
+        run.step(lambda model, batch: model(batch[0]).sum(1), next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+def test_constants_of_a_batch():
+    def collated(records):
+        return {
+            "x": torch.stack([x for x, _ in records]),
+            "task": "rows",
+            "scale": 2.0,
+            "type": torch.float32,
+            "no": None,
+        }
+
+    private(collate_fn=collated).fit(lambda model, batch: batch["scale"] * model(batch["x"].to(batch["type"])).sum(1))
 
 
 def test_optimizers():
@@ -185,6 +249,54 @@ def test_optimizers():
     refused("all are frozen", model=model, optimizer=torch.optim.SGD(model.parameters()))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite(value):
+    for name in ("0.weight", "2.bias"):
+        model = mlp()
+        with torch.no_grad():
+            model.get_parameter(name).view(-1)[-1] = value
+        refused(rf"^model must have finite parameters: {name} has", model=model)
+    model = mlp()
+    model.mask = nn.Parameter(torch.tensor([0.0, value]), requires_grad=False)
+    if value == value:
+        private(model)
+    else:
+        refused("^model must have finite parameters: mask has", model=model)
+    for name in ("lr", "weight_decay", "betas"):
+        model = mlp()
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.param_groups[0][name] = (0.9, value) if name == "betas" else torch.tensor(value)
+        if name == "betas" and value == value:
+            continue
+        refused(f"^optimizer must have a finite {name}", model=model, optimizer=optimizer)
+        optimizer.param_groups[0][name] = {"lr": 0.1, "weight_decay": 0.0, "betas": (0.9, 0.99)}[name]
+        run = private(model, optimizer=optimizer)
+        run.optimizer.param_groups[0]["lr"] = value
+        with pytest.raises(ValueError, match=f"^optimizer must have a finite lr, got {value}"):
+            run.step(cross_entropy, next(iter(run.loader)))
+        assert run.steps_ == 0
+
+
+@pytest.mark.parametrize("public_size", [60, None])
+def test_a_delta_that_publishing_records_would_meet(public_size):
+    with pytest.warns(UserWarning, match=r"^delta is 0\.1, which is at least 1/\d+") as caught:
+        run = private(delta=0.1, public_size=public_size)
+    assert caught[0].filename.endswith("small.py") and str(caught[0].message).startswith(run.statement_.warnings[0])
+
+
+def test_weights_that_hooks_put_in():
+    for layer in (
+        nn.utils.spectral_norm(nn.Linear(5, 3)),
+        prune.random_unstructured(nn.Linear(5, 3), "weight", 2),
+    ):
+        refused(r"0 \(Linear\) has one that a hook of torch\.nn\.utils", model=nn.Sequential(layer))
+    prune.remove(layer, "weight")
+    first_step(private(nn.Sequential(layer)))
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(5, 3))
+    refused(r"weight\.0 \(_SpectralNorm\) improves an estimate", model=model)
+    first_step(private(model.eval()))
+
+
 def test_a_parameter_that_is_added_to_the_model_later():
     run = private()
     run.model.append(nn.Linear(3, 3))
@@ -199,6 +311,15 @@ def test_a_parameter_that_is_added_to_the_model_later():
 def test_a_loader_in_place_of_a_data_set():
     for shuffle in (True, False):
         refused("run's own loader", dataset=DataLoader(table(), batch_size=6, shuffle=shuffle), public_size=60)
+
+
+def test_arrays_in_place_of_a_data_set():
+    x, y = table().tensors
+    refused(r"^dataset must .*TensorDataset", dataset=(x, y), public_size=60)
+    refused(r"^dataset must .*TensorDataset", dataset=(x.numpy(), y.numpy()), public_size=60)
+    refused(r"^dataset must .*got dict", dataset={"x": x, "y": y}, public_size=60)
+    for records in (list(zip(x, y, strict=True)), dict(enumerate(zip(x, y, strict=True)))):
+        private(dataset=records, public_size=60).fit(cross_entropy)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +346,8 @@ def test_a_loader_in_place_of_a_data_set():
         ("random_state", "a"),
         ("collate_fn", 3),
         ("shuffle", True),
+        ("num_workers", "2"),
+        ("num_workers", -1),
         ("batch_sampler", None),
         ("algorithm", None),
     ],

@@ -103,14 +103,18 @@ def test_a_step_has_the_probabilities_and_the_noise_of_its_epoch():
 
 
 def test_a_sum_that_is_lost_is_charged_and_released_again(tmp_path):
+    calls = []
+
     def fails(model, batch):
-        raise MemoryError
+        calls.append(1)
+        if len(calls) in (1, 4):  # the second and the third look at the first records
+            raise MemoryError
+        return cross_entropy(model, batch)
 
     run = made(checkpoint=tmp_path)
     with pytest.raises(MemoryError):  # in the probe, before anything is charged
         run.step(fails, next(iter(run.loader)))
     assert run.history_ == ()
-    run._probed = True
     with pytest.raises(MemoryError):
         run.step(fails, next(iter(run.loader)))
     assert run.history_ == (dp.Gaussian(NOISE),) and run.steps_ == 0 and run.epsilon() == run.privacy_

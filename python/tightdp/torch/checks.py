@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from . import examples
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 """All batch norms, those of several processes and lazy ones included."""
 _LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
+_SPECTRAL: Any = torch.nn.utils.parametrizations._SpectralNorm
+_REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def check_types(model: Any, optimizer: Any) -> None:
@@ -52,6 +56,17 @@ def check_modules(model: Any) -> None:
                 f"model must have embeddings without max_norm and sparse: {label} ({kind}) would change the rows of "
                 f"the words it sees without noise, or have gradients for those alone. Leave both out"
             )
+        elif isinstance(module, _SPECTRAL) and module.training:
+            raise ValueError(
+                f"model must keep nothing from one batch to the next: {label} ({kind}) improves an estimate with each. "
+                f"Call remove_parametrizations of torch.nn.utils.parametrize, or keep it in eval mode"
+            )
+        elif any(type(hook).__module__.startswith("torch.nn.utils.") for hook in module._forward_pre_hooks.values()):
+            raise ValueError(
+                f"model must have weights that are parameters: {label} ({kind}) has one that a hook of torch.nn.utils "
+                f"(weight_norm, spectral_norm or prune) puts into it before each batch. Remove it (remove_weight_norm, "
+                f"remove_spectral_norm, prune.remove), or use torch.nn.utils.parametrizations.weight_norm"
+            )
         elif isinstance(module, _LAZY) and module.has_uninitialized_params():
             raise ValueError(
                 f"model must have all its parameters: {label} ({kind}) makes them at its first batch. Run one batch "
@@ -87,11 +102,37 @@ def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
     if not found:
         raise ValueError("model must have a parameter that requires a gradient: all are frozen")
     for name, p in found.items():
-        if p.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        if p.dtype not in _REAL:
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
         if p.is_meta or p.numel() == 0:
             raise ValueError(f"model must have parameters in memory: {name} is empty or on the meta device")
     return found
+
+
+def check_settings(optimizer: Any) -> None:
+    """ValueError for a setting of the optimizer that makes parameters NaN or infinite."""
+    for group in optimizer.param_groups:
+        for name, value in group.items():
+            for each in value if isinstance(value, tuple) else (value,):
+                x = each.item() if isinstance(each, torch.Tensor) and each.numel() == 1 else each
+                if isinstance(x, Real) and (x != x or (name in ("lr", "weight_decay") and math.isinf(x))):
+                    raise ValueError(f"optimizer must have a finite {name}, got {x}: it would leave no number finite")
+
+
+def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
+    """ValueError for a parameter whose gradients would not be finite, so that no record would contribute.
+
+    A frozen one may be infinite, as masks are.
+    """
+    for name, p in parameters:
+        held = p.detach().to_local() if is_sharded(p) else p.detach()
+        if held.dtype not in _REAL or held.is_meta:
+            continue
+        if bool((~held.isfinite() if p.requires_grad else held.isnan()).any()):
+            raise ValueError(
+                f"model must have finite parameters: {name} has a NaN or an infinity, and no record would have a "
+                f"finite gradient. Initialise it again, or load finite values"
+            )
 
 
 def check_used(unused: Iterable[str]) -> None:
@@ -100,6 +141,17 @@ def check_used(unused: Iterable[str]) -> None:
         raise ValueError(
             f"model must use every parameter that requires a gradient: the loss does not depend on {_few(names)}, "
             f"which would be trained by noise alone. Freeze what is not used: requires_grad_(False)"
+        )
+
+
+def check_loss_fn(loss_fn: Any) -> None:
+    """TypeError for what is no function, and for PyTorch's own, which are of outputs and targets."""
+    of_torch = getattr(loss_fn, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss")
+    if not callable(loss_fn) or of_torch:
+        kind = getattr(loss_fn, "__name__", type(loss_fn).__name__)
+        raise TypeError(
+            f"loss_fn must be a function of the model and a batch, got {kind}: such as `lambda model, batch: "
+            f"cross_entropy(model(batch[0]), batch[1], reduction='none')`"
         )
 
 

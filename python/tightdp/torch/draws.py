@@ -1,4 +1,4 @@
-"""Random numbers of a step that are PyTorch's own, such as those of dropout."""
+"""How records go through a model: random numbers of PyTorch's own, such as those of dropout, and compiled code."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def device_of(model: Any) -> Any:
 def forked(device: Any) -> Any:
     """A context after which PyTorch's generators, that of the device too, are as before."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+def uncompiled() -> Any:
+    """A context in which what ``torch.compile`` made runs as the Python that it was made of.
+
+    PyTorch compiles nothing under ``torch.func``, and would compile what records a forward pass instead.
+    """
+    return torch.compiler.set_stance("force_eager")
 
 
 @contextmanager

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from ..release.gradients import add_noise, clipped_sum
-from ..release.noise import RandomSource
+from ..release.gradients import clipped_sum
 from .materialized import Gradients, vectorizes
 from .padded import Places
 from .plan import Plan
-from .sums import Sums, integers_of
+from .sums import IntegerSums, integers_of
 
 
-class ExactSums(Sums):
+class ExactSums(IntegerSums):
     """Integer sums of clipped gradients.
 
     Each record becomes a vector of multiples of the plan's grid whose norm is at most the bound, in exact arithmetic,
@@ -33,6 +32,9 @@ class ExactSums(Sums):
         if self._vectorized is None:
             return {}
         return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
+
+    def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        self._vectorizes(model, loss_fn, batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         for rows, weights in self._placed(model, loss_fn, batch, records, places):
@@ -69,13 +71,3 @@ class ExactSums(Sums):
         """Adds what the gradients of some records are clipped to, of those alone whose weight is 1 and not 0."""
         bounds = self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
         clipped_sum(rows, bounds, weights=weights, out=self._totals, accumulate=True, arithmetic="exact")
-
-    def values(self) -> list[Any]:
-        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
-
-    def integers(self) -> tuple[Any, list[Any]]:
-        return self._flat, self._totals
-
-    def release(self, source: RandomSource) -> list[Any]:
-        add_noise(self._totals, self._plan.deviation, grid=self._plan.grid, rng=source)
-        return self.estimates(self._totals)

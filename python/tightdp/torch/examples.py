@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
+from numbers import Number
 from typing import Any
 
+import numpy as np
 import torch
 
 Rebuild = Callable[[list[Any]], Any]
@@ -13,8 +16,8 @@ Rebuild = Callable[[list[Any]], Any]
 def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
     """The tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
 
-    Whatever is no tensor and no container stays as it is. Mappings of other types become plain dicts if they cannot
-    be made of a dict.
+    A constant stays as it is. ValueError for what may hold something of each record and cannot be taken apart: every
+    record would see that of all others. Mappings of other types become plain dicts if they cannot be made of a dict.
     """
     if isinstance(batch, torch.Tensor):
         return [batch], lambda found: found[0]
@@ -28,6 +31,8 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
 
         return inner, mapping
     if isinstance(batch, (list, tuple)):
+        if batch and all(isinstance(item, _CONSTANTS) for item in batch):
+            raise _refusal(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
         parts = [leaves(item) for item in batch]
         named = isinstance(batch, tuple) and hasattr(batch, "_fields")
 
@@ -39,7 +44,19 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
             return type(batch)(*items) if named else type(batch)(items)
 
         return [tensor for tensors, _ in parts for tensor in tensors], sequence
+    if not isinstance(batch, _CONSTANTS):
+        raise _refusal(f"an object of the type {type(batch).__name__}")
     return [], lambda found: batch
+
+
+_CONSTANTS = (type(None), str, bytes, Number, np.generic, Enum, torch.dtype, torch.device)
+
+
+def _refusal(made: str) -> ValueError:
+    return ValueError(
+        f"collate_fn must make tensors whose first axis is that of the records: it made {made}, which each record "
+        "would see whole. Make a tensor of it, or leave it out"
+    )
 
 
 def shown(tensor: Any) -> str:

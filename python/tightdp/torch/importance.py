@@ -142,8 +142,6 @@ class ImportanceLoader(RunLoader):
     candidates: Candidates
 
     def __init__(self, account: Account, dataset: Any, *shared: Any, streams: Streams, **options: Any) -> None:
-        if options.get("num_workers"):
-            raise ValueError("num_workers must be 0 for DPIS: who is a candidate depends on the step before")
         settings = account.plan.settings
         assert isinstance(settings, DPIS)
         self._reach = settings.reach

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from .. import _check
@@ -61,6 +62,12 @@ class Batch:
             raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
         parts, self._parts = self._parts, None
         return zip(parts, self._sizes, strict=True)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(
+            "batch must be passed to the run as it is, `run.step(loss_fn, batch)`: a step collates its records, and "
+            "loss_fn(model, records) gets them, as in `x, y = records`"
+        )
 
     def _keep(self) -> None:
         """Holds what is left of the parts, for the loader goes on."""
@@ -117,6 +124,7 @@ class PoissonLoader:
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
         for name in sorted(OURS & options.keys()):
             raise TypeError(f"{name} must be left out: Poisson sampling decides which records are in a batch")
+        _check.count("num_workers", options.get("num_workers", 0), least=0)
         self._source = source(rng)
         self._collate, self._options = collate_fn, options
         self._of_torch([])  # refuses options that it does not know, before any record is read
@@ -198,6 +206,11 @@ class RunLoader(PoissonLoader):
         if padded is not None and self.physical_batch_size is None:
             self.physical_batch_size = size_for(self._usual)
 
+    def first(self) -> Iterator[tuple[Any, int]]:
+        """The first record of the data set, collated, and its number, 1; nothing where there is none."""
+        alone = [np.zeros(1, np.intp)] if len(self.dataset) else []
+        return ((part, 1) for part in self._reader(iter(alone)))
+
     @property
     def padded(self) -> bool:
         """Whether all physical batches have one shape, and each record a place of its own draw in one of them."""
@@ -249,6 +262,16 @@ def checked(dataset: Any) -> Any:
         raise TypeError(
             "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "
             "account is that of Poisson batches. Pass loader.dataset, and take batches from the run's own loader"
+        )
+    if isinstance(dataset, tuple) and dataset and isinstance(dataset[0], (torch.Tensor, np.ndarray)):
+        raise TypeError(
+            "dataset must have records by index, got a tuple of arrays: pass TensorDataset(x, y) of torch.utils.data, "
+            "of tensors whose first axis is that of the records"
+        )
+    if isinstance(dataset, Mapping) and len(dataset) and 0 not in dataset:
+        raise TypeError(
+            f"dataset must have records by index, got {type(dataset).__name__}, a mapping by other keys: pass the part "
+            "that has the records, or TensorDataset(x, y) of torch.utils.data"
         )
     if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(

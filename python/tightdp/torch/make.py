@@ -26,6 +26,7 @@ from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .loader import RunLoader
+from .onepass.layers import check_layers
 from .onepass.tried import check_torch
 from .plan import SumArithmetic, bounds, plan
 from .released_share import ShareAccount, account_of
@@ -115,7 +116,8 @@ def make_private(
     together, up to what ``statement_`` says is idealised.
 
     Raises ValueError or TypeError naming the argument and what is accepted, ``BudgetExceeded`` where the ledger does
-    not cover the plan, and ``LedgerError``, before any record is looked at.
+    not cover the plan, and ``LedgerError``, before any record is looked at. Warns of a ``delta`` of at least one over
+    the number of records, which a release of whole records would meet.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -147,12 +149,15 @@ def make_private(
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        check_algorithm(name, own, optimizer, arithmetic, padded)
+        check_algorithm(name, own, optimizer, arithmetic, padded, options.get("num_workers"))
         if arithmetic in ("float", "products"):
             check_torch()
+            check_layers(model)
         checks.check_modules(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)
+        checks.check_settings(optimizer)
+        checks.check_finite(p for p in model.named_parameters() if world.first or checks.is_sharded(p[1]))
         draws = seeded(seed)
         loader.checked(dataset)
         book = opened(ledger) if world.first else None

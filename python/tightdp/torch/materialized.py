@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from . import checks, examples
+from .draws import uncompiled
 
 HELD = 1 << 26
 """Bytes of gradients that are held at once: 64 MB, or those of a single record."""
@@ -38,6 +39,7 @@ class Gradients:
     def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
         self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
         self._places = _places(model, parameters)
+        self._recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
 
     def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
         """Of some records at a time, a tensor (records, *shape) for each parameter."""
@@ -56,7 +58,12 @@ class Gradients:
 
         values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
-        found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
+        try:
+            with uncompiled():
+                found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
+        finally:
+            for module in self._recurrent:
+                module._init_flat_weights()  # its second list of its weights, which has those of torch.func by now
         return [found[name] for name in self._parameters]
 
     def _in_turn(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:

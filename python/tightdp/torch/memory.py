@@ -26,8 +26,9 @@ _MOST, _DEEPEST = 10_000, 6
 """Of things that are looked at, and of containers in containers: a loss function may name a whole data set."""
 _SMALL = 1 << 16
 """Bytes of arrays that are compared; larger ones are told by being others."""
-_OWN = frozenset(vars(torch.nn.Module()))
-"""What PyTorch keeps in a module: parameters and buffers are looked at by ``kept.py``."""
+_OWN = frozenset(vars(torch.nn.Module())) | {"_flat_weights"}
+"""What PyTorch keeps in a module: parameters and buffers are looked at by ``kept.py``. Recurrent layers have a second
+list of their parameters, which each forward pass brings up to date."""
 _THEIRS = ("torch", "numpy", "builtins", "tightdp", "threading", "_thread")
 """Packages whose objects are not looked into."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from ..release import clipping
 from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
+from ..statement.statement import of_delta
 from ..train.algorithms.adaclip import AdaCliP
 from ..train.algorithms.algorithm import sampled
 from ..train.algorithms.dpis import DPIS
@@ -171,6 +173,7 @@ def plan(
 
     if public_size is not None:
         made = planned(_check.count("public_size", public_size), noise, target)
+        _warn_of_delta(made)
         if released is None:
             pay(made.charged)
         return made
@@ -195,4 +198,12 @@ def plan(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
             f"{released}, which was released: {error}"
         ) from None
-    return dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
+    made = dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
+    _warn_of_delta(made)
+    return made
+
+
+def _warn_of_delta(made: Plan) -> None:
+    large = of_delta(made.delta, made.records)
+    if large:
+        warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 from . import checks, examples
+from .draws import uncompiled
 from .kept import kept
 
 
 def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """ValueError if a parameter takes no part in the loss, or if the model keeps what it saw."""
     tensors, rebuild = examples.split(batch, records)
-    with kept(model, loss_fn):
+    with kept(model, loss_fn), uncompiled():
         losses = checks.check_losses(loss_fn(model, rebuild([tensor[:1] for tensor in tensors])), 1)
     found = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
     checks.check_used(name for name, gradient in zip(parameters, found, strict=True) if gradient is None)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -39,6 +39,8 @@ from .world import Fact, World
 
 LossFunction = Callable[[Any, Any], Any]
 """(model, collated batch) -> one loss for each record, shape (records,)."""
+Parts = Iterator[tuple[Any, int]]
+"""Collated records and their number, physical batch by physical batch."""
 
 
 class PrivateRun:
@@ -70,7 +72,6 @@ class PrivateRun:
         self._account, self._source, self._ledger = account, source, ledger
         self._names: tuple[str, ...] = ()
         self._sums: Sums | None = None
-        self._probed = False
         self._copies: Copies = {}
         self._busy = threading.Lock()
         self._identity, self._checkpoint = identity or saved.identity(), checkpoint
@@ -139,8 +140,7 @@ class PrivateRun:
         Raises ``BudgetExceeded`` when the plan is used up, and ``ValueError`` or ``TypeError`` for what cannot be
         trained privately: nothing is charged then.
         """
-        if not callable(loss_fn):
-            raise TypeError(f"loss_fn must be a function of the model and a batch, got {loss_fn!r}")
+        checks.check_loss_fn(loss_fn)
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
         with self._alone(), torch.enable_grad():
@@ -148,14 +148,13 @@ class PrivateRun:
                 self._check_batch(batch)
                 parameters = self._parameters()
                 checks.check_modules(self.model)
+                checks.check_settings(self.optimizer)
                 if self._account.remaining == 0:
                     self._account.spend()  # raises, and says why
                 before, parts = batch._before(), self._parts(batch.parts())
                 looks = None if before is None else self._parts(before)
-                if not self._probed and looks is not None:
-                    looks = self._probe(loss_fn, parameters, looks)
-                elif not self._probed:
-                    parts = self._probe(loss_fn, parameters, parts)
+                if self._sums is None or not self._sums.serves(parameters):
+                    parts, looks = self._probe(loss_fn, parameters, parts, looks)
             if looks is not None:
                 look = partial(self._look, loss_fn, parameters, looks, batch)
                 account, loader = self._account, self.loader
@@ -271,7 +270,7 @@ class PrivateRun:
         if batch.used:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
-    def _parts(self, parts: Iterator[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    def _parts(self, parts: Parts) -> Parts:
         device = device_of(self.model)
         return ((examples.moved(part, device), records) for part, records in parts)
 
@@ -281,9 +280,7 @@ class PrivateRun:
         with kept(self.model, loss_fn, self._copies), own_draws(device_of(self.model)):
             yield
 
-    def _look(
-        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]], batch: Batch
-    ) -> Any:
+    def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
         """DPIS looks at the norms of all records, which are returned."""
         with self._world.together("the norms of all records"):
             sums = self._begin(parameters)
@@ -295,22 +292,32 @@ class PrivateRun:
         return sums.candidates.remember(self._world)
 
     def _probe(
-        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Iterator[tuple[Any, int]]
-    ) -> Iterator[tuple[Any, int]]:
-        """Looks at the first records, and refuses what the account would not be true of; an empty batch shows none."""
+        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None
+    ) -> tuple[Parts, Parts | None]:
+        """Looks at the first records, and refuses what the account would not be true of, or what cannot be clipped.
+
+        It returns the parts as they were. Where the step has no records, the first one of the data set is looked at: so
+        it is the first step that is refused, whatever was drawn.
+        """
+        first = parts if looks is None else looks
         with forked(device_of(self.model)):
-            for part, records in parts:
+            held = list(islice(first, 1))
+            for part, records in held or self._parts(self.loader.first()):
                 probe(self.model, loss_fn, parameters, part, records)
-                self._probed = True
-                return chain([(part, records)], parts)
-        return iter(())
+                sums = self._made(parameters)
+                with self._records_apart(loss_fn):
+                    sums.check(self.model, loss_fn, part, records)
+                self._sums, self._names = sums, tuple(parameters)
+        first = chain(held, first)
+        return (first, None) if looks is None else (parts, first)
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:
-        if self._sums is None or not self._sums.serves(parameters):
-            self._sums, self._names = self._made(parameters), tuple(parameters)
-        self._sums.follow(self._account.now)
-        self._sums.clear()
-        return self._sums
+        """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
+        known = self._sums
+        sums = known if known is not None and known.serves(parameters) else self._made(parameters)
+        sums.follow(self._account.now)
+        sums.clear()
+        return sums
 
     def _made(self, parameters: dict[str, Any]) -> Sums:
         exact = self.plan.arithmetic == "exact"

@@ -36,7 +36,9 @@ def chosen(algorithm: Any) -> tuple[str, Settings | None]:
     return algorithm, named.get(algorithm)
 
 
-def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: Any) -> None:
+def check_algorithm(
+    name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: Any, workers: Any
+) -> None:
     """ValueError for what does not go with an algorithm."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
@@ -54,6 +56,8 @@ def check_algorithm(name: str, own: Settings | None, optimizer: Any, arithmetic:
         raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
     if name == "dpis" and arithmetic == "products":
         raise ValueError('arithmetic must be "exact" or "float" for dpis')
+    if name == "dpis" and workers:
+        raise ValueError(f"num_workers must be 0 for dpis, got {workers!r}: each step decides whom the next looks at")
 
 
 _MOST_EMPTY = 1e6

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..release.gradients import add_noise
 from ..release.noise import RandomSource
 from .padded import Places
 from .plan import Plan
@@ -16,10 +17,11 @@ class Sums:
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
+        self._kinds = _kinds(parameters)
 
     def serves(self, parameters: dict[str, Any]) -> bool:
         """Whether these are the parameters it was made for."""
-        return list(map(id, parameters.values())) == list(map(id, self._parameters.values()))
+        return _kinds(parameters) == self._kinds
 
     def follow(self, plan: Plan) -> None:
         """Goes by that plan from now on, which differs from the one before in its noise and its divisor alone."""
@@ -32,6 +34,10 @@ class Sums:
     @property
     def ways(self) -> dict[str, str]:
         """How each parameter's gradients, or their norms, were computed last."""
+        raise NotImplementedError
+
+    def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        """Takes some records through the model to see whether it can be clipped, before a step is charged."""
         raise NotImplementedError
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
@@ -60,6 +66,28 @@ class Sums:
         To be called once, after the mechanism was charged.
         """
         raise NotImplementedError
+
+
+def _kinds(parameters: dict[str, Any]) -> list[Any]:
+    """What sums are made for: ``model.to`` leaves the parameters themselves and changes the others."""
+    return [(id(p), p.dtype, p.device) for p in parameters.values()]
+
+
+class IntegerSums(Sums):
+    """Sums in steps of the plan's grid, with the exact noise of that grid."""
+
+    _flat: Any
+    """The totals as one vector, in the same memory (``integers_of``)."""
+
+    def values(self) -> list[Any]:
+        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
+
+    def integers(self) -> tuple[Any, list[Any]]:
+        return self._flat, self._totals
+
+    def release(self, source: RandomSource) -> list[Any]:
+        add_noise(self._totals, self._plan.deviation, grid=self._plan.grid, rng=source)
+        return self.estimates(self._totals)
 
 
 def integers_of(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:

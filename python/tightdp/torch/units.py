@@ -51,7 +51,7 @@ class OnePassUnits(OnePassSums):
     @torch.no_grad()
     def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
         with torch.enable_grad():
-            factors = self._checked(model, loss_fn, batch, records)
+            factors = self._factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         squares = sum((each.squares() for each in factors.values()), zero)
         return _numbers(torch.as_tensor(squares).sqrt())

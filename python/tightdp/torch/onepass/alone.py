@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .. import behind, checks, examples
+from ..draws import uncompiled
 from .uses import Unsupported
 
 
@@ -32,7 +33,8 @@ def take(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: in
         return losses
 
     try:
-        torch.func.vmap(single, randomness="different")(*tensors)
+        with uncompiled():
+            torch.func.vmap(single, randomness="different")(*tensors)
     except (RuntimeError, NotImplementedError) as error:
         if not any(sign in str(error) for sign in _SIGNS):
             raise

@@ -46,16 +46,16 @@ class OnePassSums(Sums):
     def ways(self) -> dict[str, str]:
         return self._ways
 
+    def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
+        """ValueError for a use of a parameter that cannot be clipped in one pass."""
+        few = min(records, FEW)
+        tensors, rebuild = examples.split(batch, records)
+        self._factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
+
     def add(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int, places: Places | None = None
     ) -> None:
-        self._add(self._checked(model, loss_fn, batch, records), records)
-
-    def _checked(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
-        if self._whole is None and records > FEW:
-            tensors, rebuild = examples.split(batch, records)
-            self._factors(model, loss_fn, rebuild([tensor[:FEW] for tensor in tensors]), FEW)
-        return self._factors(model, loss_fn, batch, records)
+        self._add(self._factors(model, loss_fn, batch, records), records)
 
     def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
         """What the gradients of the records are made of, and whether that is all of them where calls are new."""

@@ -77,16 +77,16 @@ class Outer:
     def add_weighted(self, weights: Any, total: Any) -> None:
         right = cleared(self.right, weights)
         total = total.view(self.m, right.shape[2])
-        dtype = total.dtype
-        right, weights = right.to(dtype), weights.to(dtype)
-        scaled = right * weights[:, None, None]
+        right, weights = right.to(total.dtype), weights.to(total.dtype)[:, None, None]
         if self.sparse:
-            total.index_add_(0, self.left.reshape(-1), scaled.reshape(-1, right.shape[2]))
+            total.index_add_(0, self.left.reshape(-1), (right * weights).reshape(-1, right.shape[2]))
             return
-        left = cleared(self.left, weights).to(dtype)
+        left = cleared(self.left, weights.view(-1)).to(total.dtype)
         if left.shape[2] < right.shape[2]:  # the smaller one is scaled
-            left, scaled = left * weights[:, None, None], right
-        total.addmm_(left.reshape(-1, self.m).t(), scaled.reshape(-1, right.shape[2]))
+            left = left * weights
+        else:
+            right = right * weights
+        total.addmm_(left.reshape(-1, self.m).t(), right.reshape(-1, right.shape[2]))
 
     def rows(self) -> Any:
         if not self.sparse:

@@ -8,12 +8,10 @@ from typing import Any, TypeGuard
 import numpy as np
 import torch
 
-from ...release.gradients import add_noise
-from ...release.noise import RandomSource
 from ...train.models import dense
 from ..padded import Places
 from ..plan import Plan
-from ..sums import integers_of
+from ..sums import IntegerSums, integers_of
 from .clipping import OnePassSums
 from .factors import Factors, Outer, Sum
 
@@ -21,7 +19,7 @@ HELD = 1 << 24
 """Entries of rows that are held at once: 64 MB of float32, or those of a single record."""
 
 
-class ProductSums(OnePassSums):
+class ProductSums(IntegerSums, OnePassSums):
     """Integer sums of clipped gradients, which are not formed where they are products of two vectors.
 
     A linear layer that a record goes through once has the gradient r x^T. It becomes a product of integers whose norm
@@ -70,16 +68,6 @@ class ProductSums(OnePassSums):
         dense.add_products(layers, self._plan.max_norm[0], numbers, grid=self._plan.grid, taken=taken)
         for i, some_words in words.items():
             self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
-
-    def values(self) -> list[Any]:
-        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
-
-    def integers(self) -> tuple[Any, list[Any]]:
-        return self._flat, self._totals
-
-    def release(self, source: RandomSource) -> list[Any]:
-        add_noise(self._totals, self._plan.deviation, grid=self._plan.grid, rng=source)
-        return self.estimates(self._totals)
 
 
 def _is_product(factors: Factors) -> bool:

@@ -28,6 +28,7 @@ _SPREAD = {
     if hasattr(where, name)
 }
 """Functions of numbers, coordinate by coordinate, in which a parameter is spread over records."""
+_TRANSPOSED = (torch.Tensor.T, torch.Tensor.mT, torch.Tensor.t, torch.Tensor.transpose, torch.t, torch.transpose)
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
 """Names of functions that go around what keeps records apart."""
 
@@ -96,7 +97,10 @@ class Recorder(TorchFunctionMode):
         except Unsupported as why:
             raise refusal(self._kind(func, used), str(why)) from None
         if any(alone.has_gradient(x) and id(x) not in self._names for x in _tensors(found)):
-            raise refusal(self._kind(func, used), "it is no function whose gradients are known for each record")
+            instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
+            raise refusal(
+                self._kind(func, used), f"it is no function whose gradients are known for each record{instead}"
+            )
         return found  # a shape, a dtype, a constant
 
     def _kind(self, func: Any, used: list[Any]) -> Kind:

@@ -1,0 +1,57 @@
+"""Layers of PyTorch that one pass cannot clip, told by their types: before any record is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.utils.parametrize import ParametrizationList
+
+_EXACT = 'arithmetic="exact", which takes any module'
+_INSTEAD: tuple[tuple[Any, str], ...] = (
+    (torch.nn.EmbeddingBag, f"Embedding and the mean over its words, or {_EXACT}"),
+    (torch.nn.PReLU, f"LeakyReLU, or {_EXACT}"),
+    (torch.nn.modules.batchnorm._BatchNorm, f"GroupNorm, freeze its weight and bias, or use {_EXACT}"),
+    (torch.nn.modules.instancenorm._InstanceNorm, f"GroupNorm with a group for each channel, or {_EXACT}"),
+    (torch.nn.modules.conv._ConvTransposeNd, f"Upsample and a convolution, or {_EXACT}"),
+    (torch.nn.Bilinear, _EXACT),
+    (torch.nn.RNNBase, _EXACT),
+    (torch.nn.RNNCellBase, _EXACT),
+)
+"""Kinds of layers whose parameters go through functions without a rule (``calls.py``), and what to use."""
+
+
+def check_layers(model: Any) -> None:
+    """ValueError for a layer with parameters to train whose computation, PyTorch's own, is none that one pass knows.
+
+    What else a model does with its parameters shows when records go through it (``recorder.py``).
+    """
+    for name, module in model.named_modules():
+        if not any(p.requires_grad for p in module.parameters()):
+            continue
+        instead = _instead(module)
+        if instead is not None:
+            kind = ", ".join(type(each).__name__ for each in _parametrizations(module) or (module,))
+            raise ValueError(
+                f"model must be made of layers that are clipped in one pass: {name or 'the model itself'} ({kind}) is "
+                f"none. Use {instead}"
+            )
+
+
+def _instead(module: Any) -> str | None:
+    """What to use in the place of a layer; None for one that may be right."""
+    if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _parametrizations(module)):
+        return _EXACT  # those of the user may go through rules
+    if isinstance(module, torch.jit.ScriptModule):
+        return f"it without torch.jit.script, or {_EXACT}"
+    if not getattr(type(module).forward, "__module__", "").startswith("torch.nn.modules."):
+        return None
+    if isinstance(module, torch.nn.MultiheadAttention):
+        other = module.bias_k is not None or module.add_zero_attn or not module._qkv_same_embed_dim
+        return f"it without add_bias_kv, add_zero_attn, kdim and vdim, or {_EXACT}" if other else None
+    return next((instead for kind, instead in _INSTEAD if isinstance(module, kind)), None)
+
+
+def _parametrizations(module: Any) -> tuple[Any, ...]:
+    """What computes a weight, such as ``weight_norm``, where the module is a list of those."""
+    return tuple(module) if isinstance(module, ParametrizationList) else ()
