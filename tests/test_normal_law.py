@@ -28,6 +28,24 @@ def test_gaussians(count, mu):
         assert found.width <= 1e-3 * exact.upper + 1e-9
 
 
+@pytest.mark.parametrize("count", [2**21, 51_152_598, 10**12])
+@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.0023323271818666822, 0.01, 0.02, 0.03, 0.1])
+def test_steps_that_reveal_almost_all(noise_multiplier, count):
+    """At losses that nearly all of Q has, P's mass is no double."""
+    run = dp.Gaussian(noise_multiplier) * count
+    deviation = math.sqrt(count) / noise_multiplier
+    for delta in (1e-300, 1e-12, 0.1):
+        exact = run.epsilon(delta, engine="closed_form")
+        found = run.epsilon(delta, engine="grid")
+        assert found.lower <= exact.upper and exact.lower <= found.upper
+        if deviation <= 1e8 and delta > 1e-300:  # else the tilted law is not normal enough, or has too few digits
+            assert found.upper <= (1 + 1e-5) * exact.upper
+        for epsilon in (exact.lower, exact.upper + deviation):
+            exact_delta = run.delta(epsilon, engine="closed_form")
+            found_delta = run.delta(epsilon, engine="grid")
+            assert found_delta.lower <= exact_delta.upper and exact_delta.lower <= found_delta.upper
+
+
 @pytest.mark.parametrize("count", [10**7, 10**9])
 @pytest.mark.parametrize("place", [0.3, 3.0])
 def test_randomised_response(count, place):

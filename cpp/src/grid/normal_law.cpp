@@ -19,6 +19,10 @@ constexpr double kBerryEsseen = 0.56;
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
 // e^{c y} stays a double.
 constexpr double kMostExponent = 600;
+// Lighter points count as none: no doubles, or with few digits.
+constexpr double kLeastLog = -700;
+// A cell's Q-mass is a double as long as it falls by no more than this.
+constexpr double kMostFall = 660;
 // Of what the tail of a law may be for estimates of the tilt.
 constexpr double kCut = -20;
 // Of epsilon, relative: where bisection ends.
@@ -42,11 +46,22 @@ struct Points {
     std::vector<Point> list;
     double slack = 0;
     double infinity = 0;
-    double excess = 0, error = 0;  // P- less Q-mass of all points, and how far off it may be
+    double excess = 0;                  // P- less Q-mass of all points
+    double error = 0, other_error = 0;  // how far off P- and Q-mass of all points may be
 
     void put(double loss, double mass, double off) {
         if (mass > 0 || off > 0) list.push_back({loss, mass, off});
     }
+
+    // P-mass that is hardly any, somewhere in [from, to].
+    void put_light(double from, double to, double log_mass) {
+        put(to, 0, 2 * std::exp(kLeastLog));
+        error += 2 * std::exp(kLeastLog);
+        without_other(from, log_mass);
+    }
+
+    // The Q-mass of P-mass right of `from` is not in the list: there may be much.
+    void without_other(double from, double log_mass) { other_error += std::exp(std::min(log_mass - from + 1, 0.0)); }
 };
 
 double finite_exp(const LogMass& m) {
@@ -75,14 +90,20 @@ void put_density(const Density& density, bool upper, Points& out) {
             const double left = edges[from + i], right = edges[from + i + 1], width = right - left;
             const double scale = std::exp(block.log_scale[i]), s = block.s[i] * scale, t = block.t[i] * scale;
             const double rel = block.rel[i] + (8 + 2 * std::abs(block.log_scale[i])) * u;
-            if (!(s + t > 0)) continue;
+            const double log_mass = block.log_scale[i] + std::log(block.s[i] + block.t[i]);
+            if (!(log_mass > kLeastLog)) {
+                out.put_light(left, right, log_mass);
+                continue;
+            }
+            const double fall = std::min(std::log1p(t / s), kMostFall);
+            if (fall == kMostFall) out.without_other(left, log_mass);
             if (upper) {  // section 2
                 const double all = s + t, share = std::clamp(t / -std::expm1(-width), 0.0, all);
                 const double off = all * std::min(1.0, 4 * rel + 3 * block.slack / width + 16 * u);
                 out.put(left, all - share, off);
                 out.put(right, share, off);
             } else {  // all in one point, whose Q-mass is theirs
-                const double inside = std::min(std::log1p(t / s), width);
+                const double inside = std::min(fall, width);
                 out.put(left + inside, s + t, (s + t) * (rel + 8 * u));
                 moved = std::max(moved, (3 * rel + 8 * u) * width + 2 * u * std::abs(left));
             }
@@ -94,7 +115,8 @@ void put_density(const Density& density, bool upper, Points& out) {
     const Density::Right after = density.right_of(edges.back());
     const double p = finite_exp(before.p), q = finite_exp(before.q);
     const double stays = finite_exp(after.s), leaves = finite_exp(after.t), last = edges.back();
-    out.error += p + q + stays + leaves + stays * std::exp(-last);
+    out.error += p + stays + leaves;
+    out.other_error += q + stays * std::exp(-last);
     if (upper) {
         out.put(edges.front(), 0, p);
         out.put(last, 0, stays);
@@ -106,15 +128,28 @@ Points points_of(const Law& law, bool upper) {
     Points out;
     out.infinity = law.infinity * (upper ? 1 + law.mass_rel + 4 * u : std::max(0.0, 1 - law.mass_rel - 4 * u));
     out.excess = law.minus_infinity - law.infinity;
-    out.error = (law.minus_infinity + law.infinity) * (law.mass_rel + 4 * u) * 2;
+    out.error = law.infinity * (law.mass_rel + 4 * u) * 2;
+    out.other_error = law.minus_infinity * (law.mass_rel + 4 * u) * 2;
     if (law.density) put_density(*law.density, upper, out);
     for (const Atom& atom : law.atoms) {
+        if (!(atom.log_mass > kLeastLog)) {
+            out.put_light(atom.loss, atom.loss, atom.log_mass);
+            continue;
+        }
         const double mass = std::exp(atom.log_mass);
         out.put(atom.loss, mass, mass * (atom.rel + (4 + 2 * std::abs(atom.log_mass)) * u));
     }
     out.slack = worst(out.slack, law.loss_slack);
     return out;
 }
+
+// A number, and how far off it may be.
+struct Value {
+    double value, error;
+};
+
+// The other one too if the first is no number.
+Value closer(const Value& one, const Value& other) { return one.error < other.error ? one : other; }
 
 // One law, tilted.
 struct Tilted {
@@ -130,27 +165,40 @@ Tilted tilted(const Points& points, double c) {
     for (const Points::Point& one : points.list) most = std::max(most, std::abs(c * one.loss));
     if (!(most < kMostExponent)) return nothing;
     work::spend(2 * kPointUnits * static_cast<std::int64_t>(points.list.size()));
-    const double rel = (64 + 8 * most) * u;
-    CompensatedSum value, value_error, slope, slope_error;
-    for (const auto& [y, mass, error] : points.list) {
-        const double back = curved(-y), f = curved(c * y) + c * back, g = y * std::expm1(c * y) + back;
-        value += mass * f, value_error += error * f;
-        slope += mass * g, slope_error += error * g;
+    // M - 1 and M', each from terms that do not cancel, and from P alone.
+    struct Sums {
+        CompensatedSum sum, size, error;  // size: of terms without their signs
+
+        void add(const Points::Point& at, double term) {
+            sum += at.mass * term, size += at.mass * std::abs(term), error += at.error * std::abs(term);
+        }
+        Value with(double rel) const { return {sum, 1.01 * error + rel * size}; }
+    } value, slope, plain_value, plain_slope;
+    for (const Points::Point& at : points.list) {
+        const double y = at.loss, back = curved(-y), e = std::expm1(c * y);
+        value.add(at, curved(c * y) + c * back);
+        slope.add(at, y * e + back);
+        plain_value.add(at, e);
+        plain_slope.add(at, y * (e + 1));
     }
     // Points moved by the slack no longer have the Q-mass that they had.
-    const double excess_error = points.error + 1.1 * points.slack + 4 * u * std::abs(points.excess);
-    const double above = value + c * points.excess - points.infinity;  // M - 1
-    const double off = value_error * 1.01 + rel * value + c * excess_error + 4 * u * points.infinity +
-                       2 * points.error + 4 * u * std::abs(above);
-    const double m = 1 + above, least = m - off;
+    const double excess_error = points.error + points.other_error + 1.1 * std::expm1(points.slack);
+    const auto moved = [&](Value of, double by, double error) {
+        return Value{of.value + by, of.error + error + 4 * u * (std::abs(by) + std::abs(of.value + by))};
+    };
+    const double rel = (64 + 8 * most) * u, gone = points.error + 4 * u * points.infinity;
+    const Value less_one =
+        closer(moved(value.with(rel), c * points.excess - points.infinity, c * excess_error + 2 * gone),
+               moved(plain_value.with(rel), -points.infinity, gone));
+    const Value derivative = closer(moved(slope.with(rel), points.excess, excess_error), plain_slope.with(rel));
+    const double m = 1 + less_one.value, least = m - less_one.error;
     if (!(least > 0.01)) return nothing;
     Tilted out;
-    out.log_mass = std::log1p(above);
-    out.log_error = 1.01 * off / least + 4 * u * std::abs(out.log_mass);
-    const double mean = (slope + points.excess) / m;
+    out.log_mass = std::log1p(less_one.value);
+    out.log_error = 1.01 * less_one.error / least + 4 * u * std::abs(out.log_mass);
+    const double mean = derivative.value / m;
     out.mean = mean;
-    out.mean_error =
-        (slope_error * 1.01 + rel * slope + excess_error + std::abs(mean) * off) / least + 8 * u * std::abs(mean);
+    out.mean_error = (derivative.error + std::abs(mean) * less_one.error) / least + 8 * u * std::abs(mean);
     CompensatedSum second, second_error, third;
     for (const auto& [y, mass, error] : points.list) {
         const double weight = std::exp(c * y), away = std::abs(y - mean), square = away * away;
@@ -158,7 +206,7 @@ Tilted tilted(const Points& points, double c) {
         third += (mass + error) * weight * square * away;
     }
     out.variance = second / m;
-    out.variance_error = (second_error * 1.01 + rel * second + out.variance * off) / least +
+    out.variance_error = (second_error * 1.01 + rel * second + out.variance * less_one.error) / least +
                          2 * out.mean_error * out.mean_error + 8 * u * out.variance;
     const double root = std::cbrt(third * (1 + rel) / least) + out.mean_error;
     out.third = root * root * root * (1 + 1e-12);
@@ -246,8 +294,9 @@ double least_upper(const NormalLaw& law, double delta) {
     return high;
 }
 
-// Below `most`: further left bounds are of no use, for want of a tilt.
+// Below `most`, and looked for near where the tilted law is: further left bounds are of no use, for want of a tilt.
 double greatest_lower(const NormalLaw& law, double delta, double most) {
+    most = std::min(most, std::max(law.mean() + law.deviation(), 0.0));
     double high = most, low = most, step = 1e-9 * law.deviation();
     for (int i = 0; !(law.bound(low) > delta); ++i, step *= 2) {
         if (i == 64 || low == 0) return 0;
@@ -278,8 +327,7 @@ Ends normal_epsilon(const std::vector<Part>& parts, double delta) {
     const double c = saddle_of_delta(Sketches(parts, log_delta + kCut), log_delta, kFinest).tilt;
     const NormalLaw above(parts, c, true), below(parts, c, false);
     const double upper = least_upper(above, delta);
-    const double start = upper < HUGE_VAL ? upper : std::max(below.mean(), 0.0);
-    return {greatest_lower(below, delta, start), upper};
+    return {greatest_lower(below, delta, upper), upper};
 }
 
 }  // namespace tightdp::grid
