@@ -123,6 +123,15 @@ def test_hard_questions_take_seconds(library, entries):
         assert time.process_time() - began < 10  # twice what the header says, for machines of half the speed
 
 
+@pytest.mark.parametrize("entries", [[(1e-6, 0.1, 1)], [(1e-5, 0.3, 10), (2.0, 0.01, 100)]], ids=len)
+def test_where_all_else_fails_there_is_the_run_without_sampling(library, entries):
+    out = ask(library.tightdp_epsilon, entries, 1e-5)[1]
+    deviation = math.sqrt(sum(steps / sigma**2 for sigma, _, steps in entries))
+    run = dp.Gaussian(1 / deviation).epsilon(1e-5)
+    assert run.lower * 0.99 <= out.upper <= run.upper * (1 + 1e-9)
+    assert out.lower <= run.upper
+
+
 def test_floating_point_exceptions_stay_inside():
     """A caller that asked for signals gets none, and still has what it asked for afterwards."""
     program = f"""

@@ -299,6 +299,7 @@ def test_a_tensor_of_a_graph_is_read_as_its_values():
         (lambda: dp.clipped_sum(GOOD, 1.0, weights=["a"] * 4), TypeError, "^weights"),
         (lambda: dp.clipped_sum(GOOD, 1.0, groups=0), TypeError, "^groups"),
         (lambda: dp.clipped_sum([GOOD], 1.0, groups=[[0.5]]), TypeError, "^groups"),
+        (lambda: dp.clipped_sum([GOOD, GOOD], 1.0, groups=[[True, False]]), TypeError, "^groups"),
         (lambda: dp.clipped_sum(GOOD, b"1"), TypeError, "^max_norm"),
         (lambda: dp.clipped_sum(GOOD, np.array(True)), TypeError, "^max_norm"),
         (lambda: dp.clipped_sum(np.ma.masked_array(GOOD, GOOD > 0), 1.0), TypeError, "^grads .* mask"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "runtime/arithmetic.hpp"
 #include "runtime/compensated_sum.hpp"
 #include "runtime/work.hpp"
+#include "tightdp/accounting/gaussian.hpp"
 
 namespace tightdp {
 namespace {
@@ -82,11 +84,18 @@ std::vector<grid::Part> on_grid(std::span<const SampledGaussians> run, bool add)
     return parts;
 }
 
+// mu of the run without sampling, which dominates it (grid.md 6.1), or nothing where the closed form has no answer.
+std::optional<double> unsampled(const std::vector<SampledGaussians>& run) {
+    CompensatedSum mu2;
+    for (const SampledGaussians& part : run) mu2 += part.steps / (part.noise_multiplier * part.noise_multiplier);
+    const double mu = std::sqrt(mu2) * (1 + 8 * kUnitRoundoff);
+    return mu >= kGaussianMuMin && mu <= kGaussianMuMax ? std::optional(mu) : std::nullopt;
+}
+
 // The larger of both directions, each by the contour or else by the grid.
 template <class Contour, class Grid>
-Interval worse(std::span<const SampledGaussians> given, double at, Contour by_contour, Grid by_grid) {
+Interval worse(const std::vector<SampledGaussians>& run, double at, Contour by_contour, Grid by_grid) {
     const work::Budget budget(kUnits);
-    const std::vector<SampledGaussians> run = merged(given);
     const Parts parts(run);
     Interval both{0, 0};
     for (const bool add : {false, true}) {
@@ -108,13 +117,21 @@ Interval worse(std::span<const SampledGaussians> given, double at, Contour by_co
 Interval sampled_gaussians_epsilon(std::span<const SampledGaussians> run, double delta) {
     check(run);
     if (!(delta > 0 && delta < 1)) throw std::invalid_argument("delta: expected a number in (0, 1)");
-    return worse(run, delta, contour::epsilon, grid::epsilon);
+    const std::vector<SampledGaussians> parts = merged(run);
+    Interval found = worse(parts, delta, contour::epsilon, grid::epsilon);
+    if (const auto mu = unsampled(parts); mu && !(found.upper < HUGE_VAL) && delta >= 1e-300)
+        found.upper = gaussian_epsilon(*mu, delta).upper;
+    return found;
 }
 
 Interval sampled_gaussians_delta(std::span<const SampledGaussians> run, double epsilon) {
     check(run);
     if (!std::isfinite(epsilon)) throw std::invalid_argument("epsilon: expected a finite number");
-    return worse(run, epsilon, contour::delta, grid::delta);
+    const std::vector<SampledGaussians> parts = merged(run);
+    Interval found = worse(parts, epsilon, contour::delta, grid::delta);
+    if (const auto mu = unsampled(parts); mu && !(found.upper < 1))
+        found.upper = gaussian_bounds(*mu, epsilon).delta.upper;
+    return found;
 }
 
 }  // namespace tightdp

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -287,7 +286,7 @@ def group_bounds(
     if groups is None:
         groups = [[i] for i in every]
     try:
-        indices = [sorted(operator.index(i) for i in group) for group in groups]
+        indices = [sorted(_check.count("groups", i, least=0) for i in group) for group in groups]
     except TypeError:
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):

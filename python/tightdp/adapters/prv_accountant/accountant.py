@@ -19,9 +19,8 @@ Triple = tuple[float, float, float]
 class PRVAccountant:
     """Composes privacy random variables, each with itself up to ``max_self_compositions`` times (once by default).
 
-    The bounds are certified, and for adding and removing a record alike. ``eps_error`` and ``delta_error`` are checked,
-    and change nothing: the interval is as narrow as the default engine makes it, at any delta in (0, 1).
-    ``eps_max`` and domain sizes are not needed.
+    The bounds are certified, and for adding and removing a record alike. ``eps_error``, ``delta_error`` and ``eps_max``
+    are checked, and change nothing: the interval is as narrow as the default engine makes it, at any delta in (0, 1).
     """
 
     def __init__(
@@ -39,6 +38,7 @@ class PRVAccountant:
             raise TypeError(f"prvs must be one or more privacy random variables of this module, got {prvs!r}")
         self.eps_error = _check.positive("eps_error", eps_error)
         self.delta_error = _check.positive("delta_error", delta_error)
+        self.eps_max = None if eps_max is None else _check.positive("eps_max", eps_max)
         self.max_self_compositions = self._counts("max_self_compositions", max_self_compositions, least=1)
         self._found = [prv._mechanism() for prv in self.prvs]
         own = any(type(prv)._mechanism is PrivacyRandomVariable._mechanism for prv in self.prvs)

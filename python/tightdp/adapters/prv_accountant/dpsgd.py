@@ -24,7 +24,7 @@ class DPSGDAccountant(PRVAccountant):
 
     def compute_epsilon(self, delta: float, num_steps: int) -> Triple:  # type: ignore[override]
         """Bounds on epsilon at ``delta`` in (0, 1) after ``num_steps`` steps."""
-        return super().compute_epsilon(delta, num_steps)
+        return super().compute_epsilon(delta, _check.count("num_steps", num_steps, least=0))
 
 
 class Accountant:
@@ -42,10 +42,12 @@ class Accountant:
     ) -> None:
         self.delta = _check.open_unit("delta", delta)
         error = 0.1 if eps_error is None else eps_error
+        max_compositions = _check.count("max_compositions", max_compositions)
         self.accountant = DPSGDAccountant(noise_multiplier, sampling_probability, max_compositions, error)
 
     def compute_epsilon(self, num_compositions: int) -> Triple:
         """Bounds on epsilon after ``num_compositions`` steps."""
+        num_compositions = _check.count("num_compositions", num_compositions, least=0)
         return self.accountant.compute_epsilon(self.delta, num_compositions)
 
 
@@ -61,7 +63,12 @@ def find_noise_multiplier(
 
     RuntimeError if it is above ``mu_max``.
     """
-    found = least_noise_multiplier(target_epsilon, target_delta, sampling_probability, num_steps)
+    epsilon = _check.nonnegative("target_epsilon", target_epsilon)
+    delta = _check.open_unit("target_delta", target_delta)
+    steps = _check.count("num_steps", num_steps)
+    _check.positive("eps_error", eps_error)
+    _check.positive("mu_max", mu_max)
+    found = least_noise_multiplier(epsilon, delta, sampling_probability, steps)
     if found > mu_max:
         raise RuntimeError(f"the target needs a noise multiplier of {found!r}, which is above mu_max={mu_max!r}")
     return found
