@@ -1,5 +1,7 @@
 """Models, data and losses that the tests of private training in PyTorch share."""
 
+import sys
+
 import torch
 from torch.utils.data import TensorDataset
 
@@ -20,6 +22,11 @@ def mlp(features=5, hidden=7, classes=3):
 def cross_entropy(model, batch):
     x, y = batch
     return torch.nn.functional.cross_entropy(model(x), y, reduction="none")
+
+
+def notes():
+    """A list that a run does not find: losses note their calls there, while other lists that grow are refused."""
+    return vars(sys).setdefault("_notes_of_losses", [])
 
 
 def still(model, batch):

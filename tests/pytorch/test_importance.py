@@ -9,7 +9,7 @@ from scipy import stats
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import cross_entropy, mlp, private, still, table
+from small import cross_entropy, mlp, notes, private, still, table
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
@@ -144,11 +144,12 @@ def test_candidates_are_drawn_when_a_step_takes_them():
 
 def test_a_step_that_fails_leaves_no_bounds_behind():
     run = private(dataset=table(60), algorithm="dpis", noise_multiplier=1.0, physical_batch_size=7)
-    batches, calls = iter(run.loader), []
+    batches = iter(run.loader)
+    notes().clear()
 
     def fails(model, batch):
-        calls.append(len(batch[0]))
-        if len(calls) == 6:
+        notes().append(len(batch[0]))
+        if len(notes()) == 6:
             raise MemoryError
         return cross_entropy(model, batch)
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import clipped_by_hand, cross_entropy, mlp, private, table
+from small import clipped_by_hand, cross_entropy, mlp, notes, private, table
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 from torch.utils.data import Dataset, TensorDataset
@@ -186,10 +186,11 @@ def test_the_first_step_is_refused_whatever_was_drawn(algorithm, batch_size):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_first_record_stands_for_an_empty_batch_alone(workers):
     """Nothing is added for it, and what PyTorch draws next does not tell that it was looked at."""
-    seen, states = [], []
+    seen, states = notes(), []
+    seen.clear()
 
     def noted(model, batch):
-        seen.append(len(batch[0]))
+        notes().append(len(batch[0]))
         return cross_entropy(model, batch)
 
     for records in (table(60), table(0)):

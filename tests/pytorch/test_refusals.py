@@ -224,15 +224,58 @@ def test_what_is_of_all_records_is_not_shown_to_each(made, arithmetic):
 
 def test_constants_of_a_batch():
     def collated(records):
-        return {
-            "x": torch.stack([x for x, _ in records]),
-            "task": "rows",
-            "scale": 2.0,
-            "type": torch.float32,
-            "no": None,
-        }
+        return {"x": torch.stack([x for x, _ in records]), "type": torch.float32, "no": None}
 
-    private(collate_fn=collated).fit(lambda model, batch: batch["scale"] * model(batch["x"].to(batch["type"])).sum(1))
+    private(collate_fn=collated).fit(lambda model, batch: model(batch["x"].to(batch["type"])).sum(1))
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "float", "products"])
+@pytest.mark.parametrize("constant", [2.0, 3, True, "rows", b"rows", np.float32(2.0)], ids=repr)
+def test_a_number_of_the_whole_batch(constant, arithmetic):
+    """It may be one of all records, such as their largest value."""
+    run = private(collate_fn=lambda records: [torch.stack([x for x, _ in records]), constant], arithmetic=arithmetic)
+    with pytest.raises(ValueError, match=f"^collate_fn must make tensors.*{type(constant).__name__}, which each"):
+        run.step(lambda model, batch: model(batch[0]).sum(1), next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "float"])
+def test_batches_of_another_make(arithmetic):
+    made = []
+
+    def collated(records):
+        made.append(1)
+        x = torch.stack([x for x, _ in records])
+        return {"x": x, **({"more": x} if len(made) > 1 else {})}
+
+    run = private(collate_fn=collated, arithmetic=arithmetic, batch_size=30)
+    with pytest.raises(ValueError, match=r"^collate_fn must make the same of every batch"):
+        run.fit(lambda model, batch: model(batch["x"]).sum(1) * len(batch))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("of", ["sparse", "nested"])
+def test_tensors_that_are_not_dense(of):
+    made = {"sparse": lambda x: x.to_sparse(), "nested": lambda x: torch.nested.nested_tensor(list(x))}[of]
+    run = private(collate_fn=lambda records: made(torch.stack([x for x, _ in records])))
+    with pytest.raises(ValueError, match=f"^collate_fn must make tensors.*a {of} one"):
+        run.step(lambda model, batch: model(batch).sum(1), next(iter(run.loader)))
+
+
+def test_backward_hooks():
+    for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+        model = mlp()
+        getattr(model[0], register)(lambda *gradients: None)
+        refused(r"no backward hooks: .* of 0 \(Linear\)", model=model)
+    model = mlp()
+    model[0].weight.register_hook(lambda gradient: -gradient)
+    refused("no backward hooks: .* 0.weight", model=model)
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "loader", "plan"])
+def test_what_the_account_is_of_stays(name):
+    with pytest.raises(AttributeError):
+        setattr(private(), name, getattr(private(), name))
 
 
 def test_optimizers():
@@ -358,7 +401,7 @@ def test_settings(name, value):
 
 def test_epsilon_and_noise_multiplier():
     refused("epsilon and", epsilon=1.0, noise_multiplier=1.0)
-    refused("epsilon must be given", epsilon=None)
+    refused("epsilon must be given, or a noise_multiplier", epsilon=None)
     refused("public_size must be given", noise_multiplier=1.0, public_size=None)
     refused("^noise_multiplier must be smaller", noise_multiplier=1e6)
     refused("^epsilon must be larger", epsilon=1e-12, delta=1e-15)

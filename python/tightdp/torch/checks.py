@@ -67,6 +67,11 @@ def check_modules(model: Any) -> None:
                 f"(weight_norm, spectral_norm or prune) puts into it before each batch. Remove it (remove_weight_norm, "
                 f"remove_spectral_norm, prune.remove), or use torch.nn.utils.parametrizations.weight_norm"
             )
+        elif any(_of_others(hook) for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())):
+            raise ValueError(
+                f"model must have no backward hooks: gradients of single records do not go through that of {label} "
+                f"({kind}). Remove it, and change the gradients after a step, where they have noise"
+            )
         elif isinstance(module, _LAZY) and module.has_uninitialized_params():
             raise ValueError(
                 f"model must have all its parameters: {label} ({kind}) makes them at its first batch. Run one batch "
@@ -104,9 +109,17 @@ def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
     for name, p in found.items():
         if p.dtype not in _REAL:
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
+        if any(map(_of_others, (p._backward_hooks or {}).values())):
+            raise ValueError(
+                f"model must have no backward hooks: gradients of single records do not go through those of {name}"
+            )
         if p.is_meta or p.numel() == 0:
             raise ValueError(f"model must have parameters in memory: {name} is empty or on the meta device")
     return found
+
+
+def _of_others(hook: Any) -> bool:
+    return not (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
 def check_settings(optimizer: Any) -> None:

@@ -33,6 +33,10 @@ class ExactSums(IntegerSums):
             return {}
         return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
 
+    @property
+    def in_turn(self) -> bool:
+        return self._vectorized is not True
+
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
         self._vectorizes(model, loss_fn, batch, records)
 

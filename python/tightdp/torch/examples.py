@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from numbers import Number
 from typing import Any
 
@@ -16,10 +15,13 @@ Rebuild = Callable[[list[Any]], Any]
 def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
     """The tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
 
-    A constant stays as it is. ValueError for what may hold something of each record and cannot be taken apart: every
-    record would see that of all others. Mappings of other types become plain dicts if they cannot be made of a dict.
+    None, types and devices stay as they are. ValueError for what may tell something of other records and cannot be
+    taken apart, such as a number or a string. Mappings of other types become plain dicts if they cannot be made of a
+    dict.
     """
     if isinstance(batch, torch.Tensor):
+        if batch.layout is not torch.strided or batch.is_nested:
+            raise _refusal(f"a {'nested' if batch.is_nested else 'sparse'} one")
         return [batch], lambda found: found[0]
     if isinstance(batch, Mapping):
         keys, kind = list(batch), type(batch)
@@ -31,7 +33,7 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
 
         return inner, mapping
     if isinstance(batch, (list, tuple)):
-        if batch and all(isinstance(item, _CONSTANTS) for item in batch):
+        if batch and all(isinstance(item, _SCALARS) for item in batch):
             raise _refusal(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
         parts = [leaves(item) for item in batch]
         named = isinstance(batch, tuple) and hasattr(batch, "_fields")
@@ -49,14 +51,24 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
     return [], lambda found: batch
 
 
-_CONSTANTS = (type(None), str, bytes, Number, np.generic, Enum, torch.dtype, torch.device)
+_CONSTANTS = (type(None), torch.dtype, torch.device)
+_SCALARS = (str, bytes, Number, np.generic)
 
 
 def _refusal(made: str) -> ValueError:
     return ValueError(
         f"collate_fn must make tensors whose first axis is that of the records: it made {made}, which each record "
-        "would see whole. Make a tensor of it, or leave it out"
+        "would see whole. Make a dense tensor of it, with an entry for each record, or leave it out"
     )
+
+
+def structure(batch: Any) -> Any:
+    """What a batch is made of, apart from the shapes and the numbers in its tensors."""
+    if isinstance(batch, torch.Tensor):
+        return batch.dtype
+    if isinstance(batch, Mapping):
+        return type(batch), [(key, structure(inner)) for key, inner in batch.items()]
+    return type(batch), [structure(item) for item in batch] if isinstance(batch, (list, tuple)) else batch
 
 
 def shown(tensor: Any) -> str:

@@ -8,45 +8,56 @@ from typing import Any
 
 import torch
 
+from .bits import Bits, bits
 from .memory import changed as left_in
 from .memory import held
 
-Copies = dict[tuple[str, str], tuple[Any, int, Any]]
-"""Of buffers, by module and name: the buffer, its version and its copy."""
+Copies = dict[tuple[str, str], tuple[Any, int, Bits, Any]]
+"""Of buffers, by module and name: the buffer, its version, its bits and its copy."""
 
 
 @contextmanager
-def kept(model: Any, loss_fn: Any, copies: Copies | None = None) -> Iterator[None]:
+def kept(
+    model: Any,
+    loss_fn: Any,
+    copies: Copies | None = None,
+    optimizer: Any = None,
+    *,
+    memory: bool = True,
+    values: bool = True,
+) -> Iterator[None]:
     """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter, its gradient, or what
-    Python objects hold (``memory.py``).
+    Python objects hold (``memory.py``; not without ``memory``), settings of the optimizer among them.
 
     A buffer with something of the records in it would be released without noise, and what one record leaves for the
     next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
-    ``copies`` are those of the last time: what is still the same is not copied again, for every change counts its
-    version up.
+    ``copies`` are those of the last time: what is still the same is not copied again. Tensors are compared by their
+    bits, for what writes to their memory by another way does not count their version up. ``values=False`` spares
+    parameters that: where PyTorch takes records side by side, nothing of theirs can be written there.
     """
     before: Copies = {}
     for path, module in model.named_modules():
         for name, buffer in module._buffers.items():
             if buffer is not None:
+                now = buffer, buffer._version, bits(buffer)
                 old = None if copies is None else copies.get((path, name))
-                same = old is not None and old[0] is buffer and old[1] == buffer._version
-                before[path, name] = old if same and old else (buffer, buffer._version, buffer.clone())
+                before[path, name] = old if old and old[0] is buffer and old[1:3] == now[1:] else (*now, buffer.clone())
     if copies is not None:
         copies.clear()
         copies.update(before)
-    versions = [(name, p, p._version) for name, p in model.named_parameters()]
-    grads = [(p, p.grad, _version(p.grad)) for _, p, _ in versions]
-    memory = held(model, loss_fn)
+    parameters = _parameters(model, values)
+    grads = [(p, p.grad, _version(p.grad)) for p, *_ in parameters.values()]
+    roots = {"model": model, "loss_fn": loss_fn, "optimizer": _settings(optimizer)}
+    before_all = held(**roots) if memory else {}
     try:
         yield
     finally:
-        buffers, accumulated = _put_back(model, before), _accumulated(grads)
-        changed = [name for name, p, version in versions if p._version != version]
+        buffers, accumulated, after = _put_back(model, before), _accumulated(grads), _parameters(model, values)
+        changed = [name for name in parameters | after if not _same(parameters.get(name), after.get(name))]
         if changed:
             raise ValueError(
-                f"model must not change its parameters while it computes: {changed[0]} was changed in place, and may "
-                f"hold what no account covers. Do not release this model: make it anew"
+                f"model must not change its parameters while it computes: {changed[0]} was changed, and may hold what "
+                f"no account covers. Do not release this model: make it anew"
             )
         if buffers:
             raise ValueError(
@@ -58,12 +69,26 @@ def kept(model: Any, loss_fn: Any, copies: Copies | None = None) -> Iterator[Non
                 "loss_fn must not call backward: what it left in the gradients of parameters has no noise, and was "
                 "taken away. Return the losses"
             )
-        left = left_in(memory, held(model, loss_fn))
+        roots["optimizer"] = _settings(optimizer)
+        left = left_in(before_all, held(**roots)) if memory else None
         if left is not None:
             raise ValueError(
                 f"model and loss_fn must keep nothing from one record to the next: {left} changes while records go "
-                f"through them, which no account covers. Compute it from the record, or before the step"
+                f"through them, which no account covers. Compute it from the record, or before the step, and do not "
+                f"release what it holds now"
             )
+
+
+def _parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, Bits]]:
+    return {name: (p, p._version, bits(p) if values else None) for name, p in model.named_parameters()}
+
+
+def _settings(optimizer: Any) -> list[Any]:
+    return [] if optimizer is None else [{**group, "params": None} for group in optimizer.param_groups]
+
+
+def _same(one: tuple[Any, int, Bits] | None, other: tuple[Any, int, Bits] | None) -> bool:
+    return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
 
 
 def _accumulated(before: list[tuple[Any, Any, Any]]) -> bool:
@@ -83,12 +108,13 @@ def _put_back(model: Any, before: Copies) -> list[str]:
     changed = []
     for path, module in model.named_modules():
         for name, now in list(module._buffers.items()):
-            buffer, version, copy = before.get((path, name), (None, 0, None))
-            if now is buffer and (buffer is None or buffer._version == version):
+            buffer, version, old, copy = before.get((path, name), (None, 0, None, None))
+            same = buffer is None or (buffer._version == version and bits(buffer) == old)
+            if now is buffer and same:
                 continue
             changed.append(f"{path}.{name}".lstrip("."))
             module._buffers[name] = buffer
-            if buffer is not None and buffer._version != version:
+            if not same:
                 with torch.no_grad():
                     buffer.copy_(copy)
     return changed

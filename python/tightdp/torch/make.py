@@ -92,8 +92,9 @@ def make_private(
         kernels compute a row from what it holds and where it stands. It costs the empty places: twice the rows for
         batches of 8 times ``physical_batch_size``, 1.4 times for 32 (docs/theory/training.md, section 8). Without that
         size there are from 8 to 64 places
-    collate_fn : as for ``torch.utils.data.DataLoader``: it makes tensors whose first axis is that of the records. What
-        it makes of one must not depend on the others: pad to a fixed length, or mask what was padded
+    collate_fn : as for ``torch.utils.data.DataLoader``: it makes dense tensors whose first axis is that of the records,
+        and nothing else. What it makes of one must not depend on the others: pad to a fixed length, or mask what was
+        padded
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any

@@ -70,7 +70,7 @@ class Gradients:
         parameters = list(self._parameters.values())
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
         for i in range(len(tensors[0])):
-            loss = _single(self._losses(rebuild([tensor[i : i + 1] for tensor in tensors])))
+            loss = _single(self._losses(rebuild([tensor[i : i + 1].clone() for tensor in tensors])))  # no others behind
             for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                 if gradient is not None:
                     row[i] = gradient

@@ -68,15 +68,31 @@ class PrivateRun:
         checkpoint: Checkpoint | None = None,
         identity: str | None = None,
     ) -> None:
-        self.model, self.optimizer, self.loader = model, optimizer, loader
+        self._model, self._optimizer, self._loader = model, optimizer, loader
         self._account, self._source, self._ledger = account, source, ledger
         self._names: tuple[str, ...] = ()
         self._sums: Sums | None = None
         self._copies: Copies = {}
+        self._most_numbers, self._structure = 0, None
         self._busy = threading.Lock()
         self._identity, self._checkpoint = identity or saved.identity(), checkpoint
         size = sum(p.numel() for p in self._parameters().values())
         self._moments = moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
+
+    @property
+    def model(self) -> Any:
+        """The model itself."""
+        return self._model
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer that takes the steps."""
+        return self._optimizer
+
+    @property
+    def loader(self) -> RunLoader:
+        """Poisson batches, an epoch each time it is iterated. The account is that of its batches alone."""
+        return self._loader
 
     @property
     def plan(self) -> Plan:
@@ -126,7 +142,7 @@ class PrivateRun:
     @property
     def statement_(self) -> Statement:
         """What the bound covers, what it rests on and what lies outside."""
-        numbers = sum(p.numel() for p in self._parameters().values())
+        numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size,
                           padded=self.loader.padded)  # fmt: skip
@@ -165,7 +181,7 @@ class PrivateRun:
             with self._world.together("the sums of a step"):
                 self._account.spend()
                 sums = self._begin(parameters)
-                with self._records_apart(loss_fn):
+                with self._records_apart(loss_fn, values=sums.in_turn):
                     for part, records in parts:
                         sums.add(self.model, loss_fn, part, records, next(batch._places, None))
             if isinstance(sums, (ExactUnits, OnePassUnits)):
@@ -272,12 +288,20 @@ class PrivateRun:
 
     def _parts(self, parts: Parts) -> Parts:
         device = device_of(self.model)
-        return ((examples.moved(part, device), records) for part, records in parts)
+        for part, records in parts:
+            found = examples.structure(part)
+            self._structure = found if self._structure is None else self._structure
+            if found != self._structure:
+                raise ValueError(
+                    "collate_fn must make the same of every batch: it made other keys, lengths of lists or types than "
+                    "of the first one, and each record would see that"
+                )
+            yield examples.moved(part, device), records
 
     @contextmanager
-    def _records_apart(self, loss_fn: LossFunction) -> Iterator[None]:
+    def _records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[None]:
         """Records go through the model, and it keeps nothing of them."""
-        with kept(self.model, loss_fn, self._copies), own_draws(device_of(self.model)):
+        with kept(self.model, loss_fn, self._copies, self.optimizer, values=values), own_draws(device_of(self.model)):
             yield
 
     def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
@@ -285,7 +309,7 @@ class PrivateRun:
         with self._world.together("the norms of all records"):
             sums = self._begin(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
-            with self._records_apart(loss_fn):
+            with self._records_apart(loss_fn, values=sums.in_turn):
                 for part, records in parts:
                     places = next(batch._places, None)
                     sums.candidates.see(sums.norms(self.model, loss_fn, part, records, places))
@@ -303,7 +327,7 @@ class PrivateRun:
         with forked(device_of(self.model)):
             held = list(islice(first, 1))
             for part, records in held or self._parts(self.loader.first()):
-                probe(self.model, loss_fn, parameters, part, records)
+                probe(self.model, loss_fn, self.optimizer, parameters, part, records)
                 sums = self._made(parameters)
                 with self._records_apart(loss_fn):
                     sums.check(self.model, loss_fn, part, records)
@@ -341,6 +365,7 @@ class PrivateRun:
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None
+        self._most_numbers = max(self._most_numbers, sum(p.numel() for p in parameters.values()))
         for p, gradient in zip(parameters.values(), released, strict=True):
             p.grad = gradient.to(p.device, p.dtype)
 

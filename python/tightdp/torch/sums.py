@@ -36,6 +36,11 @@ class Sums:
         """How each parameter's gradients, or their norms, were computed last."""
         raise NotImplementedError
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether records go through the model one after the other, as in plain PyTorch."""
+        return False
+
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
         """Takes some records through the model to see whether it can be clipped, before a step is charged."""
         raise NotImplementedError

@@ -107,7 +107,7 @@ class Filtered(PrivacyFilter):
 def check_noise(noise_multiplier: float | None, target: Target) -> None:
     """ValueError if both the noise and its target are given."""
     if noise_multiplier is not None and target.epsilon is not None:
-        raise ValueError("epsilon and the algorithm's noise_multiplier exclude each other: each determines the other")
+        raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
 
 
 def noise_for(
@@ -118,7 +118,7 @@ def noise_for(
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:
-            raise ValueError("epsilon must be given where the algorithm has no noise_multiplier of its own")
+            raise ValueError("epsilon must be given, or a noise_multiplier: each determines the other")
         return own
     check_noise(own, target)
     beside = target.beside
