@@ -49,8 +49,8 @@ _SIGNS = ("vmap", "functorch", "BatchedTensor", "Batching rule", "doesn't have s
 """What PyTorch says where it cannot go on record by record."""
 
 
-def gradients(losses: Any, of: list[Any], *, last: bool) -> Any:
-    """``torch.autograd.grad`` of the sum of the losses, None for what they do not depend on; ``last`` frees the graph.
+def gradients(losses: Any, of: list[Any]) -> Any:
+    """``torch.autograd.grad`` of the sum of the losses, None for what they do not depend on.
 
     It calls PyTorch's engine itself, which what is computed a second time, such as checkpointed activations, is then
     recomputed under the mode that recorded it.
@@ -59,7 +59,7 @@ def gradients(losses: Any, of: list[Any], *, last: bool) -> Any:
         return ()
     total = losses.sum()
     return behind.engine_run_backward(
-        (total,), (torch.ones_like(total),), not last, False, tuple(of), allow_unreachable=True, accumulate_grad=False
+        (total,), (torch.ones_like(total),), False, False, tuple(of), allow_unreachable=True, accumulate_grad=False
     )
 
 

@@ -39,7 +39,6 @@ class OnePassSums(Sums):
         wide = [torch.promote_types(p.dtype, torch.float32) for p in parameters.values()]
         totals = [torch.zeros_like(p, dtype=w) for p, w in zip(parameters.values(), wide, strict=True)]
         super().__init__(plan, parameters, totals)
-        self._whole: tuple[Any, ...] | None = None  # the calls whose gradients were seen to be all there are
         self._ways: dict[str, str] = {}
 
     @property
@@ -58,23 +57,18 @@ class OnePassSums(Sums):
         self._add(self._factors(model, loss_fn, batch, records), records)
 
     def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
-        """What the gradients of the records are made of, and whether that is all of them where calls are new."""
+        """What the gradients of the records are made of. ValueError where that is not all of them."""
         recorder = Recorder(self._parameters, records)
 
-        def back(losses: Any) -> tuple[Any, Any]:
+        def back(losses: Any) -> Any:
             calls = recorder.stop()
-            known = recorder.kinds == self._whole
-            found = gradients(losses, [call.edge for call in calls], last=known)
-            return found, None if known else gradients(losses, list(self._parameters.values()), last=True)
+            check_whole(losses, self._parameters, calls)
+            return gradients(losses, [call.edge for call in calls])
 
         with recorder:
-            found, whole = take(model, loss_fn, batch, records, back)
+            found = take(model, loss_fn, batch, records, back)
         with torch.no_grad():
-            factors = self._collected(recorder, found)
-        if whole is not None:
-            check_whole(whole, self._parameters, factors, records)
-            self._whole = recorder.kinds
-        return factors
+            return self._collected(recorder, found)
 
     def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
         """The factors of each parameter that the losses depend on, by its number."""

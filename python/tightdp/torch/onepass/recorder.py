@@ -46,6 +46,8 @@ class Call:
     inputs: list[tuple[Any, int]]
     """Tensors that ``parts`` reads, and their versions at the call."""
     kind: Kind
+    before: list[Any]
+    """Nodes of PyTorch's graph at which the call's arguments come in, other than the parameters in it."""
 
     @property
     def unchanged(self) -> bool:
@@ -68,11 +70,6 @@ class Recorder(TorchFunctionMode):
             if not call.unchanged:
                 raise refusal(call.kind, "an input of it was changed in place afterwards")
         return self.calls
-
-    @property
-    def kinds(self) -> tuple[Any, ...]:
-        """What was called, in order."""
-        return tuple(call.kind for call in self.calls)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -118,7 +115,10 @@ class Recorder(TorchFunctionMode):
         use = rule(x, *rest, **kwargs)
         if use.output.requires_grad:
             trained = {id(p) for p in used}
-            self._record(func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x])
+            before = [each.grad_fn for each in _tensors([x, rest, kwargs]) if id(each) not in trained]
+            self._record(
+                func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
+            )
         return alone.tensor_of(torch.ops.aten._unsafe_view(use.output, (self._records, *use.shape)))
 
     def _spread(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
@@ -132,16 +132,17 @@ class Recorder(TorchFunctionMode):
     def _for_each(self, func: Any, p: Any) -> Any:
         """A parameter once for each record, which is where it gets its gradients."""
         each = p.expand(self._records, *p.shape)
-        self._record(func, each, lambda g: [(p, Rows(g))], [p], [])
+        self._record(func, each, lambda g: [(p, Rows(g))], [p], [], [])
         return each
 
     def _record(
-        self, func: Any, output: Any, parts: Callable[[Any], Parts], used: list[Any], inputs: list[Any]
-    ) -> None:
+        self, func: Any, output: Any, parts: Callable[[Any], Parts], used: list[Any], inputs: list[Any],
+        before: list[Any],
+    ) -> None:  # fmt: skip
         if self._stopped:
             return
         edge = torch.autograd.graph.get_gradient_edge(output)
-        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._kind(func, used)))
+        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._kind(func, used), before))
 
 
 def refusal(kind: Kind, why: str) -> ValueError:

@@ -1,32 +1,36 @@
-"""Whether the gradients that one pass put together are all there are: looked at where a model is new."""
+"""Whether the calls that one pass recorded are all through which the losses depend on the parameters."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from .factors import Factors
+from .recorder import Call
 
 
-def check_whole(whole: Any, parameters: dict[str, Any], factors: dict[int, Factors], records: int) -> None:
-    """ValueError unless the gradients of all records add up to ``whole``, what PyTorch computes of their sum.
+def check_whole(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
+    """ValueError unless the gradients by the calls are all there are.
 
-    It shows a use of a parameter that was not seen, such as one by a tensor that was made of it before. A batch with
-    gradients that are not finite shows nothing. Privacy does not rest on it: what was not seen is not in the sum.
+    It follows every path of PyTorch's graph, from the losses to a parameter: one that goes through none of the calls is
+    a use that was not seen, such as one by a tensor that was made of the parameter before. Values, and how they were
+    rounded, decide nothing. Privacy does not rest on it: what was not seen is not in the sum.
     """
-    for i, ((name, p), expected) in enumerate(zip(parameters.items(), whole, strict=True)):
-        found = torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32))
-        with torch.no_grad():
-            if i in factors:
-                factors[i].squares()  # which may decide on the way
-                factors[i].add_weighted(torch.ones(records, dtype=found.dtype, device=p.device), found)
-        expected = torch.zeros_like(found) if expected is None else expected.to(found.dtype)
-        if not bool(torch.isfinite(expected).all()):
+    names = {id(p): name for name, p in parameters.items()}
+    before = {call.edge.node: call.before for call in calls}
+    ahead, seen = [losses.grad_fn], {None}
+    while ahead:
+        node = ahead.pop()
+        if node in seen:
             continue
-        tolerance = 10 * torch.finfo(p.dtype).eps ** 0.5
-        if (found - expected).abs().max() > tolerance * (expected.abs().max() + found.abs().max()):
-            raise ValueError(
-                f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as by "
-                f'a tensor that was made of it before, or in compiled code. arithmetic="exact" takes any module'
-            )
+        seen.add(node)
+        if node in before:
+            ahead += before[node]
+            continue
+        name = names.get(id(getattr(node, "variable", None)))  # of a leaf: the tensor that it stands for
+        if name is not None:
+            raise _refusal(f"{name} is used in a way that was not seen, such as by a tensor that was made of it before,"
+                           ' or in compiled code. arithmetic="exact" takes any module')  # fmt: skip
+        ahead += (each for each, _ in node.next_functions)
+
+
+def _refusal(why: str) -> ValueError:
+    return ValueError(f"model must be one that is clipped in one pass: {why}")
