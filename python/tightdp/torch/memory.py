@@ -160,7 +160,7 @@ def _inside(thing: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _attributes(thing: Any) -> list[tuple[str, Any]]:
-    slots = [(name, getattr(thing, name)) for name in _slots(type(thing)) if hasattr(thing, name)]
+    slots = [(name, getattr(thing, name)) for name in _slots(type(thing).__mro__) if hasattr(thing, name)]
     own = getattr(thing, "__dict__", {}).items()
     if isinstance(thing, torch.nn.Module):
         own = [(name, x) for name, x in own if name not in _OWN and (name not in _WATCHED or x or name == "training")]
@@ -168,8 +168,8 @@ def _attributes(thing: Any) -> list[tuple[str, Any]]:
 
 
 @functools.lru_cache(4096)
-def _slots(kind: type) -> tuple[str, ...]:
-    of_kinds = [vars(each).get("__slots__", ()) for each in kind.__mro__]
+def _slots(kinds: tuple[type, ...]) -> tuple[str, ...]:
+    of_kinds = [vars(kind).get("__slots__", ()) for kind in kinds]
     names = itertools.chain.from_iterable((slots,) if isinstance(slots, str) else slots for slots in of_kinds)
     return tuple(name for name in names if not name.startswith("__"))
 
