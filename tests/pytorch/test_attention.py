@@ -31,6 +31,28 @@ def test_attention_in_one_call_is_that_of_records_alone(shape, masked):
     assert_close(one_pass(model, cross_entropy, batch, 0.1)[0], clipped_by_hand(model, cross_entropy, batch, 0.1))
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"scale": 0.3}, {"mask": True}, {"enable_gqa": True}], ids=repr
+)
+def test_attention_with_dropout(options):
+    """PyTorch's function draws for a batch, and not for each record: what is taken apart does."""
+
+    class Dropping(nn.Linear):
+        def forward(self, x):
+            q = super().forward(x).unflatten(-1, (4, 2)).transpose(-2, -3)
+            k = q[..., ::2, :, :] if "enable_gqa" in options else q
+            keywords = {name: value for name, value in options.items() if name != "mask"}
+            mask = torch.ones(6, 6).triu(1).bool() if "mask" in options else None
+            return F.scaled_dot_product_attention(q, k, k, mask, self.dropped, **keywords).flatten(1)[:, :3]
+
+    batch, found = [torch.randn(9, 6, 8), torch.randint(0, 3, (9,))], []
+    model = Dropping(8, 8)
+    for model.dropped in (0.0, 1e-12, 0.5):
+        found.append(one_pass(model, cross_entropy, batch, 0.1)[0])
+    assert_close(found[1], found[0])
+    assert any(not torch.allclose(found[2][name], found[0][name], rtol=0.1) for name in found[0])
+
+
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("shape", [(5, 5), (9 * 2, 5, 5)])
 def test_attention_taken_apart_is_that_of_pytorch(shape, dropped):

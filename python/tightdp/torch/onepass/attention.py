@@ -60,8 +60,11 @@ def scaled_dot_product_attention(
     """PyTorch's function, of all records in one call: ``torch.func.vmap`` would take one after the other.
 
     The kernel has an axis along which it takes what it is given apart: records are put there, with whatever other axes
-    a record has before its heads.
+    a record has before its heads. It draws no dropout for each record alone, which is why attention with dropout is
+    taken apart.
     """
+    if dropout_p > 0:
+        return _with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
     q, k, v = (alone.array_of(x, records) for x in (query, key, value))
     several = q.ndim > 4
     if several:
@@ -71,3 +74,19 @@ def scaled_dot_product_attention(
         attn_mask = mask.flatten(0, -4) if several else mask
     found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, **options)
     return alone.tensor_of(found.view(records, *query.shape[:-1], v.shape[-1]))
+
+
+def _with_dropout(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if attn_mask is not None:
+        scores = _masked(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
+    nothing = (scores == -math.inf).all(-1, keepdim=True)  # to look at: PyTorch's function is 0 there
+    weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
+    return torch.nn.functional.dropout(weights, dropout_p) @ value
