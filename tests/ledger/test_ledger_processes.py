@@ -28,7 +28,8 @@ start = time.monotonic()
 dp.Ledger(where).spend(dp.Gaussian(1000.0))
 os.write(log, b"x")
 pace = time.monotonic() - start
-for _ in range(kills):
+for kill in range(kills):
+    before = os.fstat(log).st_size
     child = os.fork()
     if not child:
         try:
@@ -37,6 +38,8 @@ for _ in range(kills):
             os._exit(3)
         finally:
             os._exit(1)
+    while kill % 2 and os.fstat(log).st_size == before:  # however busy the machine is, every other one releases
+        time.sleep(pace / 16)
     time.sleep(draw.uniform(0.0, 4 * pace))
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -50,7 +53,7 @@ def test_killed_processes_have_spent_at_least_what_was_released(where, kills, tm
     log = tmp_path / "released"
     alone(KILLED, where, kills, log, os.environ.get("TIGHTDP_HUNT", "0"), seconds=60 + kills)
     released, entries = log.stat().st_size, ledger.history
-    assert 1 < released <= len(entries) <= released + kills
+    assert kills // 2 < released <= len(entries) <= released + kills
     ledger.spend(G)  # nobody left it locked
     lasting = dp.PrivacyFilter(1.0, 1e-6, family="gaussian")
     for entry in ledger.history:
