@@ -1,5 +1,6 @@
 """Models whose records are clipped in one pass, with their losses and data."""
 
+import pytest
 import torch
 from small import cross_entropy, mlp, private, table
 from torch import nn
@@ -163,3 +164,8 @@ def assert_close(found, expected, tolerance=2e-5):
     largest = max(float(each.abs().max()) for each in expected.values())
     for name, each in found.items():
         assert (each - expected[name]).abs().max() <= tolerance * largest, name
+
+
+def refused(model, loss_fn, batch, match):
+    with pytest.raises(ValueError, match=match):
+        one_pass(model, loss_fn, batch, 1.0)

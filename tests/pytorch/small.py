@@ -19,6 +19,17 @@ def mlp(features=5, hidden=7, classes=3):
     )  # fmt: skip
 
 
+class Unused(torch.nn.Module):
+    """A layer takes no part in what it computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.spare = torch.nn.Linear(5, 3), torch.nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
 def cross_entropy(model, batch):
     x, y = batch
     return torch.nn.functional.cross_entropy(model(x), y, reduction="none")

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import clipped_by_hand, cross_entropy, mlp, notes, private, table
+from small import Unused, clipped_by_hand, cross_entropy, mlp, notes, private, table
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 from torch.utils.data import Dataset, TensorDataset
@@ -156,15 +156,6 @@ class Transposed(nn.Module):
 
     def forward(self, x):
         return x @ self.a.T @ self.b.T
-
-
-class Unused(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner, self.spare = nn.Linear(5, 3), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.inner(x)
 
 
 @pytest.mark.parametrize(("algorithm", "batch_size"), [("dp-sgd", 6), ("dp-sgd", 1e-2), ("dpis", 6)])

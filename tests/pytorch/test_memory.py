@@ -257,3 +257,27 @@ def test_a_record_alone_has_no_others_behind_it():
     run = private(model, noise_multiplier=1e-9, batch_size=60, max_norm=1e-3)
     run.step(loss, next(iter(run.loader)))
     assert float(model.weight.grad.abs().max()) > 1e-6
+
+
+def test_a_loss_that_is_a_module_with_names_of_the_model():
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Identity()
+
+        def forward(self, model, batch):
+            return squares(model, batch)
+
+    model = Flagged(lambda model, x, past: setattr(model.layer, "flag", True))
+    match = r"model\.layer\.flag changes"
+    refused_after_a_large_record(model, with_a_large_record(30), match, Loss())
+
+
+def test_arrays_that_cannot_be_written():
+    weights = torch.arange(3.0).numpy()
+    weights.flags.writeable = False
+
+    def loss(model, batch):
+        return (model(batch[0]) * torch.tensor(weights)).square().sum(1)
+
+    assert fitted(nn.Linear(5, 3), loss, "exact", None).steps_ == 2

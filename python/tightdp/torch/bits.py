@@ -1,4 +1,4 @@
-"""The bits of tensors and arrays, in two numbers: whether one has changed, whoever wrote it and by which way."""
+"""The bits of tensors and arrays, in a few numbers: whether one has changed, whoever wrote it and by which way."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ def bits(x: Any) -> Bits:
     None for what has no such words: a sparse tensor, one without memory, or one that other tensors stand behind.
     """
     try:
-        array = x if isinstance(x, np.ndarray) else None
-        flat = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8)) if array is not None else _bytes(x)
+        flat = _bytes_of_array(x) if isinstance(x, np.ndarray) else _bytes(x)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         return None
-    flat = flat.reshape(-1)
     whole = len(flat) // 8 * 8
     words = flat[:whole].view(torch.int64) if flat.data_ptr() % 8 == 0 else flat[:whole].clone().view(torch.int64)
     even = len(words) // _BLOCKS * _BLOCKS
     sums = [words[:even].view(_BLOCKS, -1).sum(1), words[even:], flat[whole:].to(torch.int64)]
     return tuple(torch.cat(sums).tolist())
+
+
+def _bytes_of_array(x: Any) -> Any:
+    flat = np.ascontiguousarray(x).view(np.uint8).reshape(-1)
+    return torch.from_numpy(flat if flat.flags.writeable else flat.copy())  # PyTorch warns of what cannot be written
 
 
 def _bytes(x: Any) -> Any:

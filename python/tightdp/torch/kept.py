@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from .bits import Bits, bits
+from .memory import Held, held
 from .memory import changed as left_in
-from .memory import held
 
 Copies = dict[tuple[str, str], tuple[Any, int, Bits, Any]]
 """Of buffers, by module and name: the buffer, its version, its bits and its copy."""
@@ -47,8 +47,12 @@ def kept(
         copies.update(before)
     parameters = _parameters(model, values)
     grads = [(p, p.grad, _version(p.grad)) for p, *_ in parameters.values()]
-    roots = {"model": model, "loss_fn": loss_fn, "optimizer": _settings(optimizer)}
-    before_all = held(**roots) if memory else {}
+
+    def in_python() -> Held:
+        settings = [] if optimizer is None else [{**group, "params": None} for group in optimizer.param_groups]
+        return held(model=model, loss_fn=loss_fn, optimizer=settings) if memory else {}
+
+    before_in_python = in_python()
     try:
         yield
     finally:
@@ -69,8 +73,7 @@ def kept(
                 "loss_fn must not call backward: what it left in the gradients of parameters has no noise, and was "
                 "taken away. Return the losses"
             )
-        roots["optimizer"] = _settings(optimizer)
-        left = left_in(before_all, held(**roots)) if memory else None
+        left = left_in(before_in_python, in_python())
         if left is not None:
             raise ValueError(
                 f"model and loss_fn must keep nothing from one record to the next: {left} changes while records go "
@@ -81,10 +84,6 @@ def kept(
 
 def _parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, Bits]]:
     return {name: (p, p._version, bits(p) if values else None) for name, p in model.named_parameters()}
-
-
-def _settings(optimizer: Any) -> list[Any]:
-    return [] if optimizer is None else [{**group, "params": None} for group in optimizer.param_groups]
 
 
 def _same(one: tuple[Any, int, Bits] | None, other: tuple[Any, int, Bits] | None) -> bool:

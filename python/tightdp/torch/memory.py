@@ -41,6 +41,8 @@ _SMALL = 1 << 24
 """Bytes of tensors and arrays that are compared; larger ones are told by being others."""
 _PLAIN = frozenset((int, float, str, bool, type(None)))
 _VALUES = (numbers.Number, str, bytes, type(None), Enum, np.generic, range, slice, torch.dtype, torch.device)
+_LEAVES = (torch.Tensor, np.ndarray, *_VALUES)
+"""What is compared and not looked into."""
 _WATCHED = ("training", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OWN = (frozenset(vars(torch.nn.Module())) | {"_flat_weights"}) - frozenset(_WATCHED)
 """What PyTorch keeps in a module: parameters and buffers are looked at by ``kept.py``. Recurrent layers have a second
@@ -55,16 +57,17 @@ def held(**roots: Any) -> Held:
     waiting: deque[tuple[str, Any, int]] = deque()
     for name, root in roots.items():
         modules = root.named_modules() if isinstance(root, torch.nn.Module) else [("", root)]
-        waiting.extend((path or name, module, 0) for path, module in modules)
+        waiting.extend((f"{name}.{path}" if path else name, module, 0) for path, module in modules)
     seen: set[int] = set()
     for _ in range(_MOST):
         if not waiting:
             break
         path, thing, depth = waiting.popleft()
-        found[path] = (None, thing) if type(thing) in _PLAIN else _compared(thing)
-        if type(thing) in _PLAIN or isinstance(thing, (torch.Tensor, np.ndarray, *_VALUES)):
+        if type(thing) in _PLAIN:
+            found[path] = None, thing
             continue
-        if id(thing) not in seen and depth < _DEEPEST:
+        found[path] = _compared(thing)
+        if not isinstance(thing, _LEAVES) and id(thing) not in seen and depth < _DEEPEST:
             seen.add(id(thing))
             waiting.extend((f"{path}.{name}", inner, depth + 1) for name, inner in _inside(thing))
     return found
@@ -129,7 +132,8 @@ def _compared(thing: Any) -> tuple[Any, Any]:
 
 def _inside(thing: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(thing, dict):
-        return [(str(name), inner) for name, inner in itertools.islice(thing.items(), _WALKED)]
+        some = itertools.islice(thing.items(), _WALKED)
+        return [(name if isinstance(name, str) else f"[{name!r}]", inner) for name, inner in some]
     if isinstance(thing, (list, tuple, set, frozenset, deque)):
         return [(str(i), inner) for i, inner in enumerate(itertools.islice(thing, _WALKED))]
     if isinstance(thing, types.MethodType):
@@ -194,7 +198,8 @@ def _named(function: types.FunctionType) -> list[tuple[str, Any]]:
             found.append((name, thing))
         elif not _theirs(thing.__name__):
             found.extend((f"{name}.{inner}", vars(thing)[inner]) for inner in names if inner in vars(thing))
-    return [*found, ("defaults", (function.__defaults__, function.__kwdefaults__)), *vars(function).items()]
+    kept = function.__defaults__, function.__kwdefaults__, vars(function)
+    return [*found, ("__defaults__", kept)]
 
 
 def _content(cell: types.CellType) -> Any:

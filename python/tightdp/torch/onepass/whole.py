@@ -27,10 +27,8 @@ def check_whole(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> N
             continue
         name = names.get(id(getattr(node, "variable", None)))  # of a leaf: the tensor that it stands for
         if name is not None:
-            raise _refusal(f"{name} is used in a way that was not seen, such as by a tensor that was made of it before,"
-                           ' or in compiled code. arithmetic="exact" takes any module')  # fmt: skip
+            raise ValueError(
+                f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as by "
+                f'a tensor that was made of it before, or in compiled code. arithmetic="exact" takes any module'
+            )
         ahead += (each for each, _ in node.next_functions)
-
-
-def _refusal(why: str) -> ValueError:
-    return ValueError(f"model must be one that is clipped in one pass: {why}")
