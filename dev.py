@@ -1,11 +1,12 @@
-"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | hunt | lint | tidy | docs | cuda.
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | peers | hunt | lint | tidy | docs | cuda.
 
-Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv and build/ beside this file; the environment
-variable TIGHTDP_VENV names another place for the environment.
+Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv, .venv-peers and build/ beside this file; the
+environment variable TIGHTDP_VENV names another place than .venv.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,9 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = Path(os.environ.get("TIGHTDP_VENV", ROOT / ".venv"))
-BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-TESTED = (f".[{os.environ.get('TIGHTDP_EXTRAS', 'test')}]", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON")
-"""What pip installs for the tests; the C++ tests and the module tightdp._testing are built with the package."""
+FOLDER = "Scripts" if os.name == "nt" else "bin"
+BIN = VENV / FOLDER
+WHEELS = ROOT / "build" / "wheels" / str(sys.implementation.cache_tag)
+SOURCES = "CMakeLists.txt", "pyproject.toml", "cmake/*", "cpp/**/*", "python/**/*.py*"
+SKIPPED = ROOT / "build" / "skipped.json"
+"""What the last `test` skipped: most of it needs libraries that `peers` installs."""
 
 
 def run(*command: str | Path, **environment: str) -> None:
@@ -27,12 +31,25 @@ def run(*command: str | Path, **environment: str) -> None:
         sys.exit(code)
 
 
-def pip(*arguments: str) -> None:
+def pip(*arguments: str | Path, place: Path = VENV) -> None:
     """pip in an environment that is made on first use."""
-    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
-        print(f"+ venv {VENV}", flush=True)
-        venv.create(VENV, with_pip=True)
-    run(BIN / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+    if not any((place / FOLDER).glob("python*")):
+        print(f"+ venv {place}", flush=True)
+        venv.create(place, with_pip=True)
+    run(place / FOLDER / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+
+
+def install(*extras: str, place: Path = VENV) -> None:
+    """The package with tightdp._testing and the C++ tests, from a wheel that is built once for all environments, and
+    again when a source is younger."""
+    youngest = max(path.stat().st_mtime for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file())
+    if not any(wheel.stat().st_mtime > youngest for wheel in WHEELS.glob("*.whl")):
+        shutil.rmtree(WHEELS, ignore_errors=True)
+        defined = "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON", "-Ccmake.define.TIGHTDP_CUDA=AUTO"
+        pip("wheel", ".", "--no-deps", "--wheel-dir", WHEELS, *defined, place=place)
+    (wheel,) = WHEELS.glob("*.whl")
+    pip("install", f"{wheel}[{','.join(extras)}]", place=place)
+    pip("install", "--force-reinstall", "--no-deps", wheel, place=place)  # another build may have the same version
 
 
 def demo() -> None:
@@ -43,15 +60,28 @@ def demo() -> None:
     run(BIN / "python", "examples/digits.py")
 
 
+def pytest(place: Path, *options: str | Path) -> None:
+    """The tests on all cores, the same each time."""
+    parallel = "-n", "auto", "--dist", "loadgroup"
+    run(place / FOLDER / "python", "-m", "pytest", "-q", *parallel, *options, PYTHONHASHSEED="0")
+
+
 def test() -> None:
-    """Every test that this machine can run, the same each time."""
-    pip("install", *TESTED)
-    run(BIN / "python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", PYTHONHASHSEED="0")
+    """Every test that this machine can run without other libraries than scikit-learn."""
+    install("test")
+    pytest(VENV, "--skipped-to", SKIPPED)
+
+
+def peers() -> None:
+    """What `test` skipped, and what tests more with PyTorch, other accountants and readers of tables installed."""
+    place = ROOT / ".venv-peers"
+    install("test", "peers", place=place)
+    pytest(place, *(("--skipped-in", SKIPPED) if SKIPPED.exists() else ()))
 
 
 def hunt(*options: str) -> None:
     """Tests that draw anew until the time is up: hunt [--minutes 30] [--seed N]."""
-    pip("install", *TESTED)
+    install("test")
     run(BIN / "python", "tools/hunt.py", *options)
 
 
@@ -79,13 +109,19 @@ def docs() -> None:
 
 
 def cuda() -> None:
-    """Compiles the CUDA module for every architecture; needs nvcc, and no device."""
-    with tempfile.TemporaryDirectory() as wheels:
-        pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, "-Ccmake.define.TIGHTDP_CUDA=ON")
+    """Compiles the CUDA module for every architecture and imports it; needs nvcc, and no device."""
+    with tempfile.TemporaryDirectory() as folder:
+        place, wheels = Path(folder) / "venv", Path(folder) / "wheels"
+        defined = [f"-Ccmake.define.{name}=ON" for name in ("TIGHTDP_CUDA", "TIGHTDP_BUILD_TESTS")]
+        pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, *defined, place=place)
+        pip("install", *wheels.glob("*.whl"), "pytest>=8", "hypothesis", place=place)
+        python = place / FOLDER / "python"
+        run(python, "-c", "import tightdp._cuda")
+        run(python, "-m", "pytest", "-q", "tests/test_device_module.py")
 
 
 def main() -> None:
-    jobs = {job.__name__: job for job in (demo, test, hunt, lint, tidy, docs, cuda)}
+    jobs = {job.__name__: job for job in (demo, test, peers, hunt, lint, tidy, docs, cuda)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
     known, options = parser.parse_known_args()

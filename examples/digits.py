@@ -12,4 +12,4 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random
 model = LogisticRegression(algorithm=NoisyGD(), epsilon=2.0, delta=1e-5).fit(X_train, y_train)
 privacy = model.privacy_
 print(f"test accuracy {model.score(X_test, y_test):.3f}")
-print(f"certified {privacy.lower:.6f} <= epsilon <= {privacy.upper:.6f} at delta = 1e-5 (engine: {privacy.engine})")
+print(f"certified epsilon in {privacy.interval('.6f')} at delta = 1e-5 (engine: {privacy.engine})")

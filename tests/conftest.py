@@ -6,10 +6,12 @@ environment variable TIGHTDP_HUNT holds one, and then hypothesis draws by it too
 
 import hashlib
 import itertools
+import json
 import os
 import random
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,8 +50,45 @@ def threads():
     _core.set_max_threads(before)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--skipped-to", metavar="FILE", help="write down what was skipped")
+    parser.addoption("--skipped-in", metavar="FILE", help="run what is written down there, and what is marked peers")
+
+
+SKIPPED = set()
+"""Names of tests, and of files that were skipped as a whole, in the process that gathers the reports."""
+
+
+def name_of(nodeid):
+    """Without the group that xdist puts behind it."""
+    return nodeid.rsplit("@", 1)[0]
+
+
+def pytest_collectreport(report):
+    if report.skipped:
+        SKIPPED.add(report.nodeid)
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped and not hasattr(report, "wasxfail"):
+        SKIPPED.add(name_of(report.nodeid))
+
+
+def pytest_sessionfinish(session):
+    to = session.config.option.skipped_to
+    if to and not hasattr(session.config, "workerinput"):
+        Path(to).write_text(json.dumps(sorted(SKIPPED), indent=0))
+
+
+def pytest_collection_modifyitems(config, items):
     """A hunt may end before all tests ran: another seed begins with others."""
+    if config.option.skipped_in:
+        skipped = set(json.loads(Path(config.option.skipped_in).read_text()))
+        items[:] = [
+            item
+            for item in items
+            if {name_of(item.nodeid), item.nodeid.split("::")[0]} & skipped or item.get_closest_marker("peers")
+        ]
     if SEED:
         random.Random(SEED).shuffle(items)
 

@@ -350,3 +350,75 @@ def test_the_least_floor_is_seen_beside_what_underflows(steps):
     """Both are what an upper law has at infinity, and nothing else is: the least floor is by far the larger."""
     law = allocation_laws.allocation(dp.Gaussian(1.0), steps, allocation_laws.COARSEST, allocation_laws.LEAST_FLOOR)
     assert 100 * UNDERFLOW <= law.upper.infinity <= 4 * allocation_laws.LEAST_FLOOR
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("epsilon", "steps", "selected", "times"), [(1.0, 10, 2, 1), (3.0, 6, 3, 1), (2.0, 5, 4, 2)])
+def test_bounds_of_several_selected_hold_the_sum_over_all_outcomes(epsilon, steps, selected, times, direction):
+    run = dp.RandomAllocation(dp.PureDP(epsilon), steps, selected) * times
+    for at in (0.05 * epsilon, epsilon, 0.9 * times * selected * epsilon):
+        exact = run.delta(at, neighbors=direction)
+        assert exact.engine == "closed_form" and exact.width <= 1e-12 * exact.upper
+        bound = run.delta(at, neighbors=direction, engine="allocation")
+        assert bound.lower <= exact.upper and exact.lower <= bound.upper
+
+
+def test_the_largest_product_of_several_ratios():
+    """The curve of taking part for sure, moved by the logarithm of the number of choices, is attained up to a little:
+    a test that looks at the largest ratio alone was 2.3 below."""
+    run = dp.RandomAllocation(dp.Gaussian(0.5), 10, 2)
+    for delta in (1e-3, 1e-5, 1e-10):
+        bound, sure = run.epsilon(delta, neighbors="remove"), (dp.Gaussian(0.5) * 2).epsilon(delta)
+        assert bound.lower >= sure.lower - math.log(45) - 1e-12
+        assert bound.width <= 0.08 * bound.upper
+
+
+@pytest.mark.parametrize(("steps", "selected"), [(10, 2), (2**53 - 1, 16), (100, 99), (1000, 500), (10**9, 10**6)])
+def test_the_number_of_choices_is_no_smaller(steps, selected):
+    found = allocation._log_choices(steps, selected)
+    with mp.workdps(60):
+        exact = mp.loggamma(steps + 1) - mp.loggamma(selected + 1) - mp.loggamma(steps - selected + 1)
+        assert exact <= found.hi <= exact + 0.5 * mp.log(7 * mp.mpf(steps))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("mechanism", "steps", "selected", "narrow"),
+    [
+        (dp.DiscreteLaplace(2.0, 3), 5, 2, 1e-9),
+        (dp.ApproximateDP(0.5, 1e-3), 6, 3, 0.02),
+        (dp.DiscreteGaussian(1.0), 3, 2, 1e-9),
+    ],
+)
+def test_coarse_lattices_hold_the_sum_over_all_outcomes(mechanism, steps, selected, narrow, direction):
+    run = dp.RandomAllocation(mechanism, steps, selected)
+    for at in (0.1, 0.6, 1.3):
+        exact = run.delta(at, neighbors=direction)
+        assert exact.engine == "closed_form" and exact.width <= 1e-12 * exact.upper
+        bound = run.delta(at, neighbors=direction, engine="allocation")
+        assert bound.lower <= exact.upper and exact.lower <= bound.upper
+    law = allocation_laws.coarse(mechanism, steps, selected, direction, 1e-14)
+    for at in (0.1, 0.6, 1.3):
+        exact, found = run.delta(at, neighbors=direction), law.delta(at)
+        assert found.lo <= exact.upper and exact.lower <= found.hi
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_several_selected_of_laplace_noise_on_coarse_lattices(direction):
+    """The lower end was that of one step, at a tenth of the upper one. Finer lattices are within coarser ones."""
+    run = dp.RandomAllocation(dp.Laplace(1.0), 20, 3)
+    for delta in (1e-3, 1e-5):
+        bound = run.epsilon(delta, neighbors=direction)
+        assert bound.width <= 0.06 * bound.upper
+    fine, less = (allocation_laws.coarse(dp.Laplace(1.0), steps, 2, direction, 1e-14) for steps in (4, 5))
+    for at in (0.1, 0.5):
+        assert fine.delta(at).lo <= fine.delta(at).hi and less.delta(at).lo <= fine.delta(at).hi
+
+
+@pytest.mark.parametrize("delta", [1e-60, 1e-120, 1e-190])
+def test_outputs_that_the_others_nearly_never_show(delta):
+    """P shows 2 with 6.96e-85, and Q so rarely that no double holds it; the mean of two ratios is half the larger."""
+    sigma = 0.05079621774341198
+    found = dp.RandomAllocation(dp.DiscreteGaussian(sigma), 2).epsilon(delta, neighbors="remove")
+    loss = 1.5 / sigma**2 if delta < 1e-100 else 0.5 / sigma**2
+    assert found.lower <= loss - math.log(2) + 1e-9 and loss - math.log(2) - 1e-3 <= found.upper

@@ -20,12 +20,14 @@ FUNCTIONS = {
     "clipped_sum": f"(grads, max_norm, *, {CLIPPING}, out=None, accumulate=False, arithmetic='float')",
     "discrete_gaussian": "(sigma, size, *, rng=None)",
     "discrete_laplace": "(scale, size, *, rng=None)",
-    "load": "(path)",
+    "load": "(path, *, patient=False)",
     "frequent_values": "(values, *, epsilon, delta, missing=('',), rng=None, ledger=None, note='frequent_values')",
     "epsilon_batch": "(noise_multiplier, sampling_probability, steps, delta, *, width=0.0001, threads=None, "
     "device='cpu')",
     "exact_grid": "(max_norm)",
     "exact_release": "(grads, max_norm, noise_multiplier, *, noise='gaussian', grid=None, rng=None)",
+    "format_down": "(x, spec='')",
+    "format_up": "(x, spec='')",
     "get_cmake_dir": "()",
     "get_include": "()",
     "get_library": "()",
@@ -51,7 +53,7 @@ MECHANISMS = {
     "RandomizedResponse": "(noise_parameter, num_buckets)",
     "RepeatAndSelect": "(mechanism, mean, shape=1.0)",
     "SampledWithReplacement": "(mechanism, sample_size, dataset_size)",
-    "TreeAggregation": "(noise_multiplier, steps)",
+    "TreeAggregation": "(noise_multiplier, steps, own_steps=False)",
     "TruncatedPoissonSampled": "(mechanism, sampling_probability, batch_size, dataset_size)",
     "ZCDP": "(rho, xi=0.0)",
 }
@@ -65,7 +67,8 @@ OTHERS = {
     "neighbors='add_or_remove')",
     "SecureRandom": "()",
     "Statement": "(subject, privacy, delta, charged, neighbors='add_or_remove', released=(), public=<factory>, "
-    f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r})",
+    f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r}, "
+    "settings=<factory>, parameters=None, dataset=None, date=<factory>)",
 }
 UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
 UNCALLED |= {"FrequentValues", "LedgerError", "RandomSource", "TableModel", "__version__"}
@@ -101,7 +104,7 @@ METHODS = {
     "TableModel.predict_proba": "(self, table)",
     "TableModel.to_onnx": "(self)",
     "TableModel.to_sklearn": "(self)",
-    "Statement.from_json": "(text)",
+    "Statement.from_json": "(text, *, patient=False)",
     "Statement.save": "(self, path)",
     "Statement.to_html": "(self)",
     "Statement.to_json": "(self)",
@@ -150,7 +153,7 @@ def test_what_is_imported_later_is_there_all_the_same():
 import sys, numpy
 before = set(sys.modules)
 import tightdp
-later = {"tightdp.cuda", "tightdp.ledger", "tightdp.release.gradients", "tightdp.statement", "tightdp.tables"}
+later = {"tightdp." + name for name in ("cuda", "frequent", "ledger", "release.gradients", "statement", "tables")}
 assert not (later | {"concurrent.futures", "pathlib"}) & set(sys.modules) - before
 assert set(tightdp.__all__) <= set(dir(tightdp))
 from tightdp import *

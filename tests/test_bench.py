@@ -1,11 +1,13 @@
 """The benchmarks run, and what they time is right. No peer takes part here."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
 
 accountants = pytest.importorskip("accountants")
 fft = pytest.importorskip("fft")
@@ -120,3 +122,44 @@ def test_cells_are_lines_that_processes_share(tmp_path, capsys):
     found = cells.until(tasks, lambda task: square(task) if task["x"] == 3 else refuse(task), file, minutes=1)
     assert list(found.values()) == [{"x": 2, "square": 4}, {"x": 3, "square": 9}]
     assert len(file.read_text().splitlines()) == 3 and cells.kept(file).keys() > found.keys()
+
+
+def test_the_printed_algorithm_is_the_one_of_the_page():
+    """docs/algorithms/dp-agd.md names the settings that bench/papers/dp_agd.py calls printed."""
+    page = " ".join((ROOT / "docs" / "algorithms" / "dp-agd.md").read_text().split())
+    script = " ".join((ROOT / "bench" / "papers" / "dp_agd.py").read_text().split())
+    said, used = (re.search(r"DPAGD\( ?(selections=380.*?) ?\)", text)[1] for text in (page, script))
+    assert dict(part.split("=") for part in said.split(", ")) == dict(part.split("=") for part in used.split(", "))
+
+
+def test_the_table_of_widths_is_that_of_the_raw_results():
+    atlas = pytest.importorskip("width_atlas")
+    rows = atlas.load()
+    text = atlas.PAGE.read_text()
+    assert atlas.page(text, rows) == text
+    assert [(row["family"], row["relation"], row["run"]) for row in rows[:: len(atlas.DELTAS)]] == [
+        (name, relation, str(run)) for name, relation, run in atlas.cells()
+    ]
+    for row in rows:
+        assert 0 <= float(row["lower"]) <= float(row["upper"])
+
+
+def test_cells_of_the_table_of_widths_are_found_again():
+    """The same ends, but for roundings where compilers differ; times depend on the machine."""
+    atlas = pytest.importorskip("width_atlas")
+    kept = atlas.load()
+    names = [name for name, _, _ in atlas.cells()]
+    for name in ("Gaussian", "the same, few outcomes", "pure, approximate"):
+        number = names.index(name)
+        for again, row in zip(atlas.measure(number), kept[3 * number : 3 * number + 3], strict=True):
+            assert {field: str(again[field]) for field in ("family", "relation", "run", "delta")} == {
+                field: row[field] for field in ("family", "relation", "run", "delta")
+            }
+            assert again["lower"] == pytest.approx(float(row["lower"]), rel=1e-9)
+            assert again["upper"] == pytest.approx(float(row["upper"]), rel=1e-9)
+
+
+def test_widths_are_rounded_up():
+    atlas = pytest.importorskip("width_atlas")
+    assert [atlas._power(x) for x in (0.0, 1.0, 0.0123, 9.99e-5)] == ["0", "1.0e+00", "1.3e-02", "1.0e-04"]
+    assert atlas.width({"lower": "1", "upper": "inf"}) == 1.0 and atlas.width({"lower": "inf", "upper": "inf"}) == 0.0

@@ -28,14 +28,14 @@ def bounds(draw):
 
 @pytest.mark.parametrize("spec", [".3f", "9.2e", "g", ">12", ",.1f", "%"])
 def test_it_is_formatted_as_its_upper_end(spec):
-    assert format(some, spec) == format(2.0625, spec)
+    assert format(some, spec) == dp.format_up(2.0625, spec)
     assert format(INFINITE, spec) == format(math.inf, spec)
 
 
 def test_text_and_rounding():
     assert f"{some}" == str(some) == "2.0625"
-    assert round(some) == 2 and type(round(some)) is int
-    assert round(some, 3) == 2.062 and round(some, -1) == 0.0 and round(INFINITE, 3) == math.inf
+    assert round(some) == 3 and type(round(some)) is int
+    assert round(some, 3) == 2.063 and round(some, -1) == 10.0 and round(INFINITE, 3) == math.inf
     assert float(some) == 2.0625 and math.ceil(some) == 3 and math.isinf(INFINITE)
     assert np.asarray([some, INFINITE], float).tolist() == [2.0625, math.inf]
     with pytest.raises(OverflowError):

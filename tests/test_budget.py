@@ -13,7 +13,7 @@ RUNS = [
     (dp.Gaussian(1.0) * 5, "remove", {"rounding"}),
     (STEP * 1000, "add_or_remove", {"aliasing", "truncation", "quadrature", "rounding"}),
     (STEP * 3, "add_or_remove", GRID),
-    (dp.PureDP(0.3) + dp.PureDP(0.5) * 10, "add_or_remove", GRID),
+    (dp.PureDP(0.3) + dp.PureDP(0.5) * 10, "add_or_remove", {"rounding"}),
     (dp.RandomAllocation(dp.Gaussian(1.0), 50), "add_or_remove", {"discretisation"}),
     (STEP * 10 + dp.ZCDP(0.01), "add_or_remove", {"conversion"}),
     (dp.BoundedRange(0.3) * 4 + dp.Gaussian(2.0), "add_or_remove", {"class"}),

@@ -184,3 +184,29 @@ def test_boundary_of_a_step():
     found = boundary(lambda x: math.inf if x < 3.0 else -math.inf, 1.0, -1.0, 1e-9, 1e9, 1e-9)
     assert 3.0 <= found <= 3.0 * (1 + 2e-9)
     assert boundary(lambda x: 1.0, 1.0, -1.0, 1e-9, 1e9, 1e-9) is None
+
+
+SLOW = {
+    "a sample of fixed size": (lambda s: dp.FixedSizeSampled(dp.Gaussian(s), 100, 10_000) * 20, "replace"),
+    "zeroed out": (lambda s: dp.FixedSizeSampled(dp.Gaussian(s), 100, 10_000) * 200, "replace_special"),
+    "with replacement": (lambda s: dp.SampledWithReplacement(dp.Gaussian(s), 10, 1000) * 200, "replace"),
+    "truncated": (lambda s: dp.TruncatedPoissonSampled(dp.Gaussian(s), 0.01, 130, 10_000) * 200, "add_or_remove"),
+    "allocation": (lambda s: dp.RandomAllocation(dp.Gaussian(s), 100) * 10, "add_or_remove"),
+    "beside others": (lambda s: training(s) + dp.Laplace(10 * s), "add_or_remove"),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_slow_bounds_meet_the_target_within_a_part_of_their_width(name, monkeypatch):
+    """The result's own bound meets the target, and few sharp bounds are taken on the way."""
+    from tightdp.accounting.questions import Question
+
+    factory, neighbors = SLOW[name]
+    sharp, answer = [], Question.epsilon
+    monkeypatch.setattr(
+        Question, "epsilon", lambda self, at: (sharp.append(at) if self.request.width < 0.1 else 0, answer(self, at))[1]
+    )
+    x = dp.calibrate(factory, epsilon=2.0, delta=1e-5, low=0.2, high=50.0, neighbors=neighbors)
+    assert len(sharp) <= 5
+    bound = factory(x).epsilon(1e-5, neighbors=neighbors)
+    assert bound.upper <= 2.0 and 2.0 - bound.upper <= 2.0 * max(1e-8, 2e-3 * bound.width / bound.upper)

@@ -30,6 +30,7 @@ def test_docstrings(name):
     assert found.attempted > 0 and found.failed == 0
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("page", RUNNING, ids=pages.name_of)
 @pytest.mark.filterwarnings("ignore:Full backward hook")  # Opacus' hooks
 def test_pages(page, tmp_path, monkeypatch):

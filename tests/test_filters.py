@@ -6,6 +6,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 import tightdp as dp
+from tightdp.options import NEIGHBORS
 
 STEP = dp.PoissonSampled(dp.Gaussian(4.0), 0.01)
 
@@ -95,7 +96,7 @@ def test_gaussian_caps_keep_room_for_a_fixed_number_of_others():
 def test_a_filter_says_what_is_left():
     f = dp.PrivacyFilter(1.0, 1e-6, family="zcdp", neighbors="remove")
     f.spend(dp.ZCDP(1e-3))
-    assert repr(f).startswith("<PrivacyFilter of (1.0, 1e-06), neighbors='remove': 0.001 of 0.0")
+    assert repr(f).startswith("<PrivacyFilter of (1.0, 1e-06), neighbors='remove': 0.00100001 of 0.0")  # rounded up
     assert repr(f).endswith("spent (rho of zCDP)>")
 
 
@@ -135,8 +136,77 @@ def test_bad_releases_are_named():
     ):
         with pytest.raises(error, match=f"^{name} must"):
             f.can_spend(*arguments)
-    with pytest.raises(ValueError, match=r"^neighbors must not be 'replace'"):
-        dp.PrivacyFilter(1.0, 1e-6, neighbors="replace").can_spend(dp.PoissonSampled(dp.Laplace(9.0), 0.1))
+    with pytest.raises(ValueError, match=r"^neighbors must be .* for RandomAllocation"):
+        dp.PrivacyFilter(1.0, 1e-6, neighbors="replace").can_spend(dp.RandomAllocation(dp.Laplace(9.0), 10))
+
+
+INNER = [
+    dp.Gaussian(30.0),
+    dp.Laplace(20.0),
+    dp.PureDP(0.05),
+    dp.ApproximateDP(0.05, 1e-9),
+    dp.RandomizedResponse(0.9, 3),
+    dp.BoundedRange(0.05),
+    dp.ZCDP(1e-4),
+    dp.DiscreteGaussian(30.0),
+    dp.DiscreteGaussianVector(30.0, 2.0, 5),
+    dp.DiscreteLaplace(20.0),
+    dp.MixtureOfGaussians(30.0, (1.0, 2.0), (0.5, 0.5)),
+]
+
+
+def releases():
+    for inner in INNER:
+        yield inner
+        yield dp.RepeatAndSelect(inner, 2.0)
+        yield dp.Group(inner, 2)
+        if isinstance(inner, dp.RandomizedResponse):
+            continue
+        yield dp.PoissonSampled(inner, 0.1)
+        yield dp.Group(dp.PoissonSampled(inner, 0.1), 2)
+        if not isinstance(inner, dp.MixtureOfGaussians):
+            yield dp.TruncatedPoissonSampled(inner, 0.1, 20, 100)
+            yield dp.FixedSizeSampled(inner, 10, 100)
+            yield dp.RandomAllocation(inner, 10)
+    yield dp.SampledWithReplacement(dp.Gaussian(30.0), 5, 100)
+    yield dp.TreeAggregation(30.0, 8)
+
+
+@pytest.mark.parametrize("relation", NEIGHBORS)
+def test_a_filter_refuses_the_relations_that_a_question_refuses(relation):
+    for mechanism in releases():
+        f = dp.PrivacyFilter(1.0, 1e-6, failure=5e-7, neighbors=relation)
+        odometer = dp.Odometer(1e-6, [1.0, 2.0], neighbors=relation)
+        if relation not in mechanism.relations:
+            for ask in (lambda m: m.epsilon(1e-6, neighbors=relation), f.can_spend, f.spend, odometer.spend):
+                with pytest.raises(ValueError, match=r"^neighbors must be"):
+                    ask(mechanism)
+            continue
+        odometer.spend(mechanism)
+        assert f.can_spend(mechanism, 1) in (True, False)
+
+
+@pytest.mark.parametrize("relation", ["replace", "replace_special"])
+def test_other_noise_in_samples_is_charged(relation):
+    """As many as are admitted are within the guarantee."""
+    for inner in (one for one in INNER if not isinstance(one, (dp.ApproximateDP, dp.RandomizedResponse))):
+        mechanism = dp.PoissonSampled(inner, 0.1)
+        for family in ("renyi", "zcdp"):
+            f = dp.PrivacyFilter(2.0, 1e-6, family=family, neighbors=relation)
+            if not f.cost(mechanism) < math.inf:
+                continue
+            steps = 0
+            while steps < 64 and f.can_spend(mechanism):
+                f.spend(mechanism)
+                steps += 1
+            assert steps > 0
+            assert (mechanism * steps).epsilon(1e-6, neighbors=relation).lower <= 2.0
+    f = dp.PrivacyFilter(2.0, 1e-6, neighbors=relation)
+    assert f.can_spend(dp.PoissonSampled(dp.Laplace(2.0), 0.1))
+    others = dp.PoissonSampled(dp.Laplace(20.0), 0.1) * 3
+    kept = dp.PrivacyFilter(2.0, 1e-6, family="gaussian", others=others, neighbors=relation)
+    kept.spend(dp.PoissonSampled(dp.Laplace(20.0), 0.1), 3)
+    assert not kept.can_spend(dp.PoissonSampled(dp.Laplace(20.0), 0.1))
 
 
 def test_an_odometer_reads_the_smallest_level_that_still_holds():
@@ -202,3 +272,24 @@ def test_a_sound_filter_refuses_what_the_natural_one_allows():
         step = dp.PoissonSampled(dp.Gaussian(sigma), q)
         f = dp.PrivacyFilter(EPSILON, 1e-5, expected=step)
         assert 1 <= most(f, step) < STEPS * EPOCHS
+
+
+def test_what_has_a_largest_loss_alone_is_charged_by_that():
+    """Given pairs, and groups of samples: e-DP with the largest loss."""
+    given = dp.PrivacyLoss.from_distributions([0.55, 0.45], [0.5, 0.5], relation="any")
+    largest = max(abs(y) for y in given.losses)
+    for mechanism, e in (
+        (given, largest),
+        (dp.PoissonSampled(given, 0.5), math.log1p(0.5 * math.expm1(largest))),
+        (dp.Group(dp.PoissonSampled(dp.Laplace(20.0), 0.1), 3), 3 * math.log1p(0.1 * math.expm1(1 / 20))),
+    ):
+        for relation in ("add_or_remove", "replace"):
+            if relation not in mechanism.relations:
+                continue
+            f = dp.PrivacyFilter(2.0, 1e-6, neighbors=relation)
+            cost, whole = f.cost(mechanism), dp.PrivacyFilter(2.0, 1e-6).cost(dp.PureDP(e))
+            assert whole * (1 - 1e-12) <= cost < math.inf
+            # Replacing is two steps of what is stated for one, and a given pair is stated for itself.
+            assert (relation == "replace" and mechanism != given) or cost == pytest.approx(whole, rel=1e-9)
+    hidden = dp.PrivacyLoss.from_distributions([0.5, 0.5, 0.0], [0.4, 0.5, 0.1], relation="any")
+    assert dp.PrivacyFilter(2.0, 1e-6).cost(hidden) == math.inf

@@ -34,6 +34,51 @@ def test_the_tutorials_program_builds_and_prints_what_the_page_says(language, tm
     assert pages.matches(said[files[source].line], printed), printed
 
 
+PARENT = """cmake_minimum_required(VERSION 3.22)
+project(parent CXX)
+{taken_in}
+add_executable(small main.cpp)
+target_link_libraries(small PRIVATE tightdp::headers)
+add_executable(whole EXCLUDE_FROM_ALL main.cpp)
+target_link_libraries(whole PRIVATE tightdp::tightdp tightdp::c)
+"""
+PROGRAM = """#include <cstdio>
+#include <tightdp/accounting/gaussian.hpp>
+int main() { std::printf("%.17g", tightdp::gaussian_epsilon(1.0, 1e-5).upper); }
+"""
+TAKEN_IN = {
+    "add_subdirectory": f'add_subdirectory("{pages.ROOT}" tightdp)',
+    "FetchContent": (
+        f'include(FetchContent)\nFetchContent_Declare(tightdp SOURCE_DIR "{pages.ROOT}")\n'
+        "FetchContent_MakeAvailable(tightdp)"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", TAKEN_IN)
+def test_another_project_takes_the_sources_in(way, tmp_path):
+    """With the same targets as an installed tightdp, no Python extension, and nothing to install."""
+    cmake, compiler = shutil.which("cmake"), shutil.which("c++") or shutil.which("g++")
+    if not (cmake and compiler):
+        pytest.skip("needs cmake and a C++ compiler on the path")
+    (tmp_path / "CMakeLists.txt").write_text(PARENT.format(taken_in=TAKEN_IN[way]))
+    (tmp_path / "main.cpp").write_text(PROGRAM)
+    build = tmp_path / "build"
+    subprocess.run([cmake, "-S", tmp_path, "-B", build], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", build, "--target", "small"], check=True, capture_output=True)
+    printed = subprocess.run([build / "small"], check=True, capture_output=True, text=True).stdout
+    assert float(printed) == pytest.approx(dp.Gaussian(1.0).epsilon(1e-5).upper, rel=1e-12)
+    assert "TIGHTDP_BUILD_PYTHON:BOOL=OFF" in (build / "CMakeCache.txt").read_text()
+    assert "tightdpTargets" not in "".join(path.read_text() for path in build.rglob("cmake_install.cmake"))
+
+
+def test_a_plain_build_is_optimised(tmp_path):
+    if not (shutil.which("cmake") and (shutil.which("c++") or shutil.which("g++"))):
+        pytest.skip("needs cmake and a C++ compiler on the path")
+    subprocess.run(["cmake", "-S", pages.ROOT, "-B", tmp_path], check=True, capture_output=True)
+    assert "CMAKE_BUILD_TYPE:STRING=Release" in (tmp_path / "CMakeCache.txt").read_text()
+
+
 def test_the_include_directory_holds_the_headers():
     installed = Path(dp.get_include())
     assert {str(path.relative_to(installed)) for path in installed.rglob("*.h*")} == set(HEADERS)

@@ -189,7 +189,8 @@ def test_draws_with_replacement(sigma, b, n):
             found = run.delta(eps, neighbors=relation, **FINE)
             most = max(pair.delta(eps) for pair in above[relation])
             assert found.upper <= most * (1 + 1e-4) + 1e-9
-            assert relation == "replace_special" or found.upper >= most * (1 - 1e-4)
+            pairs = run.delta(eps, neighbors=relation, engine="grid")  # Renyi bounds may be below those of the pair
+            assert relation == "replace_special" or pairs.upper >= most * (1 - 1e-4)
             best = max(max(pair.delta(eps), reversed_(pair).delta(eps)) for pair in below[relation])
             assert found.lower == pytest.approx(best, rel=1e-4, abs=1e-9)
 

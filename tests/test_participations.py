@@ -6,6 +6,8 @@ import pytest
 
 import tightdp as dp
 from tightdp.accounting.engines.participations import ENGINE
+from tightdp.accounting.engines.participations import curves as participations
+from tightdp.accounting.numerics.outward import Range
 
 mpmath = pytest.importorskip("mpmath")
 mp = mpmath.mp
@@ -139,6 +141,28 @@ def test_replaced_in_a_poisson_sample():
     assert "participations" in bound.engine and bound.width <= 1e-6 * bound.upper
     assert bound.lower == pytest.approx(removed.lower, rel=1e-12)
     assert bound.upper == pytest.approx(removed.upper - 1000 * math.log1p(-1e-3), rel=1e-11)
+
+
+@pytest.mark.parametrize("eps", [-0.5, 0.0, 0.1, 0.4, 1.0, 3.0])
+@pytest.mark.parametrize(("q", "n"), [(0.5, 2), (0.1, 2), (0.02, 30)])
+def test_replaced_where_none_of_the_steps_is_likely_to_have_the_record(q, n, eps):
+    """Without noise the outputs tell both data sets apart but where neither record is in any step."""
+    for sigma in (0.1, 0.03, 1e-4):
+        run = dp.PoissonSampled(dp.Gaussian(sigma), q) * n
+        found = run.delta(eps, neighbors="replace")
+        # Each of n outputs is nearer to another mean than to its own with a probability below e^(-1/(8 sigma^2)).
+        blurred = 2 * n * math.exp(-1 / (8 * sigma**2)) * (1 + math.exp(eps))
+        truth = 1 - (1 - q) ** n * min(math.exp(eps), 1)
+        assert found.upper >= truth - blurred - 1e-14 and found.lower <= truth + 1e-14
+    grid = (dp.PoissonSampled(dp.Gaussian(0.1), q) * n).delta(eps, neighbors="replace", engine="grid")
+    own = (dp.PoissonSampled(dp.Gaussian(0.1), q) * n).delta(eps, neighbors="replace")
+    assert own.lower <= grid.upper and grid.lower <= own.upper
+
+
+def test_numbers_of_participations_are_told_apart_from_epsilon_0_on():
+    curve = participations.above(participations.Participations(3, 0.1), Range(100.0), Range(0.0))
+    with pytest.raises(ValueError, match=r"^epsilon must be at least 0"):
+        curve(-0.1)
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

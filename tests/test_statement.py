@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.statement.words import lower, upper
+from tightdp.statement.words import lower, meaning, upper
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Gaussian(20.0)
 
 
 def statement(run=RUN, delta=1e-5, **options):
-    return dp.Statement("a model", run.epsilon(delta), delta, run, **options)
+    bound = run.epsilon(delta, neighbors=options.get("neighbors", "add_or_remove"))
+    return dp.Statement("a model", bound, delta, run, **options)
 
 
 def text_of(page):
@@ -60,9 +61,10 @@ FULL = {
         statement(**FULL, seeded=True, arithmetic="idealised", taken=("labels",)),
         statement(neighbors="replace"),
         statement(dp.ApproximateDP(1.0, 1e-6) * 1),
-        dp.Statement("nothing", dp.Bound(0.0, math.inf, "auto"), 1e-5, dp.Composition()),
+        dp.Statement("nothing", dp.Bound(0.0, 0.0, "closed_form"), 1e-5, dp.Composition()),
+        statement(dp.ApproximateDP(1.0, 1e-4) * 1),
     ],
-    ids=["plain", "full", "replace", "class", "unbounded"],
+    ids=["plain", "full", "replace", "class", "nothing", "unbounded"],
 )
 def test_json_keeps_all_of_it(made):
     assert dp.Statement.from_json(made.to_json()) == made
@@ -123,8 +125,26 @@ def test_what_it_means_is_the_power_of_the_best_test():
     from statistics import NormalDist
 
     power = 100 * NormalDist().cdf(NormalDist().inv_cdf(0.01) + 1 / 2)
-    said = re.search(r"in at most ([\d.]+) cases of 100", dp.Statement.to_html(statement(dp.Gaussian(2.0) * 1)))
+    made = statement(dp.Gaussian(2.0) * 1)
+    said = re.search(r"By all that was charged it is at most ([\d.]+) %", made.to_html())
     assert power <= float(said[1]) <= power * 1.002
+    assert float(said[1]) <= float(re.search(r"finds at most ([\d.]+) %", made.meaning[1])[1])
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (3.0, 0.01), (8.0, 0.0 + 1e-9)])
+def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors):
+    """Its trade-off curve has a closed form: beta = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha))."""
+    beta = max(0.0, 1 - delta - math.exp(epsilon) * 0.01, math.exp(-epsilon) * (1 - delta - 0.01))
+    first, second = meaning(epsilon, delta, neighbors)
+    said = float(re.search(r"finds at most ([\d.]+) %", second)[1])
+    assert 100 * (1 - beta) <= said <= 100 * (1 - beta) * 1.01
+    assert math.exp(epsilon) <= float(re.search(r"at most ([\d.]+) times", first)[1]) <= math.exp(epsilon) * 1.01
+    assert f"but for a probability of {upper(delta)}" in first
+
+
+def test_no_meaning_is_given_to_what_has_none():
+    assert meaning(math.inf, 1e-5, "add_or_remove") == meaning(1.0, 1e-5, "add") == ()
 
 
 def test_of_many_mechanisms_the_page_lists_some():

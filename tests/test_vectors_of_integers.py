@@ -84,7 +84,7 @@ def test_a_tree_holds_a_step_in_this_many_nodes(steps):
         sum(j * 2**i < t <= (j + 1) * 2**i for i in range(11) for j in range(steps // 2**i))
         for t in (1, *range(1, steps + 1, max(1, steps // 50)))
     ]
-    tree = dp.TreeAggregation(2.5, steps)
+    tree = dp.TreeAggregation(2.5, steps, own_steps=True)
     assert tree._composition() == dp.Gaussian(2.5) * max(nodes)
     for relation, norm in (("add", 1), ("remove", 1), ("replace", 2)):
         mu = norm * math.sqrt(max(nodes)) / 2.5
@@ -93,7 +93,7 @@ def test_a_tree_holds_a_step_in_this_many_nodes(steps):
 
 def test_a_tree_is_charged_as_its_gaussians():
     for relation in ("add_or_remove", "replace", "replace_special"):
-        tree = dp.PrivacyFilter(1.0, 1e-6, neighbors=relation).cost(dp.TreeAggregation(50.0, 100))
+        tree = dp.PrivacyFilter(1.0, 1e-6, neighbors=relation).cost(dp.TreeAggregation(50.0, 100, own_steps=True))
         one = dp.PrivacyFilter(1.0, 1e-6, neighbors=relation).cost(dp.Gaussian(50.0))
         assert tree == pytest.approx(7 * one) and tree >= 7 * one * (1 - 1e-15)
 

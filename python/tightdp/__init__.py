@@ -33,17 +33,20 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
+from .printed import format_down, format_up
 
 if TYPE_CHECKING:
     from . import cuda as cuda
+    from .frequent import FrequentValues, frequent_values
     from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
     from .release.exact_noise import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
     from .release.ghost import ghost_clipped_sum, ghost_norms
-    from .release.gradients import add_noise, clip_and_noise, clipped_sum, exact_grid
+    from .release.gradients import clip_and_noise, clipped_sum, exact_grid
     from .release.noise import Philox, RandomSource, SecureRandom
+    from .release.noisy_sums import add_noise
     from .statement import Statement
-    from .tables import FrequentValues, TableModel, frequent_values, load
+    from .tables import TableModel, load
 
 __all__ = [
     "ZCDP",
@@ -95,6 +98,8 @@ __all__ = [
     "epsilon_batch",
     "exact_grid",
     "exact_release",
+    "format_down",
+    "format_up",
     "frequent_values",
     "get_cmake_dir",
     "get_include",
@@ -109,16 +114,18 @@ __all__ = [
 _LATER = {
     name: module
     for module, names in {
+        "frequent": ("FrequentValues", "frequent_values"),
         "headers": ("get_cmake_dir", "get_include", "get_library"),
         "ledger": ("Ledger", "LedgerError"),
         "release.exact_noise": (
             "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
         ),
         "release.ghost": ("ghost_clipped_sum", "ghost_norms"),
-        "release.gradients": ("add_noise", "clip_and_noise", "clipped_sum", "exact_grid"),
+        "release.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
         "release.noise": ("Philox", "RandomSource", "SecureRandom"),
+        "release.noisy_sums": ("add_noise",),
         "statement": ("Statement",),
-        "tables": ("FrequentValues", "TableModel", "frequent_values", "load"),
+        "tables": ("TableModel", "load"),
     }.items()
     for name in names
 }  # fmt: skip

@@ -130,8 +130,18 @@ def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> N
 
 
 def json_value(text: str) -> Any:
-    """What JSON text says; ValueError where it is none, or is nested too deeply to be read."""
+    """What JSON text says; ValueError where it is none, is nested too deeply to be read, or gives a name two values, of
+    which readers take one or the other."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_named_once)
     except RecursionError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(f"its values are nested too deeply: {error}") from None
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name[:50]!r} must be given once")
+        found[name] = value
+    return found

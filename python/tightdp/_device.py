@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 
-def _module() -> ModuleType | None:
-    try:
-        from . import _cuda
-    except ImportError:  # not built, or for another machine
+@cache
+def _loaded() -> ModuleType | ImportError | None:
+    """None where it was not built. What was built and does not load is an error that tells why."""
+    if importlib.util.find_spec(f"{__package__}._cuda") is None:
         return None
-    return _cuda
+    try:
+        return importlib.import_module(f"{__package__}._cuda")
+    except ImportError as failure:
+        return failure
+
+
+def _module() -> ModuleType | None:
+    """The compiled module, where there is one that loads."""
+    loaded = _loaded()
+    return loaded if isinstance(loaded, ModuleType) else None
 
 
 @cache
@@ -31,8 +42,11 @@ def devices() -> list[str]:
 
 def status() -> str:
     """One line: the devices found, or why there is none."""
-    if _module() is None:
+    loaded = _loaded()
+    if loaded is None:
         return "not built (docs/cuda.md)"
+    if isinstance(loaded, ImportError):
+        return f"broken: the module was built and does not load: {loaded}"
     return ", ".join(devices()) or "built, no device found"
 
 

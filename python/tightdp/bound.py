@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from . import printed
 
 
 class ContradictionError(RuntimeError):
@@ -21,7 +24,8 @@ class ContradictionError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``lower <= truth <= upper``. As a number it is its upper end, the safe side: float, str, format and round.
+    """``lower <= truth <= upper``. As a number it is its upper end, the safe side: float, str, format and round. Text
+    and ``round`` round it up, so that what is printed holds; ``interval`` prints both ends, and repr keeps everything.
 
     A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
     is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. ``==`` compares
@@ -53,18 +57,26 @@ class Bound:
         return self.upper
 
     def __str__(self) -> str:
-        return str(self.upper)
+        return printed.format_up(self.upper)
 
     def __format__(self, spec: str) -> str:
-        return format(self.upper, spec)
+        return printed.format_up(self.upper, spec)
+
+    def interval(self, spec: str = ".6g") -> str:
+        """Both ends as text, rounded outward; ``spec`` is that of a float.
+
+        >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
+        '[0.1234, 0.1235]'
+        """
+        return f"[{printed.format_down(self.lower, spec)}, {printed.format_up(self.upper, spec)}]"
 
     @overload
     def __round__(self, digits: None = None) -> int: ...
     @overload
     def __round__(self, digits: SupportsIndex) -> float: ...
     def __round__(self, digits: SupportsIndex | None = None) -> float:
-        """To the nearest, as Python rounds ``upper``: the result may be less than that."""
-        return round(self.upper) if digits is None else round(self.upper, digits)
+        """Up: the least number of so many digits that is at least ``upper``."""
+        return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
         return self.upper < (other.lower if isinstance(other, Bound) else other)

@@ -108,7 +108,7 @@ class Composable:
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.gdp():.3f}, {run.gdp(1e-6):.3f}"
-        '31.623, 0.474'
+        '31.623, 0.475'
         """
         return self._asked({"neighbors": neighbors}).gdp(delta)
 
@@ -118,7 +118,7 @@ class Composable:
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
-        '1.83, 6.34'
+        '1.83, 6.35'
         """
         from .accounting.questions import grouped
 
@@ -143,10 +143,23 @@ class Mechanism(Composable):
     """One release. Multiply by a count and add to compose: ``Gaussian(2.0) * 10 + Laplace(1.0)``."""
 
     __slots__ = ()
-    symmetric: ClassVar[bool] = True
+    relations: ClassVar[frozenset[Neighbors]]
+    """Under which a dominating pair is proved; no other is answered (docs/theory/conversions.md section 1)."""
+    narrow: ClassVar[str] = "no dominating pair is proved here"
+    """Why no other relation is answered."""
+    symmetric: ClassVar[bool]
     """Whether (P, Q) and (Q, P) have one and the same privacy curve, so that "add" and "remove" agree."""
-    sampleable: ClassVar[bool] = True
-    """Whether it may run on a sample."""
+    any_size: ClassVar[bool]
+    """Whether one pair is that of data sets of every size, and so of every link of a chain of added or removed records
+    (docs/theory/derived.md section 2). Where not, ``dataset_size`` says which size it is for."""
+    sampled: ClassVar[frozenset[Neighbors]] = frozenset()
+    """Under which its Poisson samples have one (grid.md section 6); none where it cannot run on a sample."""
+
+    def __init_subclass__(cls) -> None:
+        """TypeError for a class that leaves open what proofs assume of it."""
+        for field in ("relations", "symmetric", "any_size"):
+            if not hasattr(cls, field):
+                raise TypeError(f"{cls.__name__} must declare {field}: what combines mechanisms asks for it")
 
     def _composition(self) -> Composition:
         return Composition(((self, 1),))

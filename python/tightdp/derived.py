@@ -12,6 +12,7 @@ from . import _check
 from . import mechanisms as m
 from .composition import Composable, Composition, Mechanism, Parts
 from .mechanisms import _set
+from .options import EVERY, Neighbors
 
 POISSON = "poisson"
 MOST_RECORDS = 1000
@@ -22,7 +23,6 @@ class Derived(Mechanism):
     """A function of ``mechanism``, which is one mechanism or a composition."""
 
     __slots__ = ()
-    sampleable = False
     mechanism: Composable
 
     @property
@@ -31,8 +31,21 @@ class Derived(Mechanism):
         return self.mechanism._composition().parts
 
     @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Those under which all that is run has a pair."""
+        return EVERY.intersection(*(mechanism.relations for mechanism, _ in self.parts))
+
+    @property
+    def narrow(self) -> str:  # type: ignore[override]
+        return next((mechanism.narrow for mechanism, _ in self.parts if mechanism.relations != EVERY), Mechanism.narrow)
+
+    @property
     def symmetric(self) -> bool:  # type: ignore[override]
         return all(mechanism.symmetric for mechanism, _ in self.parts)
+
+    @property
+    def any_size(self) -> bool:  # type: ignore[override]
+        return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
 def _simplest(run: Any) -> Composable:
@@ -99,11 +112,13 @@ class Group(Derived):
     """``mechanism``, one mechanism or a composition, for neighbours that differ by a group of ``size`` records: all
     of them are added or removed together, or each of them is replaced.
 
-    The bound holds for smaller groups, too. Two cases are exact: Gaussians, Laplace noise and their discrete forms have
-    ``size`` times the sensitivity, and Poisson samples of Gaussians become mixtures. In all other cases the upper end
-    holds for all mechanisms with the privacy profile of ``mechanism``, and is exact for them; the lower end is that of
-    one record (docs/theory/derived.md section 2). ``size`` is at most 1000. ``Composition.group`` treats each mechanism
-    of a composition by itself where that is exact.
+    The bound holds for smaller groups, too. ``dataset_size`` of a mechanism counts the whole group, which cannot be
+    larger; where its records are added or removed, each link of the chain has one record fewer. Two cases are exact:
+    Gaussians, Laplace noise and their discrete forms have ``size`` times the sensitivity, and Poisson samples of
+    Gaussians become mixtures. In all other cases the upper end holds for all mechanisms with the privacy profile of
+    ``mechanism``, and is exact for them; the lower end is that of one record (docs/theory/derived.md section 2).
+    ``size`` is at most 1000. ``Composition.group`` treats each mechanism of a composition by itself where that is
+    exact.
     """
 
     mechanism: Composable
@@ -111,14 +126,36 @@ class Group(Derived):
 
     def __post_init__(self) -> None:
         size = _check.count("size", self.size, most=MOST_RECORDS)
-        _set(self, mechanism=_simplest(self.mechanism), size=size)
+        run = _simplest(self.mechanism)
+        most = _most_records(run._composition().parts)
+        if size > most:
+            raise ValueError(
+                f"size must be at most the number of records of the data set, {most}, got {size} for {run!r}"
+            )
+        _set(self, mechanism=run, size=size)
 
     def _canonical(self) -> tuple[Mechanism, int]:
         if not isinstance(self.mechanism, Mechanism):
             return self, 1
         if self.size == 1:
             return self.mechanism._canonical()
+        if isinstance(self.mechanism, Group) and self.mechanism.size * self.size <= MOST_RECORDS:
+            return Group(self.mechanism.mechanism, self.mechanism.size * self.size)._canonical()
         return scaled(self.mechanism, self.size) or self, 1
+
+
+def _most_records(parts: Parts) -> float:
+    """How many steps a chain that removes records has before there are none; infinite where no size is declared."""
+    most = math.inf
+    for mechanism, _ in parts:
+        if mechanism.any_size:
+            continue
+        if isinstance(mechanism, Derived):
+            each = mechanism.size if isinstance(mechanism, Group) else 1
+            most = min(most, _most_records(mechanism.parts) // each)
+        else:
+            most = min(most, mechanism.dataset_size)  # type: ignore[attr-defined]
+    return most
 
 
 def grouped(run: Composition, size: int) -> Composition:
@@ -153,6 +190,8 @@ def scaled(mechanism: Mechanism, size: int) -> Mechanism | None:
             return m.DiscreteGaussian(sigma, sensitivity * size)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteLaplace(scale, sensitivity * size)
+        case m.TreeAggregation(sigma, steps, own):  # in a level of the tree the numbers of the group's records add up
+            return m.TreeAggregation(_shared(sigma, size), steps, own)
     return None
 
 

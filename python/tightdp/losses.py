@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _check, _core
 from .mechanisms import Mechanism, _set
+from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
 TOLERANCE = 1e-9
@@ -76,6 +77,18 @@ class PrivacyLoss(Mechanism):
             here = losses, masses, infinity
             if max(_excess(here, other), _excess(other, here)) > _UNEVEN + 2 * self.loss_error:
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
+
+    any_size = True
+
+    @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        given: dict[Relation, frozenset[Neighbors]] = {"any": EVERY, "replace": frozenset(("replace",))}
+        return given.get(self.relation, EVERY - {"replace"})
+
+    @property
+    def sampled(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """One pair does not say how far both ends of it are from the data set without the record."""
+        return self.relations - {"replace"}
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from . import _check, _core
 from .composition import Composition
 from .composition import Mechanism as Mechanism
+from .options import EVERY, SIZED, Neighbors
 
 
 def _set(mechanism: Mechanism, /, **checked: object) -> None:
@@ -30,6 +32,7 @@ def _set(mechanism: Mechanism, /, **checked: object) -> None:
 class Gaussian(Mechanism):
     """Adds N(0, sigma^2 I) to a sum of vectors; ``noise_multiplier`` is sigma over the bound on their L2 norm."""
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -40,6 +43,7 @@ class Gaussian(Mechanism):
 class Laplace(Mechanism):
     """Adds Laplace noise of scale b to a sum of vectors; ``noise_multiplier`` is b over the bound on their L1 norm."""
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -53,6 +57,7 @@ class PureDP(Mechanism):
     The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a question that every mechanism answers.
     """
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     nominal_epsilon: float
 
     def __init__(self, epsilon: float) -> None:
@@ -71,6 +76,7 @@ class ApproximateDP(Mechanism):
     with probability ``delta``, and is randomised response otherwise. The parameters are kept as ``nominal_epsilon`` and
     ``nominal_delta``."""
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     nominal_epsilon: float
     nominal_delta: float
 
@@ -93,6 +99,7 @@ class RandomizedResponse(Mechanism):
     """With probability ``noise_parameter`` answers uniformly over ``num_buckets`` (the true one included), otherwise
     truthfully. Neighbours differ in one person's answer, under every relation."""
 
+    relations, symmetric, any_size = EVERY, True, True
     noise_parameter: float
     num_buckets: int
 
@@ -107,6 +114,7 @@ class BoundedRange(Mechanism):
     noisy maximum with Gumbel noise. For scores of sensitivity D that are monotone in the record, Gumbel noise of scale
     D/eta gives ``eta``; without monotonicity, scale 2D/eta does."""
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     eta: float
 
     def __post_init__(self) -> None:
@@ -122,6 +130,7 @@ class ZCDP(Mechanism):
     ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
     """
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     rho: float
     xi: float = 0.0
 
@@ -137,6 +146,7 @@ class DiscreteGaussian(Mechanism):
     """Adds integer noise with P(n) proportional to exp(-n^2 / (2 sigma^2)) to an integer count that one record moves
     by at most ``sensitivity``."""
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     sigma: float
     sensitivity: int = 1
 
@@ -155,6 +165,7 @@ class DiscreteGaussianVector(Mechanism):
     ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
     """
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     sigma: float
     sensitivity: float
     dimensions: int
@@ -177,6 +188,7 @@ class DiscreteLaplace(Mechanism):
     """Adds integer noise with P(n) proportional to exp(-|n| / scale) to an integer count that one record moves by at
     most ``sensitivity``."""
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     scale: float
     sensitivity: int = 1
 
@@ -195,10 +207,10 @@ class MixtureOfGaussians(Mechanism):
     for "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace" (docs/theory/mixtures.md section 2).
     """
 
+    relations, sampled, symmetric, any_size = EVERY, EVERY, False, True
     noise_multiplier: float
     sensitivities: tuple[float, ...]
     probabilities: tuple[float, ...]
-    symmetric = False
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
@@ -227,14 +239,18 @@ class PoissonSampled(Mechanism):
     Shuffled batches and batches of fixed size are not Poisson batches, and must not be accounted as such.
     """
 
+    symmetric, any_size = False, True
     mechanism: Mechanism
     sampling_probability: float
-    symmetric = False
 
     def __post_init__(self) -> None:
         _sampleable(self.mechanism)
         q = _check.probability("sampling_probability", self.sampling_probability)
         _set(self, sampling_probability=q)
+
+    @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        return self.mechanism.sampled
 
     def _canonical(self) -> tuple[Mechanism, int]:
         return self.mechanism._canonical() if self.sampling_probability == 1 else (self, 1)
@@ -251,17 +267,22 @@ class TruncatedPoissonSampled(Mechanism):
     batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv 2508.15089.
     """
 
+    symmetric, any_size = False, False
     mechanism: Mechanism
     sampling_probability: float
     batch_size: int
     dataset_size: int
-    symmetric = False
 
     def __post_init__(self) -> None:
         _sampleable(self.mechanism, of_any_size=True)
         q = _check.probability("sampling_probability", self.sampling_probability)
         n, b = _check.count("dataset_size", self.dataset_size), _check.count("batch_size", self.batch_size)
         _set(self, sampling_probability=q, dataset_size=n, batch_size=b)
+
+    @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """All or none: a cut sample is one of fixed size, in which another record takes this one's place."""
+        return self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _canonical(self) -> tuple[Mechanism, int]:
         if self.batch_size < self.dataset_size:
@@ -278,10 +299,11 @@ class SampledWithReplacement(Mechanism):
     records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
     """
 
+    relations, symmetric, any_size = SIZED, False, False
+    narrow = "adding or removing a record changes the size of the data set that the sample is drawn from"
     mechanism: Gaussian
     sample_size: int
     dataset_size: int
-    symmetric = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Gaussian):
@@ -297,6 +319,8 @@ class FixedSizeSampled(Mechanism):
     Accounted under "replace" and "replace_special" alone: adding a record would change the size of the data set.
     """
 
+    symmetric, any_size = True, False
+    narrow = "adding or removing a record changes the size of the data set that the sample is drawn from"
     mechanism: Mechanism
     sample_size: int
     dataset_size: int
@@ -306,6 +330,10 @@ class FixedSizeSampled(Mechanism):
         n = _check.count("dataset_size", self.dataset_size)
         _set(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
 
+    @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
+
     def _canonical(self) -> tuple[Mechanism, int]:
         return self.mechanism._canonical() if self.sample_size == self.dataset_size else (self, 1)
 
@@ -313,17 +341,51 @@ class FixedSizeSampled(Mechanism):
 @dataclass(frozen=True, slots=True)
 class RandomAllocation(Mechanism):
     """Runs ``mechanism`` in ``steps`` rounds, each record taking part in ``selected`` of them, drawn uniformly and
-    independently of the other records ("balls in bins" batches)."""
+    independently of the other records ("balls in bins" batches).
 
+    Several epochs that draw anew are ``RandomAllocation(mechanism, steps, selected) * epochs``. Where a record keeps
+    what was drawn for it in all epochs, see ``fixed``, which costs far more.
+    """
+
+    symmetric, any_size = False, True
     mechanism: Mechanism
     steps: int
     selected: int = 1
-    symmetric = False
 
     def __post_init__(self) -> None:
         _sampleable(self.mechanism, of_any_size=True)
         steps = _check.count("steps", self.steps)
         _set(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
+
+    @classmethod
+    def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
+        """``epochs`` epochs of ``steps`` rounds, where a record takes part in the same ``selected`` rounds of every
+        epoch: its bins are drawn once ("balls in bins" batches that are not shuffled again).
+
+        ``mechanism`` must be a ``Gaussian``, or ``epochs`` 1: what a record adds to its bin in all epochs is then one
+        contribution, sqrt(epochs) times as long, and contributions may follow earlier outputs. The result is exact, but
+        for the noise multiplier's last digit, which is rounded down (docs/theory/allocation.md section 8).
+
+        >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
+        RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
+        """
+        epochs = _check.count("epochs", epochs)
+        if epochs == 1:
+            return cls(mechanism, steps, selected)
+        if not isinstance(mechanism, Gaussian):
+            raise ValueError(
+                f"mechanism must be a Gaussian where epochs is more than 1, got {mechanism!r}: of no other noise it is "
+                f"proved here what fixed bins come to"
+            )
+        sigma = mechanism.noise_multiplier
+        shared = sigma / math.sqrt(epochs)
+        while Fraction(shared) ** 2 * epochs > Fraction(sigma) ** 2:
+            shared = math.nextafter(shared, 0.0)
+        return cls(Gaussian(max(shared, math.ulp(0.0))), steps, selected)
+
+    @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        return self.mechanism.sampled - {"replace"}
 
     def _canonical(self) -> tuple[Mechanism, int]:
         inner, count = self.mechanism._canonical()
@@ -339,17 +401,39 @@ class TreeAggregation(Mechanism):
     A record is in at most floor(log2(steps)) + 1 nodes, and a record of the first step is in that many: so this is that
     many Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over disjoint steps, take
     the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
+
+    This needs that no other record changes its step. Batches by position, such as those of a shuffled list, keep the
+    others' steps where a record is replaced, and not where it is added or removed, which shifts all that follow. So
+    "add_or_remove" is refused unless ``own_steps`` says that the step of each record does not depend on which other
+    records there are: it is drawn for itself, or known from the record, and a step may have any number of records.
     """
 
     noise_multiplier: float
     steps: int
+    own_steps: bool = False
+    symmetric, any_size = True, True
+    narrow = (
+        "batches by position shift all records behind the one that is added or removed (own_steps=True says that "
+        "the step of each record does not depend on which other records there are)"
+    )
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
         _set(self, steps=_check.count("steps", self.steps))
+        if not isinstance(self.own_steps, bool):
+            raise TypeError(f"own_steps must be True or False, got {self.own_steps!r}")
+
+    @property
+    def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        return EVERY if self.own_steps else SIZED
+
+    @property
+    def gaussians(self) -> tuple[Gaussian, int]:
+        """What it is under its relations."""
+        return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _canonical(self) -> tuple[Mechanism, int]:
-        return Gaussian(self.noise_multiplier), self.steps.bit_length()
+        return self.gaussians if self.own_steps else (self, 1)
 
 
 def banded_factorization(
@@ -384,8 +468,6 @@ def _sampleable(mechanism: Any, of_any_size: bool = False) -> None:
             f"mechanism must not be sampled already (multiply the probabilities of nested Poisson samples), "
             f"got {mechanism!r}"
         )
-    if not mechanism.sampleable:
-        raise ValueError(f"mechanism must be one that runs on a sample, got {mechanism!r}")
     if of_any_size and isinstance(mechanism, MixtureOfGaussians):
         raise ValueError(f"mechanism must not be a mixture but in a Poisson sample, got {mechanism!r}")
     if isinstance(mechanism, TreeAggregation):
@@ -397,3 +479,5 @@ def _sampleable(mechanism: Any, of_any_size: bool = False) -> None:
             f"mechanism must have an output without the record, got {mechanism!r}: randomised response compares two "
             f"answers of one person, so there is nothing for a sample to leave out"
         )
+    if not mechanism.sampled:
+        raise ValueError(f"mechanism must be one that runs on a sample, got {mechanism!r}")

@@ -11,6 +11,8 @@ was charged for them. Each prediction must depend on its own record alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -24,16 +26,20 @@ from .bound import Bound
 from .composition import Composition
 from .ledger import Ledger
 from .mechanisms import Gaussian
-from .release.exact_noise import rounded_gaussian
-from .release.noise import Philox, RandomSource
+from .release.noise import Philox, RandomSource, source
 from .statement import Statement
+from .tables.cells import NESTED, column_of, same_cells
 from .train.driver import opened, paid
-from .train.releases.budget import Target, noise_for
+from .train.releases.budget import FixedPlan, Target, noise_for
+from .train.releases.gate import Gate
+from .train.releases.oracle import Integers, Query
 from .train.stated import AGAIN, listed, name_of
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
 Interval = tuple[float, float]
+MOST_NOISE = 2.0**31
+"""Records: beyond it a count says nothing, and the gate would round it."""
 
 
 class Accuracy(NamedTuple):
@@ -83,7 +89,8 @@ def accuracy(
 
     Parameters
     ----------
-    y_true, y_pred : (n,) labels of held-out records, and predictions
+    y_true, y_pred : (n,) labels of held-out records, and predictions: arrays, columns or lists. Each is compared by
+        itself, numbers as numbers and texts as texts; the type of an array or a column is taken to be public
     epsilon, delta : the guarantee to meet, add/remove one record
     noise_multiplier : in place of ``epsilon``: standard deviation of the noise in each count, in records
     confidence : of each interval, in (0, 1)
@@ -101,10 +108,9 @@ def accuracy(
     """
     true, predicted = _labels(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
-    right = true == predicted
-    counts = np.array([right.sum(), (~right).sum()], np.int64)
+    counts = partial(_rights, true, predicted)
     noisy, charged, privacy, sigma, statement = _released(
-        counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
+        2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon, delta, noise_multiplier, rng, ledger, note,
     )  # fmt: skip
     # Half of what may fail, for the interval of a population, is the noise's, and half the sample's.
@@ -134,7 +140,8 @@ def confusion_matrix(
     """Noisy counts of each true label with each prediction.
 
     ``classes`` are declared: labels must not be read off the data. A record with another label or prediction counts
-    nowhere. The other parameters are those of ``accuracy``, and so is the guarantee: a record adds one to one count.
+    nowhere; if that is so of all records, ValueError says so before anything is charged. The other parameters are those
+    of ``accuracy``, and so is the guarantee: a record adds one to one count.
 
     >>> from tightdp.metrics import confusion_matrix
     >>> found = confusion_matrix(["a"] * 500 + ["b"] * 500, ["a"] * 990 + ["b"] * 10, classes=["a", "b"],
@@ -152,11 +159,11 @@ def confusion_matrix(
     if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
         raise ValueError("classes must be two or more different labels")
     size = len(known)
-    rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
-    inside = (rows >= 0) & (columns >= 0)
-    counts = np.bincount(rows[inside] * size + columns[inside], minlength=size * size).astype(np.int64)
+    counts = partial(_pairs, true, predicted, place)
+    if not counts(None).any():
+        raise ValueError("classes must be labels of the records, in their type: no record has two of these")
     noisy, charged, privacy, sigma, statement = _released(
-        counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
+        size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
         {"labels": f"declared: {listed([str(label) for label in known])}"},
         epsilon, delta, noise_multiplier, rng, ledger, note,
     )  # fmt: skip
@@ -165,18 +172,44 @@ def confusion_matrix(
 
 
 def _labels(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    true, predicted = np.asarray(y_true), np.asarray(y_pred)
+    """Both columns. Each cell keeps its own type, so that a record changes what is counted of itself alone."""
+    true, predicted = (_labels_of(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
     if len(true) != len(predicted):
         raise ValueError(f"y_pred must have one prediction for each record: got {len(predicted)} for {len(true)}")
-    if true.dtype.kind != predicted.dtype.kind and not {true.dtype.kind, predicted.dtype.kind} <= set("biuf"):
-        true, predicted = true.astype(object), predicted.astype(object)
     return true, predicted
 
 
+def _labels_of(name: str, given: Any) -> NDArray[Any]:
+    try:
+        found = column_of(given)
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence of labels, one for each record") from None
+    if found.dtype == object and any(isinstance(cell, NESTED) for cell in found.flat):
+        raise ValueError("y_true and y_pred must have shape (n,), one label for each record: a cell holds several")
+    return found
+
+
+def _rights(true: NDArray[Any], predicted: NDArray[Any], source: RandomSource | None) -> Integers:
+    """How many predictions are right, and how many are wrong."""
+    right = int(same_cells(true, predicted).sum())
+    return np.array([right, len(true) - right], np.int64)
+
+
+def _pairs(
+    true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int], source: RandomSource | None
+) -> Integers:
+    """How many records have each label and each prediction, row by row."""
+    size = len(place)
+    rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
+    inside = (rows >= 0) & (columns >= 0)
+    return np.bincount(rows[inside] * size + columns[inside], minlength=size * size).astype(np.int64)
+
+
 def _released(
-    counts: NDArray[np.int64],
+    size: int,
+    counts: Callable[[RandomSource | None], Integers],
     subject: str,
     released: tuple[str, ...],
     public: dict[str, str],
@@ -187,14 +220,14 @@ def _released(
     ledger: Any,
     note: str,
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
-    """Counts with noise, of which one record changes one by 1; paid for first."""
+    """``size`` counts with noise, of which one record changes one by 1; paid for first."""
     target = Target.of(epsilon, delta)
     sigma = noise_for(Gaussian, noise_multiplier, target)
-    if not sigma <= 2.0**39:
+    if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, book = Gaussian(sigma) * 1, opened(ledger)
-    paid(book, charged, note)
-    noisy = counts + rounded_gaussian(sigma, counts.shape, rng=rng)
+    gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
+    noisy = gate.gaussian(Query((size,), 1.0, 1.0, 1.0, counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(
         subject,

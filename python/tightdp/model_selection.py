@@ -146,8 +146,8 @@ class PrivateSearchCV(BaseEstimator):
         for _, each in found:
             check_targets(_last(each), present, None if piped else width)
         steps = [step for _, step in self.estimator._checked()] if piped else [self.estimator]
-        if self.ledger is not None:
-            check_table(steps, X if blocks is None else counted)
+        # A part's fit or score would find out, but only after what other parts and runs have released.
+        check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
         least = fewest(float(self.holdout), target.delta)
         if records < least:
@@ -156,6 +156,8 @@ class PrivateSearchCV(BaseEstimator):
             )
         source, book = seeded(self.random_state), opened(self.ledger)
         if book is not None:
+            for _, each in found:
+                each._rehearse_for(width, max(2, len(classes)))
             paid(book, payable(charge, target.delta), "PrivateSearchCV.fit")
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)

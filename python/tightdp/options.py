@@ -8,6 +8,10 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 Neighbors = Literal["add_or_remove", "add", "remove", "replace", "replace_special"]
 NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
+EVERY: frozenset[Neighbors] = frozenset(NEIGHBORS)
+SIZED: frozenset[Neighbors] = frozenset(("replace", "replace_special"))
+"""Relations that leave the number of records as it is."""
+ADDED = EVERY - SIZED
 Direction = Literal["add", "remove", "replace"]
 """One dominating pair: of a record that is added, or removed, or replaced."""
 

@@ -82,8 +82,8 @@ class PrivatePipeline(Steps, BaseEstimator):
     epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
         multiplier of each step. With ``epsilon=None`` each step has its own, and ``privacy_`` reports what they cost
         together at ``delta``
-    share : the part of the budget, in units of mu^2, that the steps before the last get together, in (0, 1). Steps that
-        release something share it equally, and so do labels that are learned. The last step gets the rest
+    share : the part of the budget, in units of mu^2, that the steps before the last get together, in [1e-6, 1). Steps
+        that release something share it equally, and so do labels that are learned. The last step gets the rest
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
         from its own stream; leave out the ``random_state`` of the steps
     ledger : a ``tightdp.Ledger``, or its path or URL: charged for all steps before a record is looked at
@@ -145,7 +145,9 @@ class PrivatePipeline(Steps, BaseEstimator):
             check_table([step for _, step in self._checked()], X)
         plan = self._plan(width, _classes(last, targets))
         book = opened(self.ledger)
-        paid(book, plan.charge, "PrivatePipeline.fit")
+        if book is not None:
+            _rehearse(plan, width, _classes(last, targets))
+            paid(book, plan.charge, "PrivatePipeline.fit")
         warn_of_search(plan.charge, target.delta)  # before the last step's own fit does
         values = X
         for _, step in plan.steps[:-1]:
@@ -172,7 +174,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         """The targets of a table in memory, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
-        columns, records = columns_of(X), len(np.asarray(y))
+        columns, records = columns_of(X), len(np.asarray(y, dtype=object))
         check_shape(self, X, columns, reset=True)
         if len(columns[0]) != records:
             raise ValueError(f"y must have one target for each record: got {records} for {len(columns[0])} records")
@@ -181,6 +183,9 @@ class PrivatePipeline(Steps, BaseEstimator):
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
         return self._plan(_check.count("n_features", n_features), n_classes).charge
+
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        _rehearse(self._plan(features, classes), features, classes)
 
     def _checked(self) -> list[tuple[str, Any]]:
         """The steps; None for "passthrough"."""
@@ -233,7 +238,7 @@ class PrivatePipeline(Steps, BaseEstimator):
 
     def _divide(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Gives each of the ``private`` transformers its share of the budget, and the labels of a ``learner``."""
-        share = _check.open_unit("share", self.share)
+        share = _check.interval("[1e-6, 1)")("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]
@@ -327,6 +332,13 @@ class PrivatePipeline(Steps, BaseEstimator):
         tags.input_tags.allow_nan = False  # predictions refuse what no step has filled in
         tags.input_tags.sparse = not _in_memory(self.steps[-1][1])
         return tags
+
+
+def _rehearse(plan: _Planned, features: int, classes: int) -> None:
+    """Raises what the last step would raise about its settings, once all are paid for."""
+    _, last = plan.steps[-1]
+    if isinstance(last, PrivateEstimator):
+        last._rehearse_for(features, classes)
 
 
 def _stateless(step: Any) -> bool:

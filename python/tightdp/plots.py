@@ -1,6 +1,6 @@
 """Figures of the privacy of compositions, with the band between its lower and upper bounds.
 
-Needs matplotlib: ``pip install tightdp[plot]``.
+Needs matplotlib: ``pip install matplotlib``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from . import _check
 from .composition import Composable, Composition
+from .printed import format_up
 
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError:  # pragma: no cover - the test suite has it
-    raise ImportError("tightdp.plots needs matplotlib: pip install tightdp[plot]") from None
+    raise ImportError("tightdp.plots needs matplotlib: pip install matplotlib") from None
 
 Array = NDArray[np.float64]
-_COLOURS = ("#1f5a9e", "#c4501b", "#2e7d4f", "#7b4fa3", "#b8860b", "#4a4a4a")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000")
+"""Told apart by those who lack one kind of cones, too (Okabe and Ito 2008; tests/test_plots.py)."""
 _RANDOM = "#9a9a9a"
 _THIN = 0.01
 """A band of this width is as thin as its line."""
@@ -60,7 +62,7 @@ def privacy(
     _profiles(runs, left, least_delta, points, advance, options)
     _tradeoffs(runs, right, points, advance, options)
     if title is None:
-        title = _caption(next(iter(runs.values()))) if len(runs) == 1 else ""
+        title = caption(next(iter(runs.values()))) if len(runs) == 1 else ""
     figure.suptitle(title, fontsize=10)
     return figure
 
@@ -113,7 +115,7 @@ def _profiles(
     axes.set(xlabel=r"$\varepsilon$", ylabel=r"$\delta(\varepsilon)$", yscale="log", title="Privacy profile")
     axes.set_xlim(0.0, epsilons[-1])
     axes.set_ylim(least, 1.0)
-    _finish(axes, f"relative width of the band at most {width:.1g}")
+    _finish(axes, f"relative width of the band at most {format_up(width, '.1g')}")
 
 
 def _tradeoffs(
@@ -133,7 +135,7 @@ def _tradeoffs(
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_aspect("equal")
-    _finish(axes, f"width of the band at most {width:.1g}")
+    _finish(axes, f"width of the band at most {format_up(width, '.1g')}")
 
 
 def suffixes() -> tuple[str, ...]:
@@ -156,7 +158,7 @@ def _band(axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: st
     protects: of a profile the upper, of a trade-off curve the lower."""
     of = f"{name}: " if name else ""
     if thin:
-        axes.plot(x, upper, color=colour, lw=1.8, label=f"{of}guarantee, and what is attained")
+        axes.plot(x, upper, color=colour, lw=1.8, label=f"{of}exact (the bounds coincide)")
         return
     axes.fill_between(x, lower, upper, color=colour, alpha=0.2, lw=0)
     for end, curve in (("upper", upper), ("lower", lower)):
@@ -174,7 +176,8 @@ def _finish(axes: Axes, note: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _caption(run: Composable) -> str:
+def caption(run: Composable) -> str:
+    """What a run is, in one line of a figure."""
     text = repr(run._composition())
     for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
         text = text.replace(long, short)

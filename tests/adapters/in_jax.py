@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import importlib
+import sys
 from typing import Any
 
 import dp_accounting as dpa
@@ -9,12 +11,13 @@ import jax_privacy.accounting as theirs
 import numpy as np
 import pages
 import pytest
+from jax_privacy.clipping import clipped_grad
 from jax_privacy.experimental import accounting as events
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 
 import tightdp as dp
 from tightdp.adapters import jax_privacy as ours
-from tightdp.adapters.dp_accounting import TightDPAccountant, from_event
+from tightdp.adapters.dp_accounting import from_event
 
 SPECIAL = dpa.NeighboringRelation.REPLACE_SPECIAL
 
@@ -68,8 +71,9 @@ class BandMFConfig:
 @pytest.mark.parametrize("relation", list(dpa.NeighboringRelation))
 def test_accountant_fn_of_later_versions(relation):
     found = BandMFConfig(100, 4, 0.4, relation).calibrate(epsilon=2.0, delta=1e-6, accountant_fn=ours.accountant)
-    run = dp.PoissonSampled(dp.Gaussian(found.noise_multiplier), 0.4) * 25
     neighbors = "replace" if relation == dpa.NeighboringRelation.REPLACE_ONE else "add_or_remove"
+    deviation = found.noise_multiplier * clipped_grad(lambda x: x, l2_clip_norm=1.0).sensitivity(relation)
+    run = dp.PoissonSampled(dp.Gaussian(deviation), 0.4) * 25
     assert 2.0 - 1e-4 <= run.epsilon(1e-6, neighbors=neighbors).upper <= 2.0
 
 
@@ -93,11 +97,29 @@ def test_training_accountants_and_their_calibrators():
 
 def test_events_of_their_experiments():
     fixed = events.fixed_dpsgd_event(2.0, 100, dataset_size=10_000, batch_size=100)
-    found = TightDPAccountant(dpa.NeighboringRelation.REPLACE_ONE).compose(fixed)
-    run = dp.FixedSizeSampled(dp.Gaussian(2.0), 100, 10_000) * 100
+    relation = dpa.NeighboringRelation.REPLACE_ONE
+    found = ours.accountant(relation).compose(fixed)
+    deviation = 2.0 * clipped_grad(lambda x: x, l2_clip_norm=1.0).sensitivity(relation)
+    run = dp.FixedSizeSampled(dp.Gaussian(deviation), 100, 10_000) * 100
+    theirs_ = dpa.rdp.RdpAccountant(neighboring_relation=relation).compose(fixed)
+    assert found.get_epsilon(1e-6) <= theirs_.get_epsilon(1e-6)
     assert found.get_epsilon(1e-6) == run.epsilon(1e-6, neighbors="replace").upper
     copy.deepcopy(found).compose(fixed)
     assert found.composition == run
+
+
+def test_later_versions_have_no_configurations(monkeypatch):
+    """The module imports with both, and says what to use."""
+    monkeypatch.delattr(theirs, "PldAccountantConfig")
+    monkeypatch.delitem(sys.modules, ours.__name__)
+    monkeypatch.setattr(sys.modules["tightdp.adapters"], "jax_privacy", ours)  # the import below replaces it
+    later = importlib.import_module(ours.__name__)
+    assert later is not ours and later.accountant(SPECIAL).neighboring_relation == SPECIAL
+    assert later.__all__ == ["accountant"]
+    with pytest.raises(AttributeError, match="pass accountant to accountant_fn"):
+        later.TightDPAccountantConfig()
+    with pytest.raises(AttributeError, match="no attribute"):
+        later.other()
 
 
 def test_the_page():

@@ -17,9 +17,9 @@ from tightdp.adapters.dp_accounting.hull import hull
 
 DPSGD = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 RUNS = [
-    (DPSGD, "add_or_remove", 3e-5),
-    (dp.Gaussian(2.0) * 10, "add_or_remove", 5e-5),
-    (dp.PoissonSampled(dp.Gaussian(0.7), 0.2) * 1, "add_or_remove", 5e-5),
+    (DPSGD, "add_or_remove", 1e-4),  # one part in 10,000, as the docstring says
+    (dp.Gaussian(2.0) * 10, "add_or_remove", 1e-4),
+    (dp.PoissonSampled(dp.Gaussian(0.7), 0.2) * 1, "add_or_remove", 1e-4),
     (dp.PoissonSampled(dp.Gaussian(0.12), 0.5) * 1, "add_or_remove", 1e-4),
     (dp.Laplace(4.0) * 3, "add_or_remove", 1e-3),
     (dp.RandomizedResponse(0.2, 4) * 3, "replace", 1e-3),

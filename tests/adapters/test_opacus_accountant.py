@@ -271,3 +271,16 @@ def test_a_fork_steps_on():
         ours.step(noise_multiplier=1.0, sample_rate=0.1)
         os._exit(0 if ours.get_epsilon(1e-5) > 0 and len(ours) == 2 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and len(ours) == 1
+
+
+def test_privacy_spent_as_of_the_renyi_accountant():
+    ours, theirs = Accountant(), RDPAccountant()
+    assert ours.get_privacy_spent(delta=1e-5) == theirs.get_privacy_spent(delta=1e-5) == (0, 0)
+    ours.history = theirs.history = [(1.0, 0.01, 1000)]
+    for alphas in (None, [2, 4, 8, 16]):
+        epsilon, order = ours.get_privacy_spent(delta=1e-5, alphas=alphas)
+        above, best = theirs.get_privacy_spent(delta=1e-5, alphas=alphas)
+        assert epsilon == ours.get_epsilon(1e-5) <= above and order == best
+    assert ours.get_privacy_spent(delta=1e-5, alphas=[1, 64])[1] == 64
+    with pytest.raises(ValueError, match="alphas"):
+        ours.get_privacy_spent(delta=1e-5, alphas=[1])

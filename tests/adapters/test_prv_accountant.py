@@ -165,3 +165,28 @@ def test_inside_theirs(delta):
     low, estimate, up, least, likely, most = answer(theirs)
     assert low <= answer(prv)[0] <= answer(prv)[2] <= up and answer(prv)[1] == pytest.approx(estimate, abs=1e-3)
     assert least <= answer(prv)[3] <= answer(prv)[5] <= most and answer(prv)[4] == pytest.approx(likely, rel=0.01)
+
+
+def test_compositions_and_distribution_functions():
+    """As prv-accountant's: the functions to double precision, what is composed within its interval."""
+    theirs = pytest.importorskip("prv_accountant", reason="prv-accountant is not installed")
+    t = np.linspace(-3.0, 3.0, 61) + 1e-3
+    for name, parameters in {
+        "PoissonSubsampledGaussianMechanism": (0.1, 1.5),
+        "GaussianMechanism": (2.0,),
+        "LaplaceMechanism": (0.7,),
+        "PureDPMechanism": (0.5,),
+        "ApproximateDPMechanism": (0.5, 1e-3),
+    }.items():
+        mine, other = (getattr(module, name)(*parameters) for module in (prv, theirs))
+        assert np.allclose(mine.cdf(t), np.asarray(other.cdf(t), dtype=np.float64), atol=1e-12)
+        assert mine.pm_inf == other.pm_inf
+    nothing = prv.PoissonSubsampledGaussianMechanism(0.0, 1.0)
+    assert nothing.cdf(np.array([-0.1, 0.0])).tolist() == [0.0, 1.0]
+    step = prv.GaussianMechanism(5.0)
+    accountant = prv.PRVAccountant(step, 0.1, 1e-9, max_self_compositions=10)
+    composed = accountant.compute_composition(10)
+    assert composed.compute_epsilon(1e-5, 1e-9, 0.1) == accountant.compute_epsilon(1e-5, 10)
+    assert composed.compute_delta_estimate(0.5) == accountant.compute_delta(0.5, 10)[1]
+    with pytest.raises(ValueError, match="num_self_compositions"):
+        accountant.compute_composition(11)

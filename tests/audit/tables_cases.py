@@ -14,7 +14,7 @@ import numpy as np
 import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV, _Part, covering
 from tightdp.preprocessing import quantiles
-from tightdp.tables.frequent import column_threshold, reaching
+from tightdp.tables.frequent import column_threshold
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
 from tightdp.train.labels import charge_of, released
 from tightdp.train.releases.shares import Spent
@@ -51,18 +51,18 @@ def quantile_bounds(planted):
 
 
 def frequent_categories(planted):
-    """A value with one record less than the threshold, or none but the canary. The bug: a threshold at which noise
-    alone lets a value of one record through every other time."""
+    """A value with one record less than the threshold, or none but the canary. The bug: a threshold that a value of one
+    record alone reaches every third time."""
 
     def build(seed):
         source, z, failure = dp.Philox(seed), 1.0, 0.01
-        sigma, least = column_threshold(1, z, failure)
-        others = 0 if planted else least - 1
-        at = 1 if planted else least
+        _, least = column_threshold(1, z, failure)
+        others, spent = (0, Spent(z, 0.4)) if planted else (least - 1, Spent(z, failure))
 
         def run(inside):
             counts = Counter({"canary": others + inside} if others + inside else {})
-            return float(bool(reaching(counts, sigma, at, source)))
+            (found,) = Gate(Free(), source).frequent(1, lambda: [counts], spent).value
+            return float(bool(found))
 
         return run, dp.Gaussian(z) + dp.ApproximateDP(0.0, failure)
 

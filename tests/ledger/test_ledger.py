@@ -16,7 +16,7 @@ MECHANISMS = [
     dp.PoissonSampled(dp.Gaussian(1.0), 0.01),
     dp.BoundedRange(0.1),
     dp.DiscreteGaussianVector(100, 3, 2),
-    dp.TreeAggregation(30.0, 8),
+    dp.TreeAggregation(30.0, 8, own_steps=True),
     dp.ApproximateDP(0.01, 1e-9),
 ]
 
@@ -212,3 +212,37 @@ def test_a_password_is_not_shown():
     with pytest.raises(dp.LedgerError) as seen:
         dp.Ledger("postgresql://someone:secret@127.0.0.1:1/none")
     assert "someone" in str(seen.value) and "secret" not in str(seen.value)
+
+
+def test_what_is_pickled_holds_no_password(monkeypatch):
+    """Nor do copies in this process lose it."""
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg")
+    from tightdp.ledger import place
+
+    monkeypatch.setattr(dp.Ledger, "__init__", lambda self, where: setattr(self, "_where", where))
+    for url in (
+        "postgresql://someone:secret@127.0.0.1:1/none",
+        "postgresql://someone@127.0.0.1:1/none?password=secret",
+    ):
+        ledger = dp.Ledger(url)
+        ledger._store = place.store_of(url)
+        assert b"secret" not in pickle.dumps(ledger) and "secret" not in ledger._store.name
+        assert pickle.loads(pickle.dumps(ledger))._where == "postgresql+psycopg://someone@127.0.0.1:1/none"
+        assert copy.copy(ledger)._where == copy.deepcopy(ledger)._where == url
+
+
+def test_only_what_is_no_url_is_said_to_be_none(monkeypatch):
+    sql = pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg")
+    for url in ("postgresql://someone:secret@host:port/none", "postgresql://[::1"):
+        with pytest.raises(ValueError, match="where must be a URL as in") as error:
+            dp.Ledger(url)
+        assert "secret" not in str(error.value) and error.value.__cause__ is None
+
+    def lacking(*given, **named):
+        raise sql.exc.NoSuchModuleError("Can't load plugin: sqlalchemy.dialects:postgresql.psycopg")
+
+    monkeypatch.setattr(sql, "create_engine", lacking)
+    with pytest.raises(dp.LedgerError, match=r"NoSuchModuleError: Can't load plugin.*nothing was spent"):
+        dp.Ledger("postgresql://someone:secret@127.0.0.1:1/none")

@@ -74,7 +74,7 @@ def test_a_schema_declares_everything(data, capsys):
         "--bounds",
         "age=0:120",
     ]
-    options += ["--drop", "name", "--epsilon", "1", "--delta", "1e-5", "--seed", "1", "--public-size", "90"]
+    options += ["--drop", "name", "--epsilon", "1", "--delta", "1e-5", "--seed", "1", "--public-size", "90", "--force"]
     assert main(["train", str(data), *options]) == 0
     assert dp.load(data.with_suffix(".model.json")).to_dict() == with_schema.to_dict()
     assert with_schema.features == ["age", "clinic=north", "clinic=south", "clinic=east"]

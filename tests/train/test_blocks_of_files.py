@@ -201,6 +201,7 @@ def test_the_command_line_reads_parquet_and_arrow(folder, tmp_path):
         done = run("train", at / file, *settings.split(), "--delta", "1e-5", "--seed", "1", "--out", out)
         assert done.returncode == 0, done.stderr
         models.append(json.loads(out.read_text()))
+        assert models[-1]["statement"].pop("dataset") == file
         assert "CANARY" not in out.read_text()
     assert models[0] == models[1] == models[2]
     predicted = [run("predict", out, at / file, "--allow-missing").stdout for file in ("t.csv", "t.parquet")]

@@ -48,7 +48,7 @@ def test_all_of_it_is_learned_within_one_budget(data, capsys):
 def test_a_seed_repeats_what_is_learned(data):
     texts = []
     for _ in range(2):
-        assert main(["train", str(data), *ASKED, *LEARN, "--fill", "age=40", "--seed", "3"]) == 0
+        assert main(["train", str(data), *ASKED, *LEARN, "--fill", "age=40", "--seed", "3", "--force"]) == 0
         texts.append(data.with_suffix(".model.json").read_text())
     assert texts[0] == texts[1] and dp.load(data.with_suffix(".model.json")).statement.seeded
 
@@ -97,7 +97,7 @@ def test_a_ledger_pays_once_for_all_of_it(data, tmp_path, capsys):
     (entry,) = ledger.history
     model = dp.load(data.with_suffix(".model.json"))
     assert ledger.account.composition == model.statement.charged and entry.note == "PrivatePipeline.fit"
-    assert main(["train", str(data), *ASKED, *LEARN, "--ledger", str(tmp_path / "l")]) == 3
+    assert main(["train", str(data), *ASKED, *LEARN, "--ledger", str(tmp_path / "l"), "--force"]) == 3
     assert len(ledger.history) == 1
     capsys.readouterr()
 
@@ -152,3 +152,24 @@ def test_schemas_that_learn_are_checked(data, column, capsys):
     options = ["--schema", str(data.with_name("s.json")), "--epsilon", "1", "--delta", "1e-6"]
     assert main(["train", str(data), *options]) == 2
     assert "'age'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_bounds_that_cannot_be_right_are_warned_of(tmp_path, public, capsys):
+    """Of few ages bounds may be 49 and 51, and nothing was said. The number of records that is named suffices."""
+
+    def learned(records, name):
+        ages = np.random.default_rng(1).integers(18, 96, records)
+        rows = "".join(f"{age},{'yes' if age > 50 else 'no'}\n" for age in ages)
+        (tmp_path / f"{name}.csv").write_text("age,ill\n" + rows)
+        asked = ["--label", "ill", "--learn-bounds", "age", "--classes", "no,yes", "--epsilon", "1", "--delta", "1e-6"]
+        asked += ["--public-size", str(records)] if public else []
+        assert main(["train", str(tmp_path / f"{name}.csv"), *asked, "--seed", "1"]) == 0
+        (column,) = dp.load(tmp_path / f"{name}.model.json").columns
+        return column, capsys.readouterr().err
+
+    narrow, said = learned(600, "few")
+    assert "bounds of age cannot be right: they are learned from about" in said and narrow.high - narrow.low < 77
+    enough = int(said.partition("it takes ")[2].partition(". ")[0].replace(",", ""))
+    wide, said = learned(round(1.2 * enough), "many")
+    assert "cannot be right" not in said and wide.low <= 30 and wide.high >= 84

@@ -150,7 +150,7 @@ def test_numbers_beyond_the_default_bounds_are_refused(table, capsys):
 
 
 def test_records_with_missing_numbers_contribute_nothing(table, capsys):
-    options = [*COMMON, "--epsilon", "1", "--seed", "1", "--public-size", "2000", "--json"]
+    options = [*COMMON, "--epsilon", "1", "--seed", "1", "--public-size", "2000", "--json", "--force"]
     models = []
     for spoil in (False, True):
         if spoil:

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.train import DPPCA, DPSGD, LinearSVC, LogisticRegression, MLPClassifier
+from tightdp.train import (
+    DPIS,
+    DPPCA,
+    DPSGD,
+    AdaCliP,
+    LinearSVC,
+    LogisticRegression,
+    MLPClassifier,
+    NoisyGD,
+    OutputPerturbation,
+)
 
 X = np.random.default_rng(0).random((500, 2)) * [50, 1]
 Y = np.where(X[:, 0] > 25, "yes", "no")
@@ -22,7 +32,32 @@ def test_all_declared():
         "bounds of the features": "declared: [0, 50], [0, 1]",
     }
     assert stated.released == ("the fitted parameters, 3 numbers",) and stated.warnings == ()
-    assert stated.subject.startswith("LogisticRegression, trained by NoisyGD(")
+    assert stated.subject.startswith("LogisticRegression, trained by NoisyGD(") and "None" not in stated.subject
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        NoisyGD(),
+        DPSGD(epochs=1),
+        AdaCliP(epochs=1),
+        DPIS(epochs=1),
+        DPIS(epochs=1, norm_share=0.3),
+        OutputPerturbation(),
+    ],
+)
+@pytest.mark.parametrize("size", [None, 500])
+def test_the_settings_are_those_that_were_used(algorithm, size):
+    """What was left open is said as it was chosen, and the account bears it out."""
+    options = {"classes": ["no", "yes"], "public_size": size, "regularization": 0.01, "random_state": 0}
+    model = LogisticRegression(algorithm, epsilon=1.0, delta=1e-5, **options).fit(X, Y)
+    settings = model.statement_.settings
+    assert settings["regularization"] == "0.01" and "None" not in settings.values()
+    noise = float(settings["noise_multiplier"])
+    last = model.history_[-1]
+    if "norm_share" in settings or not isinstance(algorithm, DPIS):
+        assert getattr(last, "mechanism", last).noise_multiplier == noise
+        assert int(settings.get("steps", 1)) == model.history_.count(last)
 
 
 def test_nothing_declared():
@@ -52,7 +87,7 @@ def test_of_many_labels_some_are_listed(count):
 
 def test_principal_components_and_ledgers(tmp_path):
     path = tmp_path / "test.ledger"
-    dp.Ledger.create(path, epsilon=3.0, delta=1e-5, dataset="test")
+    ledger = dp.Ledger.create(path, epsilon=3.0, delta=1e-5, dataset="test")
     stated = DPPCA(1, 1.0, 1e-6, ledger=path).fit(X).statement_
-    assert stated.ledger == "that of 'test', (3, 1e-05) in all" and not stated.seeded
+    assert stated.ledger == f"that of 'test', (3.0, 1e-05) in all, identity {ledger.identity}" and not stated.seeded
     assert "DPPCA, 1 of 2 components" in str(stated)

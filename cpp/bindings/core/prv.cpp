@@ -1,5 +1,6 @@
 // tightdp._core.prv_*: the PRV engine.
 #include <algorithm>
+#include <cmath>
 
 #include "../bind.hpp"
 #include "../prv_entry.hpp"
@@ -37,16 +38,24 @@ Composer composer_of(const py::function& compose) {
 
 using Question = Bounds (*)(const std::vector<Run>&, double, const Request&, const Composer&);
 
-void def_question(py::module_& m, const char* name, Question question, const char* at_name, const char* doc) {
+// `most` is what the quantity may be, where the question's budget is spent before anything is known.
+void def_question(py::module_& m, const char* name, Question question, double most, const char* at_name,
+                  const char* doc) {
     m.def(
         name,
-        [question](const std::vector<Entry>& entries, double at, double eps_error, double delta_error, double max_bytes,
-                   const std::optional<py::function>& compose, double bytes_a_point) {
+        [question, most](const std::vector<Entry>& entries, double at, double eps_error, double delta_error,
+                         double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
             std::vector<Run> runs;
             for (const Entry& entry : entries) runs.push_back(run(entry));
             const Composer composer = compose ? composer_of(*compose) : Composer(compose_here);
             const Request request{eps_error, delta_error, max_bytes, bytes_a_point};
-            const Bounds b = tightdp::bindings::unlocked([&] { return question(runs, at, request, composer); });
+            const Bounds b = tightdp::bindings::unlocked([&] {
+                try {
+                    return question(runs, at, request, composer);
+                } catch (const tightdp::OutOfWork&) {
+                    return Bounds{0, most, 0, 0, 0, 0, 0};
+                }
+            });
             return py::make_tuple(b.lower, b.upper, b.mesh, b.tails, b.rounding, b.step, b.points);
         },
         py::arg("runs"), py::arg(at_name), py::arg("eps_error"), py::arg("delta_error"), py::arg("max_bytes"),
@@ -57,7 +66,8 @@ void def_question(py::module_& m, const char* name, Question question, const cha
 
 void bind_prv(py::module_& m) {
     py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
-    def_question(m, "prv_epsilon", epsilon, "delta",
+    def_question(m, "prv_epsilon", epsilon, HUGE_VAL, "delta",
                  "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
-    def_question(m, "prv_delta", delta, "eps", "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
+    def_question(m, "prv_delta", delta, 1.0, "eps",
+                 "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
 }

@@ -14,6 +14,8 @@ using grid::u;
 // Losses kept. Products below 1e-308 are lost, of moments in kUnit or of a moment and a mass: over all pairs less than
 // this of a moment, and of a mass, which is kept as a moment, less than that.
 constexpr double kFarthest = 600;
+// Logarithm of the least mass under Q that is kept: less may be subnormal, or 0.
+constexpr double kLeastLogMass = -700;
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Left of the bulk a lattice begins at this share of the distance from where it starts to the mean.
 constexpr double kMargin = 0.1;
@@ -164,7 +166,7 @@ class Builder {
         const double sign = upper_ ? 1 : -1;
         const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u;
         const double p = std::exp(a.log_mass) * std::max(1 + sign * rel, 0.0);
-        if (a.loss > kFarthest) {  // spread between nothing and everything
+        if (a.loss > kFarthest || a.log_mass - a.loss < kLeastLogMass) {  // spread between nothing and everything
             if (upper_) x.infinity += p;
             if (upper_) (x.offset > 0 ? x.at_zero : x.at_offset) += std::exp(-kFarthest);
             return;

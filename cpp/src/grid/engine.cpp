@@ -34,6 +34,10 @@ constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
 // ln of a delta about which nothing more is said than that it is no larger.
 constexpr double kNothing = -700;
+// How often a cut of the tails is made anew for a better guess at delta, and how exact that is where it has to be
+// searched for: the guess that follows it is 6 nats lower.
+constexpr int kCuts = 3;
+constexpr double kNats = 1;
 // A delta of this or more is first compared with that of epsilon = 0.
 constexpr double kLarge = 0.02;
 // So far left of the mean delta may be 1 within the asked width, which needs no lattice.
@@ -290,6 +294,29 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
+// About ln delta(epsilon), where right tails of e^{cut} times delta are cut off. A cut further left makes a better
+// bound on delta, which allows a cut further left. But one moment bounds a heavy tail badly, and a cut by a bad bound
+// may take all that lies beyond epsilon. What is left then bounds less than what was cut off, and the largest delta
+// is looked for whose own cut leaves a bound as large.
+double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
+    const auto bound = [&](double log_delta) {
+        return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);
+    };
+    double low = kNothing, high = bound(low);
+    for (int i = 1; i < kCuts; ++i) {
+        const double found = bound(high);
+        if (found < high + cut) {
+            while (high - low > kNats) {
+                const double middle = 0.5 * (low + high);
+                (bound(middle) >= middle ? low : high) = middle;
+            }
+            return low;
+        }
+        high = found;
+    }
+    return high;
+}
+
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader) {
     const double least = least_delta(epsilon);
@@ -298,17 +325,14 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
         const Infinity mass = infinity_of(parts);
         return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), mass.upper};
     }
-    double log_delta = -700, slope = 0;
+    double log_delta = kNothing, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
         Target target{
             epsilon,    log_delta, 0, slope, 0, std::log(asked), now.finer, now.digits, now.more_tail - std::log(asked),
             most_points};
         if (slope == 0) {
-            // A cut further left makes a better bound on delta, which allows a cut further left.
-            for (int i = 0; i < 3; ++i)
-                log_delta = std::clamp(
-                    saddle_of_epsilon(Sketches(parts, log_delta + std::log(asked) + kCut), epsilon).bound, -745.0, 0.0);
+            log_delta = about_delta(parts, epsilon, std::log(asked) + kCut);
         }
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_epsilon(sketches, epsilon);

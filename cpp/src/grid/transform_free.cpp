@@ -20,10 +20,11 @@ struct Coarse {
     Discretised law;
 };
 
-// Nothing if out of reach of indices.
-std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells) {
+// Nothing if out of reach of indices. Losses above `right` are as good as infinite.
+std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells, double right = HUGE_VAL) {
     const Sketch& sketch = law.sketch();
-    const Range range{sketch.loss.front(), sketch.loss[sketch.size - 1]};
+    const double left = sketch.loss.front();
+    const Range range{left, std::max(left, std::min(right, sketch.loss[sketch.size - 1]))};
     const double spread = std::max({range.right - range.left, 1e-9 * std::abs(range.left), 1e-300});
     Coarse coarse{{law.anchor, spread / cells, tilt}, {}};
     std::int64_t first;
@@ -138,7 +139,8 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Part& part = parts[j];
         const double shift = tilt * part.law->anchor, scale = sketches.cumulant(j, tilt).value - shift;
-        const auto coarse = coarsely(*part.law, tilt, scale, kFineCells);
+        // A tail that is cut off of the sketch would be multiplied most.
+        const auto coarse = coarsely(*part.law, tilt, scale, kFineCells, sketches.range(j, tilt, 0).right);
         if (!coarse) return 1;
         const Discretised& d = coarse->law;
         double sum = 0;

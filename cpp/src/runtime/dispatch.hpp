@@ -1,6 +1,6 @@
 // Run-time choice among the instruction sets that cmake/simd.cmake compiled.
 //
-// Set TIGHTDP_ISA=baseline|avx2|avx512 in the environment to cap the choice (tests do, to compare the variants).
+// TIGHTDP_ISA=baseline|avx2|avx512 in the environment caps the choice (tests do, to compare the variants).
 #pragma once
 
 namespace tightdp {
@@ -8,7 +8,7 @@ namespace tightdp {
 enum class Isa { baseline = 0, avx2 = 1, avx512 = 2 };
 
 // The widest instruction set that was compiled, that this processor has and that the environment allows.
-// Decided once, on the first call; never throws.
+// Decided when the library is loaded.
 Isa active_isa() noexcept;
 
 const char* isa_name(Isa isa) noexcept;

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import _check
+from ..bound import Bound
 from ..composition import Composable, Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import Options, asks
@@ -22,6 +24,13 @@ LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
 _TOLERANCE = 1e-9
 """Relative: of the parameter, or of the epsilon that the result is short of the target."""
+_WIDE, _NEAR = 0.2, 3e-3
+"""Relative width of bounds that are taken while a parameter is far from the boundary, and how near they go. The pairs
+that bound samples of a fixed size one step at a time, at a hundredth of the work, are this far apart."""
+_PART = 1e-3
+"""Of a bound's own relative width, what a slow one may be short of the target."""
+_SLOW = "grid", "allocation", "fixed_size"
+"""Engines that take longer for a narrow bound than for a wide one."""
 _FLOOR = 1e-300
 """Stands for smaller targets on the logarithmic scale."""
 
@@ -41,8 +50,9 @@ def calibrate(
 
     If a larger parameter means more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
     target; if it means less (steps, sampling probability), the largest. The function finds out which. The bound is
-    computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it, or x is
-    within 1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
+    computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it (of the
+    grid, allocation and fixed-size engines' bounds, a thousandth of their own width if that is more), or x is within
+    1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
     refuses with ValueError does not meet the target. Guarantee, neighbouring relation and engines
     are those of ``Composable.epsilon``.
 
@@ -64,17 +74,10 @@ def calibrate(
     if integer:
         low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
 
-    def gap(x: float) -> float:
-        try:
-            built = factory(round(x) if integer else x)
-        except ValueError:
-            return math.inf
-        if not isinstance(built, Composable):
-            raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
-        return _gap(asked.about(built._composition()).epsilon(delta).upper, target)
-
+    search = _Search(factory, integer, target, delta, asked)
+    gap = search.gap
     start = min(max(1.0, low), high)
-    slope = _slope(gap, start, low, high, integer)
+    slope = _slope(gap if integer else search.rough_gap, start, low, high, integer)
     if slope is None:
         raise ValueError(
             f"factory must build something whose epsilon depends on its parameter: at delta={delta!r} it does not "
@@ -82,10 +85,83 @@ def calibrate(
         )
     if integer:
         return _integer_boundary(gap, slope < 0, int(low), int(high), target)
-    found = boundary(gap, start, slope, low, high, _TOLERANCE)
+    if search.slow:
+        start, slope = search.near(start, slope, low, high)
+    found = boundary(gap, start, slope, low, high, search.tolerance)
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
+
+
+class _Search:
+    """Bounds of what the factory builds, as far as they are from the target.
+
+    Where bounds take long, wide ones are taken while the parameter is far from where it meets the target, and the sharp
+    ones go on from there.
+    """
+
+    def __init__(
+        self, factory: Callable[[Any], Composable], integer: bool, target: float, delta: float, asked: Question
+    ) -> None:
+        self.factory, self.integer, self.target, self.delta, self.asked = factory, integer, target, delta, asked
+        self.wide = asked._replace(request=replace(asked.request, width=max(asked.request.width, _WIDE)))
+        self.slow: bool | None = None
+        """Whether engines answer for which a wide bound takes less time; not known before the first."""
+        self._sharp: dict[float, Bound | None] = {}
+        self._rough: dict[float, float] = {}
+
+    def gap(self, x: float) -> float:
+        """Of the bound that was asked for."""
+        if x not in self._sharp:
+            self._sharp[x] = self._bound(self.asked, x)
+        return self._gap(self._sharp[x])
+
+    def rough_gap(self, x: float) -> float:
+        """Of a wide bound, where that saves time."""
+        if self.slow is False:
+            return self.gap(x)
+        if x not in self._rough:
+            bound = self._bound(self.wide, x)
+            if self.slow is None and bound is not None:
+                self.slow = any(name in bound.engine for name in _SLOW)
+                if not self.slow:
+                    return self.gap(x)
+            self._rough[x] = self._gap(bound)
+        return self._rough[x]
+
+    @property
+    def tolerance(self) -> float:
+        """How near the target is near enough: a slow bound that is wide need not meet it to the last digit."""
+        widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
+        return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
+
+    def _gap(self, bound: Bound | None) -> float:
+        return math.inf if bound is None else _gap(bound.upper, self.target)
+
+    def near(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
+        """About where wide bounds meet the target, and the slope there."""
+        found = boundary(self.rough_gap, start, slope, low, high, _NEAR)
+        if found is None:
+            return start, slope
+        self.gap(found)  # whose width says how near the target is near enough
+        return found, self._slope_near(found) or slope
+
+    def _slope_near(self, x: float) -> float | None:
+        """That of the wide bounds, from the two that were nearest."""
+        seen = sorted((abs(math.log(at / x)), at) for at, value in self._rough.items() if math.isfinite(value))
+        if len(seen) < 2 or self._rough[seen[0][1]] == self._rough[seen[1][1]]:
+            return None
+        (_, one), (_, other) = seen[:2]
+        return (self._rough[one] - self._rough[other]) / math.log(one / other)
+
+    def _bound(self, question: Question, x: float) -> Bound | None:
+        try:
+            built = self.factory(round(x) if self.integer else x)
+        except ValueError:
+            return None
+        if not isinstance(built, Composable):
+            raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
+        return question.about(built._composition()).epsilon(self.delta)
 
 
 def _gap(upper: float, target: float) -> float:

@@ -17,6 +17,7 @@ from .. import mechanisms as m
 from ..bound import Bound
 from ..composition import Parts
 from .numerics.outward import INF, Range, sqrt
+from .numerics.work import affords
 from .pairs.replaced import ReplacedGaussian
 
 _LEAST, _MOST = 1e-9, 1e9
@@ -27,6 +28,8 @@ _CELLS = 400
 _FAR = 8.0
 """Where a lower bound is looked for if losses have no end."""
 _FIRST = 8
+_UNITS = 10**6
+"""Of work, for one cell: three inversions of a Gaussian's curve."""
 NAME = "gaussian_dp"
 
 
@@ -56,7 +59,7 @@ def smallest(delta: Callable[[float], Bound], end: float, floor: float) -> Bound
     for _ in range(_CELLS):
         top, a, b, left = cells[0]
         middle = 0.5 * (a + b)
-        if -top <= needed * (1 + _WIDTH) or not a < middle < b:
+        if -top <= needed * (1 + _WIDTH) or not a < middle < b or not affords(_UNITS):
             break
         heapq.heappop(cells)
         cell(a, middle, left)

@@ -24,6 +24,7 @@ from .engines import auto
 from .engines.base import DEFAULT, Engine, Request
 from .engines.grid import ENGINE as grid
 from .engines.renyi.engine import divergence
+from .numerics.outward import down, up
 from .pairs import neighbors as relations
 from .pairs.largest import largest_added, largest_of
 from .pairs.members import members, revealing
@@ -110,8 +111,8 @@ class Question(NamedTuple):
                 b = self.delta(math.log1p(-p) - math.log(p))
                 slack = 4e-15  # of the logarithm (delta has slope at most 1 in eps) and of the product
                 most = min(p, 1 - p)
-                lower[i] = min(max(p * (1 - b.upper - slack), 0.0), most)
-                upper[i] = min(p * (1 - b.lower + slack), most)
+                lower[i] = min(max(down(p * (1 - b.upper - slack)), 0.0), most)
+                upper[i] = min(up(p * (1 - b.lower + slack)), most)
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
 
     def renyi(self, orders: ArrayLike) -> Curve:

@@ -20,6 +20,8 @@ from ..composition import Parts
 from ..options import Direction
 from .engines import auto
 from .engines.base import Engine, Request
+from .numerics.outward import expm1
+from .numerics.work import affords
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -37,6 +39,8 @@ _PATIENCE = 6
 """Rounds in which the width must shrink: by a factor of 4 each where delta is known well enough."""
 _UNITS = 3 * 10**9
 """Of work, for all nodes of one pair: what is found later is what needs no lattice."""
+_NODE = 10**5
+"""Of work, for a node whose delta has a formula."""
 _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x, where all three are at most 1."""
 
@@ -60,6 +64,8 @@ def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: st
 def _absolute(engine: str | Engine, request: Request, parts: Parts, direction: Direction, eps: float) -> Ends:
     """Bounds of delta a quarter of the width apart: small ones need few digits, or none."""
     width, rough = request.width / 4, replace(request, width=max(request.width, _ROUGH))
+    if not affords(_NODE):
+        return max((-expm1(eps)).lo, 0.0), 1.0
     found = auto.delta(engine, parts, direction, eps, rough)
     if found.upper - found.lower <= width:
         return found.lower, found.upper
@@ -73,7 +79,7 @@ def _one_pair(delta: Callable[[float], Ends], alphas: Array, tolerance: float) -
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
     most = min(-np.log(inside.min()), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
-    nodes = np.linspace(np.log(_LEAST), most, _FIRST)
+    nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
     known = _bounds(delta, nodes)
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE

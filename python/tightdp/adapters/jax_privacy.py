@@ -2,31 +2,49 @@
 
 BandMFExecutionPlanConfig(..., accountant=jax_privacy.accountant())  # 2.0
 config.calibrate(epsilon=1.0, delta=1e-5, accountant_fn=jax_privacy.accountant)  # later versions
-DpsgdTrainingAccountant(jax_privacy.TightDPAccountantConfig())
+DpsgdTrainingAccountant(jax_privacy.TightDPAccountantConfig())  # 2.0
+
+Noise is relative to the sensitivity of a sum of clipped gradients, as jax_privacy has it: 2 C under REPLACE_ONE.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax_privacy.accounting
 from dp_accounting import NeighboringRelation
-from jax_privacy.accounting import PldAccountantConfig
 
 from .dp_accounting import TightDPAccountant
 
 __all__ = ["TightDPAccountantConfig", "accountant"]
 
+_Config: Any = getattr(jax_privacy.accounting, "PldAccountantConfig", None)
+"""Later versions have no configurations of accountants, and no training accountants that take one."""
+
 
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:
     """A fresh accountant under jax_privacy's default relation, or the one that its calibrators ask for."""
-    return TightDPAccountant(neighboring_relation)
+    return TightDPAccountant(neighboring_relation, noise_relative_to="clipped_sum")
 
 
-class TightDPAccountantConfig(PldAccountantConfig):
-    """Takes the place of ``PldAccountantConfig``; its ``value_discretization_interval`` changes no epsilon."""
+if _Config is None:
 
-    __slots__ = ()
+    def __getattr__(name: str) -> Any:
+        if name == "TightDPAccountantConfig":
+            raise AttributeError(
+                "TightDPAccountantConfig is for jax_privacy 2.0, and the installed version has no PldAccountantConfig: "
+                "pass accountant to accountant_fn instead"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    def create_accountant(self) -> TightDPAccountant:
-        """A fresh accountant for adding or removing an example, as jax_privacy's configurations make it."""
-        return TightDPAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, self.value_discretization_interval)
+    __all__.remove("TightDPAccountantConfig")
+else:
+
+    class TightDPAccountantConfig(_Config):
+        """Takes the place of ``PldAccountantConfig``; its ``value_discretization_interval`` changes no epsilon."""
+
+        __slots__ = ()
+
+        def create_accountant(self) -> TightDPAccountant:
+            """A fresh accountant for adding or removing an example, as jax_privacy's configurations make it."""
+            return TightDPAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, self.value_discretization_interval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..accounting.calibrate import noise_multiplier
+from ..printed import format_up
 from . import composition as shared
 from .number import number
 
@@ -25,6 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         given |= {"noise_multiplier": sigma, "target_epsilon": arguments.epsilon}
     else:
-        print(f"noise multiplier = {sigma!r}")
+        print(f"noise multiplier = {format_up(sigma)}")
     shared.report(arguments, run.epsilon(arguments.delta, **asked), "epsilon", given, run)
     return 0

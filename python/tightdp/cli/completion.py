@@ -1,6 +1,6 @@
 """tightdp completion: a script for the shell, which then completes commands, options and files.
 
-Needs shtab: pip install tightdp[completion]. For bash, add this line to ~/.bashrc:
+Needs shtab: pip install shtab. For bash, add this line to ~/.bashrc:
 
     eval "$(tightdp completion bash)"
 """
@@ -21,6 +21,6 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        raise ImportError("completion needs shtab: pip install tightdp[completion]") from None
+        raise ImportError("completion needs shtab: pip install shtab") from None
     print(shtab.complete(build_parser(None, every=True), shell=arguments.shell))
     return 0

@@ -7,7 +7,6 @@ import json
 import math
 import os
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
+from ..printed import format_down, format_up
 from .expression import parse
 from .number import number, whole
 
-DIGITS = 12
-"""Significant digits printed, rounded outward."""
+DIGITS = ".12g"
+"""How ends of bounds are printed, rounded outward."""
 
 
 def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
@@ -46,11 +46,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """How to ask."""
-    parser.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
-    parser.add_argument("--engine", choices=("auto", *NAMES), default="auto", help="(default: %(default)s)")
+    parser.add_argument(
+        "--neighbors",
+        choices=NEIGHBORS,
+        default="add_or_remove",
+        help="what one record more or less is: which pairs of data sets must look alike (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--engine", choices=("auto", *NAMES), default="auto", help="what computes the bound (default: %(default)s)"
+    )
     parser.add_argument("--width", type=number, default=WIDTH, help="relative width aimed at (default: %(default)s)")
-    parser.add_argument("--eps-error", type=number, default=EPS_ERROR, help="of engine prv (default: %(default)s)")
-    parser.add_argument("--delta-error", type=number, default=DELTA_ERROR, help="of engine prv (default: %(default)s)")
+    prv = parser.add_argument_group("of --engine prv alone")
+    prv.add_argument("--eps-error", type=number, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
+    prv.add_argument("--delta-error", type=number, default=DELTA_ERROR, help="in delta (default: %(default)s)")
 
 
 def composition(arguments: argparse.Namespace) -> Composition:
@@ -79,7 +87,7 @@ def asking(quantity: str, at: str) -> tuple[Callable[[argparse.ArgumentParser], 
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
         add_training(p)
-        p.add_argument(f"--{at}", type=number, required=True)
+        p.add_argument(f"--{at}", type=number, required=True, help=_GIVEN[at])
         add_options(p)
 
     def run(arguments: argparse.Namespace) -> int:
@@ -88,6 +96,9 @@ def asking(quantity: str, at: str) -> tuple[Callable[[argparse.ArgumentParser], 
         return 0
 
     return add_arguments, run
+
+
+_GIVEN = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -104,13 +115,15 @@ def report(arguments: argparse.Namespace, bound: Bound, quantity: str, given: di
         return
     at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
     if bound.engine == "gdp":
-        print(f"{quantity} is about {bound.upper:.{DIGITS}g}   at {at}")
+        print(f"{quantity} is about {format_up(bound.upper, DIGITS)}   at {at}")
         print(f"An approximation that bounds nothing (engine gdp, neighbors {arguments.neighbors}).")
         return
-    print(f"{quantity} <= {shown(bound.upper, ROUND_CEILING)}   at {at}")
-    print(f"{quantity} >= {shown(bound.lower, ROUND_FLOOR)}   (engine {bound.engine}, neighbors {arguments.neighbors})")
+    print(f"{quantity} <= {format_up(bound.upper, DIGITS)}   at {at}")
+    print(
+        f"{quantity} >= {format_down(bound.lower, DIGITS)}   (engine {bound.engine}, neighbors {arguments.neighbors})"
+    )
     for name, term in bound.error_budget.items():
-        print(f"    {name}: {term:.2g}")
+        print(f"    {name}: {format_up(term, '.2g')}")
     if math.isinf(bound.upper):
         print("No finite upper bound is known, or affordable. --json prints it as null.")
 
@@ -121,11 +134,3 @@ def check_writable(name: str, out: Path) -> None:
         raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise ValueError(f"{name} {out}: cannot be written")
-
-
-def shown(x: float, rounding: str) -> str:
-    """``x`` in ``DIGITS`` significant digits, rounded in the direction that keeps it a bound."""
-    if not math.isfinite(x):
-        return str(x)
-    rounded = Context(prec=DIGITS, rounding=rounding).create_decimal(Decimal(x))
-    return f"{rounded:f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded:e}"

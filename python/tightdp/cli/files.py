@@ -30,3 +30,25 @@ def keep_apart(option: str, out: Path, given: Path | None) -> None:
     """ValueError if ``out`` would replace what is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
+
+
+def keep_model(out: Path, force: bool) -> None:
+    """ValueError if there is a file already: it may be a model, which cost budget that nothing brings back."""
+    if out.is_file() and not force:
+        raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
+    if out.is_file() and _begins(out, b"SQLite format 3"):
+        raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
+
+
+def keep_budget(out: Path) -> None:
+    """ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
+    if out.is_file() and (_begins(out, b"SQLite format 3") or _begins(out, b'"tightdp_model"')):
+        raise ValueError(
+            f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
+        )
+
+
+def _begins(path: Path, mark: bytes) -> bool:
+    """Whether the mark is among the first bytes."""
+    with path.open("rb") as file:
+        return mark in file.read(64)

@@ -9,7 +9,7 @@ import json
 import shlex
 from pathlib import Path
 
-from ..tables.frequent import frequent_values
+from ..frequent import frequent_values
 from ..tables.rows import Rows
 from . import files
 from .number import number

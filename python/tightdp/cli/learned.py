@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,9 +14,12 @@ from numpy.typing import NDArray
 
 from ..pipeline import PrivatePipeline
 from ..preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
+from ..preprocessing.quantiles import enough_records
 from ..statement import Statement
 from ..tables.columns import LEARN, Category, Column, Learned, Number, together
 from ..tables.rows import Rows
+from ..tables.text import names_in
+from ..train.releases.shares import Spent
 from ..train.stated import listed
 
 Group = tuple[bool, bool, bool | None]
@@ -64,12 +69,38 @@ def fitted(
         arguments.delta,
         random_state=arguments.seed,
         ledger=arguments.ledger,
-    ).fit(table, labels[kept])
+    )
+    if arguments.public_size is not None:  # then it is known before anything is spent
+        known = 2 if isinstance(classifier.classes, str) else len(classifier.classes)
+        _warn(model._plan(len(columns), known).steps[0][1], arguments.public_size)
+    model.fit(table, labels[kept])
+    if arguments.public_size is None:
+        _warn(model.steps_[0][1], model.steps_[-1][1].public_size_)
     (_, transformer), (_, trained) = model.steps_
     found = [_columns(member, names) for _, member, names in transformer.transformers_]
     made = [column for part in found for column in part]
     whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
     return Fitted(whole, trained, _stated(model.statement_, trained.statement_, columns, made))
+
+
+def _warn(transformer: ColumnTransformer, records: int) -> None:
+    """Says of which columns the bounds cannot be right, by public numbers: the noise, and a public or noisy count."""
+    spent = Spent(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
+    parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
+    each = spent.shared(max(1, len(parts)))
+    for member, names in parts:
+        steps = [step for _, step in getattr(member, "transformers", [("", member)]) if step._charge(each)]
+        scaler: Any = steps[-1] if steps else None
+        if not isinstance(scaler, MinMaxScaler):
+            continue
+        noise = each.shared(len(steps)).noise_multiplier
+        enough = enough_records(len(names), scaler.quantiles, scaler.domain, noise)
+        if records < enough:
+            print(
+                f"tightdp: warning: bounds of {names_in(names)} cannot be right: they are learned from about "
+                f"{records:,} records, and with this noise it takes {enough:,}. Declare them, or spend more",
+                file=sys.stderr,
+            )
 
 
 def _group(column: Column | Learned) -> Group:
@@ -125,6 +156,7 @@ def _stated(
         subject=f"{trained.subject}, with columns as they were learned",
         released=(*released, *trained.released),
         public=trained.public,
+        settings=trained.settings,
         taken=trained.taken,
         outside=trained.outside,
     )

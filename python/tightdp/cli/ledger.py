@@ -14,6 +14,7 @@ from .. import mechanisms
 from ..accounting.adaptive.filters import FAMILIES
 from ..ledger import Ledger
 from ..options import NEIGHBORS
+from ..printed import format_up
 from . import composition as shared
 from .expression import parse
 from .number import number
@@ -91,7 +92,7 @@ def _written(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
 
 
 def _lines(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
-    share = "more than all" if plain["spent"] is None else f"{math.ceil(1000 * plain['spent']) / 10:g} %"
+    share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [
         plain["dataset"],

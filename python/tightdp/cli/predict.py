@@ -1,6 +1,7 @@
 """tightdp predict: the predictions of a model of tightdp train for new records, as CSV.
 
-Predictions reveal nothing about the training data that the model does not. The new records are not protected.
+Predictions reveal nothing about the training data that the model does not. The new records are not protected. A label
+that a spreadsheet would take for a formula is written with a quotation mark before it, unless --raw is given.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from pathlib import Path
 
 from ..tables.model import load
 from ..tables.rows import Rows
+from ..tables.text import number_of
 from . import files
 from .composition import check_writable
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What begins a formula in spreadsheets, or hides what does."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -24,6 +29,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--probabilities", action="store_true", help="add a column of probabilities for each label")
     p.add_argument("--allow-missing", action="store_true", help="leave the prediction empty where numbers are missing")
+    p.add_argument("--raw", action="store_true", help="write labels as they are, even if a spreadsheet would run them")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
     files.add_arguments(p)
 
@@ -33,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         for given in (arguments.data, arguments.model):
             files.keep_apart("--out", arguments.out, given)
+        files.keep_budget(arguments.out)
         check_writable("--out", arguments.out)
     model = load(arguments.model)
     if arguments.probabilities and model.model != "logistic":
@@ -40,8 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     rows = Rows.read(arguments.data, files.written(arguments))
     predicted = model.rows(rows, allow_missing=arguments.allow_missing, probabilities=arguments.probabilities)
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
+    header = [model.label, *(f"{model.label}={each}" for each in model.classes * arguments.probabilities)]
     with to as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([model.label, *(f"{model.label}={each}" for each in model.classes * arguments.probabilities)])
-        writer.writerows(predicted)
+        writer.writerows([header, *predicted] if arguments.raw else (map(_inert, row) for row in (header, *predicted)))
     return 0
+
+
+def _inert(cell: str) -> str:
+    """A cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before it. Labels
+    come from a model file, which others may have written. Numbers, such as -1, are left alone."""
+    return f"'{cell}" if cell.startswith(FORMULAS) and number_of(cell) is None else cell

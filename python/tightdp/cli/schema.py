@@ -1,9 +1,10 @@
 """tightdp schema: a draft of what is to be declared of a table, for review. THE DRAFT IS NOT PRIVATE.
 
 It is read off the records: bounds are the smallest and the largest value there are, and categories those that occur.
-Columns of many texts are dropped. Replace all of it by what is known without the records, delete the entry "draft", and
-give the file to tightdp train --schema. With --learn the draft says of each column what kind it is and holds no values
-but 0 and 1, and tightdp train then learns bounds and categories with noise, as a part of what it charges.
+Columns of many texts are dropped, and so are columns of texts or integers in which no value comes twice, because they
+identify people; the draft names them. Replace all of it by what is known without the records, delete the entry "draft",
+and give the file to tightdp train --schema. With --learn the draft says of each column what kind it is and holds no
+values but 0 and 1, and tightdp train then learns bounds and categories with noise, as a part of what it charges.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..tables.rows import Rows
-from ..tables.schema import DRAFT, KINDS, draft
+from ..tables.schema import draft
 from . import files
 from .composition import check_writable
 
@@ -36,10 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_writable("--out", out)
     rows = Rows.read(arguments.data, files.written(arguments))
-    text = _written(draft(rows, arguments.label, arguments.learn))
+    drafted = draft(rows, arguments.label, arguments.learn)
+    text = _written(drafted)
     out.touch(mode=0o600)  # for whoever holds the data
     out.write_text(text, encoding="utf-8")
-    print(f"tightdp: wrote {out}: {KINDS if arguments.learn else DRAFT}", file=sys.stderr)
+    print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
     return 0
 
 

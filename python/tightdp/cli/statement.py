@@ -20,6 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the statement, and writes its page."""
     if arguments.out is not None:
         files.keep_apart("--out", arguments.out, arguments.model)
+        files.keep_budget(arguments.out)
         check_writable("--out", arguments.out)
     statement = load(arguments.model).statement
     if arguments.out is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from ..metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ..tables.model import load
 from ..tables.rows import Rows
+from ..train.stated import listed
 from . import files
 from .number import number
 
@@ -37,6 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     rows = Rows.read(arguments.data, files.written(arguments))
     true = np.array(rows.column(model.label), dtype=object)
     predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)
+    if rows.undeclared(model.label, model.classes).all():
+        raise ValueError(
+            f"{rows.file}: no record has one of the model's labels in {model.label!r} ({listed(model.classes)}): "
+            "nothing could be right, and nothing was spent"
+        )
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta, "confidence": arguments.confidence}
     if arguments.matrix:
         matrix = confusion_matrix(true, predicted, classes=model.classes, **budget, ledger=arguments.ledger)

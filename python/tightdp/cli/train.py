@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from ..ledger import Ledger
 from ..statement import Statement
 from ..tables.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
 from ..tables.model import TableModel
@@ -26,6 +28,8 @@ from .learned import fitted
 from .number import number, whole
 from .progress import Progress
 
+MANY = 0.5
+"""The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
 [0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
@@ -62,6 +66,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=whole, help="reproducible noise, NOT for releases (default: the secure generator)")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
+    p.add_argument("--force", action="store_true", help="replace the model file if there is one, which cost budget")
     files.add_arguments(p)
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
     p.add_argument("--json", action="store_true", help="print the statement as JSON")
@@ -73,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     for given in (arguments.data, arguments.test, arguments.schema):
         files.keep_apart("--out", out, given)
     check_writable("--out", out)
+    files.keep_model(out, arguments.force)
+    arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     values, written = declared.declared(arguments), files.written(arguments)
     rows = Rows.read(arguments.data, written)
     labels = values.labels_of(rows)
@@ -108,7 +115,10 @@ def run(arguments: argparse.Namespace) -> int:
     statement = _statement(values, columns, planned, statement)
     classes = tuple(classifier.classes_.tolist())
     weights = classifier.coef_, classifier.intercept_
-    TableModel(arguments.model, values.label, classes, columns, *weights, statement).save(out)
+    model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
+    dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
+    statement = dataclasses.replace(statement, parameters=model.parameters_hash, dataset=dataset)
+    dataclasses.replace(model, statement=statement).save(out)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
         score = classifier.score(encode(test, columns, allow_missing=False), test.column(values.label))
@@ -126,7 +136,10 @@ def _labels(
         cells = np.array(rows.column(label))
         return cells, np.ones(len(cells), dtype=bool)
     undeclared = rows.undeclared(label, labels)
+    _check_some(rows, label, labels, undeclared)
     _note(rows, label, undeclared, "contribute nothing")
+    for name in sorted(set(labels) - set(rows.column(label))):
+        _say(f"no record has the label {name!r}")
     known = np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])
     return known, ~undeclared
 
@@ -134,17 +147,33 @@ def _labels(
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
     for column in columns:
         if isinstance(column, Category):
-            _note(rows, column.name, rows.undeclared(column.name, column.categories), "have a row of zeros there")
+            undeclared = rows.undeclared(column.name, column.categories)
+            _check_some(rows, column.name, column.categories, undeclared)
+            _note(rows, column.name, undeclared, "have a row of zeros there")
+        elif isinstance(column, Number):
+            values = rows.numbers(column.name, allow_missing=True)
+            beyond = (values < column.low) | (values > column.high)
+            if beyond.mean() > MANY:
+                _say(f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}")
+
+
+def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
+    """ValueError, before anything is spent, if no record has any of the declared values."""
+    if undeclared.all():
+        raise ValueError(
+            f"{rows.file}: no record has a value of {column!r} that is declared ({listed(values)}): nothing could be "
+            "learned, and nothing was spent. Values are compared letter by letter"
+        )
 
 
 def _note(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
     """Tells whoever holds the data that a declaration may be wrong; the model file does not mention it."""
     if undeclared.any():
-        print(
-            f"tightdp: note, not to be published: {undeclared.sum():,} of {len(undeclared):,} records have no declared "
-            f"value of {column!r}, and {what}",
-            file=sys.stderr,
-        )
+        _say(f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}")
+
+
+def _say(note: str) -> None:
+    print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
 
 
 def _algorithm(name: str, settings: list[str]) -> Any:

@@ -16,6 +16,7 @@ from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter, _Price,
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
+from ..printed import format_up
 from .budget import Budget, text, written
 from .place import store_of
 from .store import UNDONE, LedgerError, Run, Store
@@ -66,7 +67,8 @@ class Ledger:
     backup, is a second budget for the same data, and nothing can notice that.
 
     A ledger holds no data except the notes that callers write. Any number of threads may use it, and forked children;
-    it can be pickled, because the budget is in the file or the database and not in this object. Failures raise
+    it can be pickled, because the budget is in the file or the database and not in this object. What is pickled holds
+    no password: where it is loaded, PostgreSQL takes that from PGPASSWORD or a password file. Failures raise
     ``LedgerError``, and refused spends ``BudgetExceeded``.
 
     >>> import os, tempfile
@@ -140,6 +142,7 @@ class Ledger:
     epsilon = property(lambda self: self._budget.epsilon, doc="The epsilon of the guarantee for everything, in nats.")
     delta = property(lambda self: self._budget.delta, doc="The delta of the guarantee for everything.")
     neighbors = property(lambda self: self._budget.neighbors, doc="The neighbouring relation of the guarantee.")
+    identity = property(lambda self: self._budget.identity, doc="32 random digits, made with the ledger, for it alone.")
     family = property(lambda self: self._budget.family, doc="What the filter adds up, as in ``PrivacyFilter``.")
 
     def spend(self, mechanism: Composable, count: int = 1, *, note: str = "") -> None:
@@ -253,8 +256,8 @@ class Ledger:
             )
         cost = sum(price.cost * price.count for price in prices)
         return (
-            f"{parts} would exceed the budget of {self.dataset!r}: {spent.total.hi:.6g} of {self._filter.cap:.6g} "
-            f"({self._filter.unit}) are spent, and this costs {cost:.6g}"
+            f"{parts} would exceed the budget of {self.dataset!r}: {format_up(spent.total.hi, '.6g')} of "
+            f"{self._filter.cap:.6g} ({self._filter.unit}) are spent, and this costs {format_up(cost, '.6g')}"
         )
 
     def __repr__(self) -> str:
@@ -262,7 +265,13 @@ class Ledger:
         return f"<Ledger of {self.dataset!r} in {self._store.name}: {budget}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ledger, (self._where,)
+        return Ledger, (self._store.address,)
+
+    def __copy__(self) -> Ledger:
+        return Ledger(self._where)
+
+    def __deepcopy__(self, memo: Any) -> Ledger:
+        return Ledger(self._where)
 
 
 def _header(store: Store, run: Run) -> tuple[str, str]:

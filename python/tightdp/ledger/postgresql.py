@@ -31,10 +31,17 @@ class PostgreSQL:
             self._sql: Any = import_module("sqlalchemy")
             import_module("psycopg")
         except ImportError as error:
-            raise ImportError(f"a ledger in PostgreSQL needs pip install 'tightdp[ledger]': {error}") from None
+            raise ImportError(
+                f"a ledger in PostgreSQL needs pip install sqlalchemy 'psycopg[binary]': {error}"
+            ) from None
         try:
             address = self._sql.engine.make_url(url).set(drivername="postgresql+psycopg")
-            self.name = address.render_as_string(hide_password=True)
+        except (self._sql.exc.ArgumentError, ValueError):  # which may quote a part of the password
+            raise ValueError("where must be a URL as in postgresql://user:password@host:port/database") from None
+        self.name = address.difference_update_query(["password"]).render_as_string(hide_password=True)
+        bare = address._replace(password=None).difference_update_query(["password"])
+        self.address = bare.render_as_string(hide_password=False)
+        try:
             # No connection outlives its transaction, so a forked child has none of its parent's. Each statement sees
             # what was committed before it: what comes after the lock sees all that its last holder wrote.
             self._engine: Any = self._sql.create_engine(
@@ -43,8 +50,9 @@ class PostgreSQL:
                 isolation_level="READ COMMITTED",
                 connect_args={"connect_timeout": SECONDS},
             )
-        except self._sql.exc.SQLAlchemyError:
-            raise ValueError("where must be a URL as in postgresql://user:password@host:port/database") from None
+        except self._sql.exc.SQLAlchemyError as error:
+            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise LedgerError(f"{self.name}: {why}; {UNDONE}") from None
 
     @contextmanager
     def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:

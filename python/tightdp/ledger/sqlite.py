@@ -31,7 +31,7 @@ class SQLite:
     )
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, str(path)
+        self.path, self.name, self.address = path, str(path), str(path)
 
     @contextmanager
     def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:

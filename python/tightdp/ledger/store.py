@@ -23,6 +23,8 @@ class Store(Protocol):
 
     name: str
     """For messages; no password."""
+    address: str
+    """Where it lies, as a path or URL; no password."""
 
     @property
     def forbid_changes(self) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tables.cells import cell_as_text, cells_as_text, column_of, table_of
 from ..tables.frequent import occurring
-from ..tables.text import text_of
 from ..train._sklearn import check_names
 from ..train.blocks.arrays import ArrayBlocks
 
@@ -35,12 +35,12 @@ def columns_of(X: Any) -> list[Any]:
     names = names_of(X)
     if names is not None:
         check_names(X)
-        found = [_plain(X[name]) for name in names]
+        found = [column_of(X[name]) for name in names]
         if len({len(column) for column in found}) > 1:
             raise ValueError("X must have columns of one length")
         return found
     try:
-        array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+        array = table_of(X)
     except ValueError:
         array = np.empty(0)
     if array.ndim != 2:
@@ -48,16 +48,6 @@ def columns_of(X: Any) -> list[Any]:
     if array.dtype.kind == "c":
         raise ValueError("X must hold texts or real numbers: Complex data not supported")
     return list(array.T)
-
-
-def _plain(column: Any) -> Any:
-    """A column without the missing values of data frames, which are no numbers and cannot be compared: None."""
-    if not hasattr(column, "to_numpy"):
-        return column
-    try:
-        return column.to_numpy(dtype=object, na_value=None)
-    except TypeError:  # of another library than pandas, whose missing values are None
-        return column.to_numpy()
 
 
 def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
@@ -96,44 +86,26 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     """The columns as texts without blanks around them; None, NaN and NA are ""."""
     columns = columns_of(X)
     check_shape(estimator, X, columns, reset=reset)
-    return [_texts(column) for column in columns]
+    return [cells_as_text(column) for column in columns]
 
 
 def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """For each column how many rows have each value, as text."""
     if rows.dtype == object:
-        return [occurring(_texts(column), missing) for column in rows.T]
+        return [occurring(cells_as_text(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()
         for cell, number in zip(*np.unique(column, return_counts=True), strict=True):
-            text = _text(cell)
+            text = cell_as_text(cell)
             if text not in missing:
                 counts[text] += int(number)
         found.append(counts)
     return found
 
 
-def _texts(column: Any) -> list[str]:
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
-        different, places = np.unique(column, return_inverse=True)
-        texts = [_text(cell) for cell in different]
-        return [texts[place] for place in places.tolist()]
-    return [cell.strip() if type(cell) is str else _text(cell) for cell in column]
-
-
-def _text(cell: Any) -> str:
-    try:
-        missing = cell is None or bool(cell != cell)
-    except (TypeError, ValueError):
-        if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
-            raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
-        missing = True
-    return "" if missing else text_of(cell).strip()
-
-
 def rows_of(X: Any, chosen: NDArray[np.bool_]) -> Any:
-    """Some records of a table, as a table of the same kind."""
+    """Some records of a table, as a table whose cells are the same: those of lists keep their types."""
     if isinstance(X, Mapping):
-        return {name: np.asarray(column)[chosen] for name, column in X.items()}
-    return X[chosen] if names_of(X) is not None else np.asarray(X)[chosen]
+        return {name: column_of(column)[chosen] for name, column in X.items()}
+    return X[chosen] if names_of(X) is not None else table_of(X)[chosen]

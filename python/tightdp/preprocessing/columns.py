@@ -111,6 +111,9 @@ class ColumnTransformer(Steps, PrivateTransformer):
             found.append(_numbers(part) if member is None else member._of_rows(part))
         return np.column_stack(found)
 
+    def _spells(self) -> bool:
+        return any(member is not None and member._spells() for _, member, _ in members(self.transformers, 3))
+
     def _named(self, given: list[str]) -> list[str]:
         found = []
         for name, member, columns in self.transformers_:

@@ -104,6 +104,9 @@ class OneHotEncoder(PrivateTransformer):
         blocks = [column.encode(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 
+    def _spells(self) -> bool:
+        return self.categories is None
+
     def _named(self, given: list[str]) -> list[str]:
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 

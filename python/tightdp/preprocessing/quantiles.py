@@ -30,6 +30,8 @@ of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions
 MARGIN = 3.0
 """Deviations of the noise by which outer levels are taken further inside: where there are no values at all, noise alone
 would else pass for some of them, and the search would end far from the data. Of ten such answers 1.3 % are wrong."""
+LEFT_OUT = 0.1
+"""Of the records on either side of bounds: with more, bounds are those of the middle and not of the column."""
 POINTS = 1024
 """Of a declared range, both ends included: 10 questions."""
 
@@ -99,6 +101,14 @@ def search(
         high = np.where(enough, np.maximum(middle, low), high)
         low = np.where(enough, low, np.maximum(low, np.minimum(middle + 1, high)))
     return low
+
+
+def enough_records(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
+    """Of how many records a search finds bounds that leave out no more than a tenth of them on either side: ``MARGIN``
+    deviations of the noise are a share of the records (docs/theory/quantiles.md, section 1). It is public."""
+    noise = _each(domain, noise_multiplier) * _sensitivity([round(q * 2**DIGITS) for q in levels], columns)
+    room = LEFT_OUT - min(levels[0], 1 - levels[-1])
+    return math.ceil(MARGIN * noise / room) if room > 0 else 0
 
 
 def counts(columns: Values, at: Array, levels: Sequence[float]) -> Query:

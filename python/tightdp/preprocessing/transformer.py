@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..composition import Composition
 from ..mechanisms import Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
+from ..tables.cells import types_of
 from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..train.blocks.blocks import Blocks
 from ..train.blocks.copied import decoded_once
@@ -26,11 +28,12 @@ from ..train.releases.budget import FixedPlan, Target, noise_for
 from ..train.releases.gate import Gate
 from ..train.releases.shares import FAILURE, Spent
 from ..train.searches import warn_of_search
-from ..train.stated import AGAIN, name_of
+from ..train.stated import AGAIN, listed, name_of
 from ..train.whole import whole
 from .cells import check_width, in_blocks
 from .passes import streamed
 
+TYPES = "types of the columns"
 NOTHING = 1e-300
 """The delta of what releases nothing, where none is given: every other would do."""
 
@@ -74,9 +77,8 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         spent, delta = self._planned()
         source, book = seeded(self.random_state), opened(self.ledger)
         values, charge = self._checked(X), self._charge(spent)
-        if charge:
-            paid(book, charge, f"{type(self).__name__}.fit")
-        self._run(values, spent, source, delta)
+        self._types = listed(types_of(X)) if self._spells() and not isinstance(X, Blocks) else ""
+        self._run(values, spent, source, delta, partial(paid, book, charge, f"{type(self).__name__}.fit"))
         self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
         if charge:
             warn_of_search(charge, delta)
@@ -130,6 +132,10 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     def _named(self, given: list[str]) -> list[str]:
         return given
 
+    def _spells(self) -> bool:
+        """Whether a release spells cells as texts, as their type has it."""
+        return False
+
     def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """What was released, and what was taken to be public, for the statement."""
         raise NotImplementedError
@@ -166,10 +172,10 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
             return Spent(1.0, failure), target.delta
         return Spent(noise_for(lambda z: self._charge(Spent(z, failure)), own, target), failure), target.delta
 
-    def _run(self, values: Any, spent: Spent, source: RandomSource, delta: float) -> None:
-        """Releases and learns, once it is paid for."""
+    def _run(self, values: Any, spent: Spent, source: RandomSource, delta: float, pay: Callable[[], object]) -> None:
+        """Releases and learns; the gate pays before the first release."""
         charge = self._charge(spent)
-        gate = Gate(FixedPlan(charge), source)
+        gate = Gate(FixedPlan(charge), source, pay=pay)
         self._learn(values, gate, spent)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = gate.history
@@ -178,6 +184,8 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     def _stated(self, delta: float, from_seed: bool, ledger: str | None) -> Statement:
         released, public = self._facts()
         columns = {"columns": f"their number, {self.n_features_in_}, and their order"}
+        if self._types:
+            columns[TYPES] = f"assumed, as X brings them: {self._types}"
         return Statement(
             type(self).__name__,
             self.privacy_,
@@ -185,6 +193,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
             self.charged_,
             released=released,
             public={**columns, **public},
+            taken=(TYPES,) if self._types else (),
             seeded=from_seed and bool(self.charged_),
             outside=(AGAIN,) if self.charged_ else (),
             ledger=ledger,

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _core
-from . import arrays
+from .. import _check
+from . import arrays, kernels
 from .noise import RandomSource
 
 Norms = npt.NDArray[np.float64]
@@ -98,7 +98,7 @@ class Run:
         sums = [arrays.as_numpy(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
-            _core.clipped_sum(
+            kernels.clipped_sum(
                 [self.found.arrays[i] for i in indices],
                 [sums[i] for i in indices],
                 bound,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import _check, _core
 from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
-from . import clipping
+from . import clipping, kernels
 from .noise import RandomSource, Size, shape_of, source
 
 Integers = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource 
     >>> discrete_gaussian(3, 4, rng=__import__("tightdp").Philox(1)).dtype
     dtype('int64')
     """
-    return _draw("sigma", sigma, size, rng, _core.add_discrete_gaussian)
+    return _draw("sigma", sigma, size, rng, kernels.add_discrete_gaussian)
 
 
 def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
@@ -50,7 +50,7 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
 
     Added to an integer vector that one record moves by at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
     """
-    return _draw("scale", scale, size, rng, _core.add_discrete_laplace)
+    return _draw("scale", scale, size, rng, kernels.add_discrete_laplace)
 
 
 def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
@@ -75,7 +75,7 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
         raise ValueError(f"sigma must be a number or of shape {shape}, as size is, got shape {deviations.shape}")
     rng = source(rng)
     out = np.zeros(n, np.int64)
-    _core.add_rounded_normals(rng.stream(), deviations.reshape(-1) if each else deviations, out)
+    kernels.add_rounded_normals(rng.stream(), deviations.reshape(-1) if each else deviations, out)
     return out.reshape(shape)
 
 
@@ -145,7 +145,7 @@ def exact_release(
         # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
         sigma = _rounded_up(sigma, 20)
         for total in run.outs:
-            _core.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
+            kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
         values, spread = [total * step for total in run.outs], float(sigma)
         mechanism = ZCDP(math.nextafter(float(1 / (2 * Fraction(multiplier) ** 2)), math.inf))
         if run.found.columns == 1:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from .. import _check, _core
 from .._renewed import RenewedLock
+from . import kernels
 
 Size = int | tuple[int, ...]
 
@@ -40,7 +41,7 @@ class RandomSource(ABC):
             raise TypeError(f"dtype must be float32 or float64, got {dtype!r}")
         shape, _ = shape_of(size)
         out = np.empty(shape, kind)
-        _core.random_normal(self.stream(), 0, out)
+        kernels.random_normal(self.stream(), 0, out)
         return out
 
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from html import escape as escaped
+from html import unescape
 from typing import Any
 
 import numpy as np
 
+from .. import _core
 from . import curves
-from .words import ARITHMETIC, NOISE, RELATIONS, lower, one_line, upper
+from .words import ACCUSED, ARITHMETIC, NOISE, RELATIONS, lower, one_line, upper
 
 Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""
-ALPHA = 0.01
-"""The rate of false accusations that the page translates the guarantee at."""
+UNITS = 2 * 10**9
+"""Of work, for what the page shows beside the guarantee: three seconds at the most. Curves that take more are wider."""
+KEPT = "tightdp-statement"
+"""The name under which a page holds the statement as JSON, so that the page itself can be checked."""
 MOST = 10
 """How many distinct mechanisms the page lists."""
 STYLE = """
@@ -55,8 +61,15 @@ def page(statement: Statement) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="{KEPT}" content="{escaped(json.dumps(statement.to_dict()))}">'
         f"<title>{escape(title)}</title></head>\n<body>\n{body(statement, sign=True)}\n</body></html>\n"
     )
+
+
+def kept_in(text: str) -> str | None:
+    """The JSON of the statement that a page was made of; None in what is no page of ours."""
+    found = re.search(rf'<meta name="{KEPT}" content="([^"]*)">', text)
+    return None if found is None else unescape(found[1])
 
 
 def body(statement: Statement, sign: bool = False) -> str:
@@ -64,19 +77,19 @@ def body(statement: Statement, sign: bool = False) -> str:
     sections = [
         "<h1>Privacy statement</h1>",
         f'<p class="of">{escape(statement.subject)}</p>',
-        f'<p class="guarantee">{escape(statement.guarantee)}{_meaning(statement)}</p>',
+        f'<p class="guarantee">{escape(" ".join([statement.guarantee, *statement.meaning]))}{_closer(statement)}</p>',
         *(f'<p class="warning"><b>Warning.</b> {escape(warning)}</p>' for warning in statement.warnings),
         "<h2>The guarantee</h2>",
         _table(
             {
                 "Neighbouring data sets": RELATIONS[statement.neighbors],
                 "epsilon, upper end": f"{upper(bound.upper)}: what is promised",
-                "epsilon, lower end": f"{lower(bound.lower)}: no smaller one holds for all that was charged",
+                "epsilon, lower end": f"{lower(bound.lower)}: no smaller epsilon can be claimed",
                 "delta": upper(statement.delta),
                 "Engine": bound.engine,
                 "Charged": _charged(statement),
                 "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
-                **({} if statement.ledger is None else {"Ledger": statement.ledger}),
+                **_given({"Data": statement.dataset, "Ledger": statement.ledger}),
             }
         ),
         _curves(statement),
@@ -91,9 +104,9 @@ def body(statement: Statement, sign: bool = False) -> str:
         "<h2>What it does not cover</h2>",
         _list(statement.not_covered),
     ]
+    sections += ["<h2>What this page is about</h2>", _table(_made(statement))]
     if sign:
         sections.append('<div class="sign"><div>Name</div><div>Place, date</div><div>Signature</div></div>')
-    sections.append(f'<p class="made">tightdp {escape(statement.version)}</p>')
     return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
 
 
@@ -113,27 +126,46 @@ def _charged(statement: Statement) -> str:
     return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in parts[:MOST]) + more or "nothing"
 
 
-def _meaning(statement: Statement) -> str:
-    """The guarantee as the power of a test, at one rate of false accusations."""
+def _made(statement: Statement) -> dict[str, str]:
+    """What ties the page to a release, and how to check both."""
+    return _given(
+        {
+            **{f"Setting: {name}": how for name, how in statement.settings.items()},
+            "Parameters": statement.parameters,
+            "Made": statement.date or None,
+            "Library": f"tightdp {statement.version}",
+            "To check": "tightdp verify FILE, where FILE is this page, the statement as JSON, or the model file",
+        }
+    )
+
+
+def _given(rows: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in rows.items() if value is not None}
+
+
+def _closer(statement: Statement) -> str:
+    """The power of the best test at one rate of false accusations, which is less than epsilon and delta say."""
+    if "renyi" in statement.privacy.engine:
+        return ""
     try:
-        missed = float(statement.charged.tradeoff([ALPHA], neighbors=statement.neighbors).lower[0])
+        with _core.Budget(UNITS):
+            missed = float(statement.charged.tradeoff([ACCUSED / 100], neighbors=statement.neighbors).lower[0])
     except ValueError:
         return ""
     found = upper(100 * (1 - missed), 3)
-    return (
-        " Suppose that someone knows all other records, and tries to find out from the release whether one given "
-        "record was in the data. If they accuse wrongly in 1 case of 100, they recognise a record that was there in "
-        f"at most {found} cases of 100."
-    )
+    return f" By all that was charged it is at most {found} %." if found != "100" else ""
 
 
 def _curves(statement: Statement) -> str:
     """Both curves; nothing where the relation has no bound at other epsilons."""
+    if "renyi" in statement.privacy.engine:  # whose curves would take half a minute, and show no more than its bound
+        return ""
     run, relation = statement.charged, statement.neighbors
     epsilons, alphas = curves.span(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2
     try:
-        profile = run.profile(epsilons, neighbors=relation)
-        errors = run.tradeoff(alphas, neighbors=relation)
+        with _core.Budget(UNITS):
+            profile = run.profile(epsilons, neighbors=relation)
+            errors = run.tradeoff(alphas, neighbors=relation)
     except ValueError:
         return ""
     figures = (

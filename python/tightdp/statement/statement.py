@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -15,11 +19,20 @@ from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, one_line, upper
+from .recomputed import account_of, check_length, recomputed
+from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, meaning, one_line, upper
 
 FORMAT = 1
 _KEPT = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
          "ledger", "version")  # fmt: skip
+_LATER = ("settings", "parameters", "dataset", "date")
+"""What statements of the first files had not."""
+_DERIVED = ("guarantee", "meaning", "charged", "warnings", "not_covered")
+"""What a statement says in words, which must be what its values say."""
+CHECKED_BY = "tightdp verify FILE"
+_ENDS = "epsilon_lower", "epsilon"
+HASH = re.compile(r"sha256:[0-9a-f]{64}")
+DATE = re.compile(r"(\d{4}-\d\d-\d\d)?")
 LARGE = 10.0
 """An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
 
@@ -29,6 +42,10 @@ def of_delta(delta: float, size: int) -> str:
     if delta * size < 1:
         return ""
     return f"delta is {upper(delta)}, which is at least 1/{size}: publishing a whole record at random would meet it."
+
+
+def _today() -> str:
+    return datetime.now(timezone.utc).date().isoformat()
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,10 @@ class Statement:
     seeded : whether the noise came from a seed
     outside : what the bound leaves out, besides what every bound leaves out
     ledger : which ledger was charged, if one was
+    settings : what the run was made with, by name
+    parameters : the hash of what was released, as "sha256:" and 64 digits, if it is known
+    dataset : the name of the data, if they have one
+    date : when it was made, YYYY-MM-DD in UTC
 
     >>> import tightdp as dp
     >>> run = dp.Gaussian(5.0) * 1
@@ -79,6 +100,10 @@ class Statement:
     ledger: str | None = None
     version: str = __version__
     """Of the library that made it."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    parameters: str | None = None
+    dataset: str | None = None
+    date: str = field(default_factory=_today, compare=False)
 
     __hash__ = None  # type: ignore[assignment]  # a mapping has none
 
@@ -92,7 +117,19 @@ class Statement:
         _check.choice("arithmetic", self.arithmetic, tuple(ARITHMETIC))
         if not isinstance(self.seeded, bool):
             raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
-        values = {"delta": _check.open_unit("delta", self.delta), "public": dict(self.public)}
+        values = {
+            "delta": _check.open_unit("delta", self.delta),
+            "public": _texts("public", self.public),
+            "settings": _texts("settings", self.settings),
+        }
+        _text("version", self.version)
+        for name in ("ledger", "parameters", "dataset"):
+            if getattr(self, name) is not None:
+                _text(name, getattr(self, name))
+        if self.parameters is not None and not HASH.fullmatch(self.parameters):
+            raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
+        if not DATE.fullmatch(_text("date", self.date)):
+            raise ValueError(f"date must be YYYY-MM-DD, or empty where it is not known, got {self.date!r}")
         if self.size is not None:
             values["size"] = _check.count("size", self.size)
         for name in ("released", "taken", "outside"):
@@ -102,8 +139,6 @@ class Statement:
             values[name] = tuple(_text(name, line) for line in given)
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        for name, value in self.public.items():
-            _text("public", name), _text("public", value)
         if not set(self.taken) <= set(self.public):
             raise ValueError(f"taken must name what is in public, got {self.taken!r}")
 
@@ -115,6 +150,11 @@ class Statement:
             f"the bound is certified from {lower(self.privacy.lower)} to {upper(self.privacy.upper)} "
             f"({self.privacy.engine})."
         )
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """What epsilon and delta mean, in two sentences; none where there is no bound."""
+        return meaning(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -140,12 +180,20 @@ class Statement:
         return (*self.outside, *OUTSIDE)
 
     def __str__(self) -> str:
-        lines = [self.subject, self.guarantee, f"Charged: {self.charged!r}"]
+        lines = [self.subject, self.guarantee, *self.meaning, f"Charged: {self.charged!r}"]
+        settings = "; ".join(f"{name} {how}" for name, how in self.settings.items())
+        lines += [f"Settings: {settings}."] if settings else []
         lines += [f"Released: {'; '.join(self.released)}."] if self.released else []
         lines += ["Public by assumption:"] if self.public else []
         lines += [f"  {name}: {how}" for name, how in self.public.items()]
         lines += [f"Arithmetic: {ARITHMETIC[self.arithmetic]}.", f"Noise: {NOISE[self.seeded]}."]
         lines += [f"Ledger: {self.ledger}."] if self.ledger is not None else []
+        lines += [f"Data: {self.dataset}."] if self.dataset is not None else []
+        lines += [f"Parameters: {self.parameters}."] if self.parameters is not None else []
+        lines.append(
+            f"Made {self.date} by tightdp {self.version}." if self.date else f"Made by tightdp {self.version}."
+        )
+        lines.append(f"Check with: {CHECKED_BY}")
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(map(one_line, lines))
 
@@ -159,6 +207,7 @@ class Statement:
             "tightdp_statement": FORMAT,
             "subject": self.subject,
             "guarantee": self.guarantee,
+            "meaning": list(self.meaning),
             "epsilon": bound["upper"],
             "epsilon_lower": bound["lower"],
             "engine": self.privacy.engine,
@@ -174,8 +223,14 @@ class Statement:
             "seeded": self.seeded,
             "outside": list(self.outside),
             "ledger": self.ledger,
+            "not_covered": list(self.not_covered),
             "warnings": list(self.warnings),
+            "settings": dict(self.settings),
+            "parameters": self.parameters,
+            "dataset": self.dataset,
+            "date": self.date,
             "version": self.version,
+            "check": CHECKED_BY,
         }
 
     def to_json(self) -> str:
@@ -183,28 +238,51 @@ class Statement:
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Statement:
-        """The statement that ``to_json`` wrote; ValueError or TypeError for anything else."""
+    def from_json(cls, text: str, *, patient: bool = False) -> Statement:
+        """The statement that ``to_json`` wrote; ValueError or TypeError for anything else.
+
+        Its bound is computed again from its account, and what it says in words from its values: a difference is a
+        ValueError. An account that may take more than two seconds is refused, unless ``patient``.
+        """
+        check_length("text", len(_text("text", text)))
         try:
             plain: Any = _check.json_value(text)
         except ValueError as error:
             raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
-        return cls.from_dict(plain)
+        return cls.from_dict(plain, patient=patient)
 
     @classmethod
-    def from_dict(cls, plain: Any) -> Statement:
-        """The statement that ``to_dict`` wrote; ValueError or TypeError for anything else."""
-        if not isinstance(plain, Mapping) or plain.get("tightdp_statement") != FORMAT:
+    def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
+        """The statement that ``to_dict`` wrote, checked as by ``from_json``."""
+        if not isinstance(plain, Mapping) or type(plain.get("tightdp_statement")) is not int:
             raise ValueError(f"text must be what Statement.to_json of format {FORMAT} wrote")
-        try:
-            account = Accountant.from_json(json.dumps(plain["account"]))
-            above = float("inf") if plain["epsilon"] is None else plain["epsilon"]
-            given = {name: plain[name] for name in _KEPT}
-            return cls(
-                privacy=Bound(plain["epsilon_lower"], above, plain["engine"]), charged=account.composition, **given
+        if plain["tightdp_statement"] != FORMAT:
+            raise ValueError(
+                f"text must be what Statement.to_json of format {FORMAT} wrote, and is of {plain['tightdp_statement']}"
             )
+        try:
+            account = account_of(plain["account"], patient)
+            given = {name: plain[name] for name in _KEPT} | {name: plain[name] for name in _LATER if name in plain}
+            given.setdefault("date", "")
+            lower, above = (math.inf if plain[name] is None else _check.real(name, plain[name]) for name in _ENDS)
+            if lower > above:
+                raise ValueError(
+                    f"epsilon is said to be from {lower!r} to {above!r}, and must be at least epsilon_lower"
+                )
+            claimed = Bound(lower, above, _text("engine", plain["engine"]))
         except KeyError as error:
             raise ValueError(f"text must be what Statement.to_json wrote: it has no {error}") from None
+        if account.neighbors != given["neighbors"]:
+            raise ValueError("neighbors must be those of the account")
+        made = cls(privacy=claimed, charged=account.composition, **given)
+        ours = made.version == __version__ and "date" in plain  # the first files had none, nor these words
+        found = recomputed(claimed, made.charged, made.delta, made.neighbors, ours=ours, patient=patient)
+        made = dataclasses.replace(made, privacy=found)
+        again = made.to_dict() if ours else {}
+        for name in _DERIVED:
+            if name in again and name in plain and plain[name] != again[name] and found == claimed:
+                raise ValueError(f"{name} must be what the other entries say, and is {_short(plain[name])}")
+        return made
 
     def to_html(self) -> str:
         """A page that stands alone, for a browser or a printer."""
@@ -223,7 +301,18 @@ class Statement:
         return body(self)
 
 
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 100 else shown[:97] + "..."
+
+
+def _texts(name: str, given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a mapping from names to texts, got {_short(given)}")
+    return {_text(name, key): _text(name, value) for key, value in given.items()}
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {value!r}")
+        raise TypeError(f"{name} must be text, got {_short(value)}")
     return value

@@ -22,9 +22,14 @@ ARITHMETIC: Mapping[str, str] = {
 }
 
 NOISE: Mapping[bool, str] = {
-    False: "drawn from a generator that the operating system keyed",
+    False: "drawn from a generator that the operating system seeded",
     True: "reproducible from a seed, so that whoever knows the seed can subtract it",
 }
+
+ACCUSED = 1.0
+"""Per cent of those who are not in the data: the rate of false accusations that a guarantee is translated at."""
+LARGEST_FACTOR = 700.0
+"""An epsilon whose exponential is still a double."""
 
 OUTSIDE = (
     "What was computed from the same data before: a scaler, an encoder, a selection of features, bounds or categories "
@@ -35,6 +40,23 @@ OUTSIDE = (
     "People with several records: the guarantee is about one record.",
     "What the model says about people in general: it would say that without this person's record, too.",
 )
+
+
+def meaning(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
+    """What (epsilon, delta) means, in two sentences. Both are the definition: P(A) <= e^epsilon P'(A) + delta for any
+    outcome A, and for the outcome that a test accuses; and the same for the outcome that it does not."""
+    if not epsilon < LARGEST_FACTOR or neighbors in ("add", "remove"):  # which are about one of two orders alone
+        return ()
+    factor = math.nextafter(math.exp(epsilon), math.inf)
+    alpha = ACCUSED / 100
+    found = min(alpha * factor + delta, 1 - (1 - delta - alpha) / factor, 1.0) * (1 + 1e-12)
+    others = "with any other record in its place" if neighbors == "replace" else "without it"
+    return (
+        f"Whatever is seen of the release was at most {upper(factor, 3)} times as likely with a person's record as "
+        f"{others}, but for a probability of {upper(delta)}.",
+        f"Someone who knows all other records, and is wrong about {ACCUSED:g} % of the people who are absent, finds at "
+        f"most {upper(100 * found, 3)} % of those who are present (guessing finds {ACCUSED:g} %).",
+    )
 
 
 def upper(x: float, digits: int = 6) -> str:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .text import text_of
+from .text import named_twice, names_in, text_of
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """What such files begin with."""
@@ -23,7 +23,7 @@ def columns(file: Path) -> dict[str, list[str]]:
         arrow: Any = import_module("pyarrow")
         dataset: Any = import_module("pyarrow.dataset")
     except ImportError as error:
-        raise ImportError(f"{file}: needs pip install 'tightdp[arrow]': {error}") from None
+        raise ImportError(f"{file}: needs pip install pyarrow: {error}") from None
     with file.open("rb") as raw:
         kind = "parquet" if raw.read(4) == PARQUET else "ipc"
     try:
@@ -32,10 +32,10 @@ def columns(file: Path) -> dict[str, list[str]]:
         raise ValueError(f"{file}: is damaged: {str(error).partition(chr(10))[0]}") from None
     nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
     if nested:
-        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {', '.join(nested)}")
-    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {names_in(nested)}")
+    twice = named_twice(table.column_names)
     if twice:
-        raise ValueError(f"{file}: columns named twice: {', '.join(sorted(twice))}")
+        raise ValueError(f"{file}: columns named twice: {names_in(twice)}")
     return {name: [_text(cell) for cell in table[name].to_pylist()] for name in table.column_names}
 
 

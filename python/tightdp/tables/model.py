@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
 from ..statement import Statement
+from ..statement.recomputed import check_length
 from .columns import Category, Column, Number, encode
 from .rows import Rows
 
 FORMAT = 1
+ENTRIES = {
+    "classes": "a list of texts",
+    "columns": "a list of columns",
+    "coef": "real numbers",
+    "intercept": "real numbers",
+}
+Read = TypeVar("Read")
 MODELS = ("logistic", "svm")
 LARGEST = 1e300
 """Of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
@@ -123,8 +132,14 @@ class TableModel:
 
         return graph(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+    @property
+    def parameters_hash(self) -> str:
+        """SHA-256 of all that predictions follow from: the entries of the file but the statement, as JSON with sorted
+        names and without blanks, its numbers as Python writes them."""
+        text = json.dumps(self._parameters(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    def _parameters(self) -> dict[str, Any]:
         return {
             "tightdp_model": FORMAT,
             "model": self.model,
@@ -134,34 +149,43 @@ class TableModel:
             "features": self.features,
             "coef": self.coef.tolist(),
             "intercept": self.intercept.tolist(),
-            "statement": self.statement.to_dict(),
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**self._parameters(), "statement": self.statement.to_dict()}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, and the statement with it."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
-    def from_dict(cls, plain: Any) -> TableModel:
-        """What ``to_dict`` wrote. ValueError or TypeError for anything else."""
+    def from_dict(cls, plain: Any, *, patient: bool = False) -> TableModel:
+        """What ``to_dict`` wrote. ValueError or TypeError for anything else: the statement is checked as by
+        ``Statement.from_json``, and the hash in it must be that of the parameters."""
         if not isinstance(plain, Mapping) or "tightdp_model" not in plain:
             raise ValueError("must be a model that tightdp wrote")
-        if plain["tightdp_model"] != FORMAT:
+        if type(plain["tightdp_model"]) is not int or plain["tightdp_model"] != FORMAT:
             raise ValueError(f"is a model of format {plain['tightdp_model']!r}, and this version reads {FORMAT}")
         try:
+            columns = tuple(map(_column, _list("columns", plain["columns"])))
             made = cls(
                 plain["model"],
-                str(plain["label"]),
-                tuple(map(str, plain["classes"])),
-                tuple(map(_column, plain["columns"])),
-                _check.reals("coef", plain["coef"]),
-                _check.reals("intercept", plain["intercept"]),
-                Statement.from_dict(plain["statement"]),
+                _text("label", plain["label"]),
+                tuple(_text("classes", each) for each in _list("classes", plain["classes"])),
+                columns,
+                _check.reals("coef", _list("coef", plain["coef"])),
+                _check.reals("intercept", _list("intercept", plain["intercept"])),
+                Statement.from_dict(plain["statement"], patient=patient),
             )
         except KeyError as error:
             raise ValueError(f"must be a model that tightdp wrote: it has no {error}") from None
         if plain.get("features") != made.features:
             raise ValueError("features must be those that the columns make")
+        if made.statement.parameters not in (None, made.parameters_hash):
+            raise ValueError(
+                "parameters must be those that the statement is about: their hash is another: one of them was changed"
+            )
         return made
 
 
@@ -174,6 +198,18 @@ def _plain(column: Column) -> dict[str, Any]:
     return plain
 
 
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {type(value).__name__}")
+    return value
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{name} must be {ENTRIES[name]}, got {type(value).__name__}")
+    return value
+
+
 def _column(plain: Any) -> Column:
     match plain:
         case {"kind": "number", "name": str(name), "low": low, "high": high}:
@@ -183,23 +219,32 @@ def _column(plain: Any) -> Column:
             if low < high:
                 return Number(name, low, high, missing)
         case {"kind": "category", "name": str(name), "categories": [*categories]} if categories:
-            return Category(name, tuple(map(str, categories)))
+            if len({_text(f"categories of column {name!r}", each) for each in categories}) < len(categories):
+                raise ValueError(f"categories of column {name!r} must be different texts")
+            return Category(name, tuple(categories))
     raise ValueError("columns must be numbers with low < high, and texts with categories")
 
 
-def load(path: str | PathLike[str]) -> TableModel:
+def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
     """The model that ``tightdp train`` or ``TableModel.save`` wrote. OSError, ValueError or TypeError, naming the file,
     for what is none.
+
+    The bound of its statement is computed again from its account, and its parameters must have the hash that the
+    statement names. What may take more than two seconds is refused unless ``patient``.
 
     >>> import tightdp as dp
     >>> model = dp.load("people.model.json")  # doctest: +SKIP
     >>> model.predict({"age": [30, 70], "clinic": ["north", "south"]})  # doctest: +SKIP
     array(['low', 'high'], dtype='<U4')
     """
+    return read(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))
+
+
+def read(path: Path, of: Callable[[Any], Read]) -> Read:
+    """What ``of`` makes of a file's JSON; errors name the file."""
     try:
-        return TableModel.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-    except RecursionError:
-        raise ValueError(f"{path}: is not a model: its values are nested too deeply") from None
+        check_length("a model or a statement", path.stat().st_size)
+        return of(_check.json_value(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise (
             type(error)(f"{path}: {error}")

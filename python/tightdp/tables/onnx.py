@@ -18,7 +18,7 @@ def graph(model: Any) -> Any:
     try:
         onnx: Any = import_module("onnx")
     except ImportError as error:
-        raise ImportError(f"to_onnx needs pip install 'tightdp[onnx]': {error}") from None
+        raise ImportError(f"to_onnx needs pip install onnx: {error}") from None
     make, double, text = onnx.helper, onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
     weights, constants = model.coef.T, model.intercept
     if weights.shape[1] == 1:  # with two classes the first one's score is 0

@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import is_encoding, names_in, number_of, text_of
+from .text import is_encoding, named_twice, names_in, number_of, text_of
 
 MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
+LONGEST = 2**24
+"""Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,21 @@ class Format:
             )
         if not is_encoding(self.encoding):
             raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
+
+
+class _TooLong(Exception):
+    """A line has more than ``LONGEST`` characters."""
+
+
+def _lines(text: TextIO) -> Iterator[str]:
+    """The lines of a file, none of which is held before its length is known."""
+    for number in itertools.count(1):
+        line = text.readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise _TooLong(f"line {number} has more than {LONGEST:,} characters, the most that a line may have")
+        if not line:
+            return
+        yield line
 
 
 @dataclass(frozen=True)
@@ -68,7 +86,7 @@ class Rows:
             raise ValueError(f"{file}: must be a text file in {name}, and is not{where} (--encoding)") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
-        except csv.Error as error:
+        except (csv.Error, _TooLong) as error:
             raise ValueError(f"{file}: {error}") from None
 
     @classmethod
@@ -82,13 +100,13 @@ class Rows:
 
     @classmethod
     def _parsed(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
-        reader = csv.reader(text, skipinitialspace=True, delimiter=delimiter)
+        reader = csv.reader(_lines(text), skipinitialspace=True, delimiter=delimiter)
         header = [name.strip() for name in next(reader, [])]
         if not header:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
-        twice = {name for name in header if header.count(name) > 1}
+        twice = named_twice(header)
         if twice:
-            raise ValueError(f"{file}: columns named twice: {names_in(sorted(twice))}")
+            raise ValueError(f"{file}: columns named twice: {names_in(twice)}")
         cells: list[list[str]] = [[] for _ in header]
         for row in reader:
             if not row:
@@ -109,7 +127,7 @@ class Rows:
         """Some columns of a mapping or a data frame; None is missing. ValueError for columns it lacks."""
         lacking = [name for name in names if name not in table]
         if lacking:
-            raise ValueError(f"table must have the columns {', '.join(names)}: it lacks {', '.join(lacking)}")
+            raise ValueError(f"table must have the columns {names_in(names)}: it lacks {names_in(lacking)}")
         columns = {name: ["" if cell is None else text_of(cell).strip() for cell in table[name]] for name in names}
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")

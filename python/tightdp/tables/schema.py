@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .. import _check
 from .columns import LEARN, Bounds, Fill, together
 from .rows import MISSING, Rows
-from .text import number_of
+from .text import names_in, number_of
 
 FORMAT = 1
 MOST = 1000
@@ -28,6 +29,9 @@ KINDS = (
     "each kind, drop what names people, and then delete this entry. What says learn will be learned with noise, and "
     "charged: declare in its place what is known without the records, the classes above all."
 )
+DIGITS = re.compile(r"[+-]?[0-9]+")
+FEWEST = 20
+"""Records from which on it means something that all values of a column differ: of fewer people, ages often do."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,7 @@ class Schema:
     def read(cls, file: Path) -> Schema:
         """ValueError, naming the file, with everything that is wrong with it."""
         try:
-            return cls._of(json.loads(file.read_text(encoding="utf-8")))
-        except RecursionError:
-            raise ValueError(f"{file}: is not a schema: its values are nested too deeply") from None
+            return cls._of(_check.json_value(file.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None
 
@@ -126,13 +128,30 @@ def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     """A schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it says of
     each column what kind it is, and no values."""
     labels = sorted(set(rows.column(label)) - {""})
+    names = identifiers(rows, label)
+    marked = f" Dropped as identifiers, since their values all differ: {names_in(names)}." if names else ""
+    columns = {name: _suggested(cells, learn) for name, cells in rows.columns.items() if name != label}
     return {
         "tightdp_schema": FORMAT,
-        "draft": KINDS if learn else DRAFT,
+        "draft": (KINDS if learn else DRAFT) + marked,
         "label": label,
         "classes": LEARN if learn else labels if len(labels) <= MOST else [],
-        "columns": {name: _suggested(cells, learn) for name, cells in rows.columns.items() if name != label},
+        "columns": {name: {"drop": True} if name in names else how for name, how in columns.items()},
     }
+
+
+def identifiers(rows: Rows, label: str) -> list[str]:
+    """Columns of texts or integers of which no two records have the same: numbers of patients, of cards, names. Numbers
+    with decimals are measurements."""
+    return [name for name, cells in rows.columns.items() if name != label and _differ(cells)]
+
+
+def _differ(cells: list[str]) -> bool:
+    known = [cell for cell in cells if cell.lower() not in MISSING]
+    if len(known) < FEWEST or len(set(known)) < len(known):
+        return False
+    numbers = [number_of(cell) for cell in known]
+    return any(number is None for number in numbers) or all(DIGITS.fullmatch(cell) for cell in known)
 
 
 def _suggested(cells: list[str], learn: bool) -> dict[str, Any]:

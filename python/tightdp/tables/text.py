@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 EXACT = 2.0**64
+SHOWN = 50
+"""How many names one message lists."""
 
 
 def text_of(cell: Any) -> str:
@@ -35,7 +38,13 @@ def names_in(names: Iterable[str]) -> str:
     cells = found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))  # one name may be a line of many
     if any(number_of(cell) is not None for cell in cells):
         return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
-    return ", ".join(name or "''" for name in found)
+    more = f", and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    return ", ".join(name or "''" for name in found[:SHOWN]) + more
+
+
+def named_twice(names: Iterable[str]) -> list[str]:
+    """The names that occur more than once, sorted."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def is_encoding(name: Any) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ..release.gradients import add_noise
 from ..release.noise import RandomSource
+from .noise import add_to
 from .padded import Places
 from .plan import Plan
 
@@ -91,7 +91,7 @@ class IntegerSums(Sums):
         return self._flat, self._totals
 
     def release(self, source: RandomSource) -> list[Any]:
-        add_noise(self._totals, self._plan.deviation, grid=self._plan.grid, rng=source)
+        add_to(self._totals, self._plan, source)
         return self.estimates(self._totals)
 
 

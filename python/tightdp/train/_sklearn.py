@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 
 def as_numbers(X: Any) -> NDArray[Any]:
-    """X as float32 if it has that dtype, else as float64. Errors do not quote a cell."""
+    """X as float32 if it has that dtype, else as float64. Errors do not quote a cell.
+
+    What has no dtype becomes float64 cell by cell: one that NumPy chose would depend on all of them."""
     try:
-        array = np.asarray(X)
+        array = np.asarray(X) if hasattr(X, "dtype") or hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
         if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":
             array = array.astype(np.float64)
     except TypeError as error:  # names a type, not a value
@@ -24,10 +27,18 @@ def as_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
+def each_a_double(y: Any) -> Any:
+    """A list of targets as doubles, each by itself; anything else as it is. ValueError where one is no number."""
+    try:
+        return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("y must hold numbers, one for each record") from None
+
+
 def check_names(X: Any) -> None:
     """ValueError for a data frame that has columns of the same name."""
     names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise ValueError(f"X must have columns of different names, and these stand more than once: {', '.join(twice)}")
 
@@ -87,11 +98,11 @@ else:
 
         def validate_numbers(y):
             """y as a 1-D array of finite doubles. Errors do not quote a number."""
-            y = column_or_1d(y, warn=True)
+            y = column_or_1d(each_a_double(y), warn=True)
             assert_all_finite(y, input_name="y")
             try:
                 found = y.astype(np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
             if not np.isfinite(found).all():  # None among Python objects
                 raise ValueError("y must hold finite numbers")
@@ -171,8 +182,8 @@ else:
         def validate_numbers(y):
             """y as a 1-D array of finite doubles. Errors do not quote a number."""
             try:
-                y = np.asarray(y).astype(np.float64)
-            except (TypeError, ValueError):
+                y = np.asarray(each_a_double(y)).astype(np.float64)
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
             if y.ndim != 1 or not np.isfinite(y).all():
                 raise ValueError(f"y must be a 1-D array of finite numbers, got shape {y.shape}")

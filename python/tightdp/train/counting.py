@@ -10,12 +10,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
+import numpy as np
+
+from ..accounting.adaptive.filters import BudgetExceeded
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
-from ..release.noise import RandomSource
+from ..release.noise import Philox, RandomSource
 from .algorithms.algorithm import Algorithm, Plan
 from .algorithms.step_length import check_stable
 from .releases.budget import Budget, Caps, FixedPlan, Target, Within, check_noise, parts_of
@@ -34,6 +38,8 @@ SLACK = 1e-7
 counts differ by less."""
 REFERENCE = 10**6
 """The number of records of the plan that says what any plan will cost; no other number may cost more."""
+NUMBERS = (REFERENCE, *(10**k for k in range(13) if 10**k != REFERENCE))
+"""Of records, for which settings may have a plan."""
 MOST_EPSILON = 1e4
 """An algorithm's own noise may be next to none: its count has at least a tenth of the noise of such an epsilon."""
 
@@ -52,9 +58,9 @@ def counted(
     ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
     """
     held, count = _held(algorithm, facts, target)
+    check_plannable(algorithm, facts, held.target, oracle)
     charged = count + held.charge
-    pay(charged)
-    opening = Gate(FixedPlan(count), source)
+    opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
     released = opening.gaussian(oracle.count(), count.noise_multiplier).value[0]
     if callback is not None:
         callback(1, None)
@@ -70,6 +76,41 @@ def counted(
     progress = None if callback is None else lambda done: callback(done + 1, total)
     budget = Within(plan.budget, held.limit(plan))
     return public, plan, Gate(budget, source, progress), charged, count
+
+
+def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
+    """Runs a plan up to its first release, without a record: raises what it would raise after a charge.
+
+    ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
+
+    def enough() -> None:
+        raise _Enough
+
+    with suppress(_Enough):
+        plan.run(oracle.without_records(public), Gate(plan.budget, Philox(0), pay=enough), np.zeros(public.size))
+
+
+class _Enough(Exception):
+    """The first release would be made."""
+
+
+def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """ValueError, that of the first attempt, for settings with which there is a plan for no number of records: such an
+    error comes before a count is charged. The true number is not read."""
+    first: Exception | None = None
+    for records in NUMBERS:
+        public = dataclasses.replace(facts, records=records)
+        try:
+            return rehearse(algorithm.plan(public, target), oracle, public)
+        except (ValueError, BudgetExceeded) as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """``check_plannable`` with what is left of a target beside the count."""
+    check_plannable(algorithm, facts, _held(algorithm, facts, target)[0].target, oracle)
 
 
 def charge_of(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
@@ -98,6 +139,7 @@ def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, G
     check_noise(getattr(algorithm, "noise_multiplier", None), target)
     check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
+    held = Target(rest.nominal_epsilon, rest.nominal_delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def limit(plan: Plan) -> Budget:
@@ -105,7 +147,7 @@ def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, G
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
 
-    return _Held(Target(rest.nominal_epsilon, rest.nominal_delta), rest * 1, limit), Gaussian(float(noise))
+    return _Held(held, rest * 1, limit), Gaussian(float(noise))
 
 
 def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..composition import Composition
 from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import Philox, RandomSource, SecureRandom
+from ..tables.cells import targets_of
 from .algorithms.algorithm import Algorithm
 from .blocks.blocks import Blocks, checked_weights
 from .blocks.copied import decoded_once
@@ -43,6 +45,8 @@ class Fit(NamedTuple):
     """What was released, in order; the number of records comes first if it was not public."""
     size: int
     """The number of records that the run used: public, or released."""
+    used: Mapping[str, Any] = MappingProxyType({})
+    """The algorithm's settings that were left open, as the plan chose them from public facts."""
 
 
 @decoded_once
@@ -113,11 +117,11 @@ def fit(
         public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
         plan = algorithm.plan(public, target)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
-        gate, charged, before = Gate(plan.budget, source, progress), plan.budget.charge(), ()
-        paid(book, charged, note)
+        charged, before = plan.budget.charge(), ()
+        gate = Gate(plan.budget, source, progress, partial(paid, book, charged, note))
     start = model.start(source.uniform) if initial is None else np.array(initial, np.float64)
     parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
-    return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records)
+    return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
 
 
 def check_settings(algorithm: Any, callback: Any) -> None:
@@ -155,7 +159,7 @@ def _records(X: Any, y: Any, weights: Any) -> Records | Stream:
         return X
     if isinstance(X, Blocks):
         return Stream.of(as_blocks(X, y, sample_weight=weights) or X, Records)
-    features, targets = np.asarray(X), np.asarray(y)
+    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), targets_of(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):

@@ -22,17 +22,17 @@ from .blocks.copied import decoded_once
 from .blocks.given import as_blocks
 from .blocks.stream import Stream
 from .continued import Account
-from .counting import charge_of
+from .counting import charge_of, check_feasible, rehearse
 from .driver import Callback, check_records, check_settings, fit, opened
 from .labels import Opening
 from .models.linear import LinearModel
 from .models.model import Model, Vector
-from .models.records import Array
+from .models.records import Array, Records
 from .nested import Nested
 from .owned import check_free
 from .prepare import Bounds, Pair, bounds_of, pair_of, same_pair, within
 from .releases.budget import Target
-from .releases.oracle import Public
+from .releases.oracle import Oracle, Public
 from .searches import warn_of_search
 from .whole import whole
 
@@ -99,6 +99,20 @@ class PrivateEstimator(Nested):
         charge: Composition = algorithm.plan(public, target).budget.charge()
         return charge
 
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        """Raises what a run would raise about its settings after a charge: for whoever charges before it begins."""
+        raise NotImplementedError
+
+    def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
+        algorithm, target = self._trainer(), Target.of(epsilon, delta)
+        linear = model if isinstance(model, LinearModel) else None
+        facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
+        nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
+        if self.public_size is None:
+            check_feasible(algorithm, facts, target, nothing)
+        else:
+            rehearse(algorithm.plan(facts, target), nothing, facts)
+
     @whole
     @decoded_once
     def _train(
@@ -157,7 +171,7 @@ class PrivateEstimator(Nested):
         self.public_size_ = run.size
         self.n_iter_ = len(account.history)
         made = stated.trained(
-            f"{type(self).__name__}, trained by {algorithm!r}",
+            f"{type(self).__name__}, trained by {stated.named(algorithm)}",
             self,
             self._facts(),
             privacy=self.privacy_,
@@ -166,6 +180,7 @@ class PrivateEstimator(Nested):
             weighted=sample_weight is not None or (blocks is not None and blocks.weighted),
             parameters=len(run.parameters),
             ledger=ledger,
+            settings=stated.settings_of(algorithm, run.used, self.regularization),
         )
         self.statement_: Statement = stated.after(self.statement_, made) if again else made
         warn_of_search(run.charged if before is None else before[0].charge, self.statement_.delta)

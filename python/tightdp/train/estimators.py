@@ -130,6 +130,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         labels = n_classes if self.classes is None else len(labels_of("classes", self.classes)[1])
         return self._price(self._build(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta)
 
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        found = self._opening(features) if learns(self.classes) else self
+        self._rehearse(features, self._build(features, classes), found.epsilon, found.delta)
+
     def _opening(self, features: int) -> Opening:
         """The budget of a run that learns its labels."""
         target = Target.of(self.epsilon, self.delta)
@@ -232,6 +236,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._class_weights()
         seeded(self.random_state)
         plan, ledger = self._opening(self.n_features_in_), opened(self.ledger)
+        self._rehearse(self.n_features_in_, self._build(self.n_features_in_, 2), plan.epsilon, plan.delta)
         paid(ledger, plan.charge, note)
         texts, history = released(counts, plan.spent, self.random_state)
         self.classes_ = chosen(texts, present)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from ..tables.cells import labels_of_one_kind
 from ._sklearn import validate_labels
 from .labels import counted, indices, places, without
 from .models.model import Vector
@@ -17,8 +18,11 @@ from .models.records import Array, Records
 
 
 def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone."""
+    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone. Those
+    of a list must be of one kind: none is changed to go with another."""
     try:
+        if isinstance(given, (list, tuple)):
+            given = labels_of_one_kind(given)
         labels = validate_labels(given, once_each=few or name == "classes")
         return labels, np.unique(labels)
     except (TypeError, OverflowError):

@@ -182,7 +182,7 @@ def same_numbers(targets: NDArray[Any]) -> NDArray[np.float64]:
     """The targets of a block that ``numbers_in`` has checked. RuntimeError for others, which a later pass found."""
     try:
         found = targets.astype(np.float64)
-    except (TypeError, ValueError):  # which would quote one
+    except (TypeError, ValueError, OverflowError):  # which would quote one
         found = np.array(np.nan)
     if not np.isfinite(found).all():
         raise RuntimeError(f"{CHANGED}: y holds something that is no finite number")

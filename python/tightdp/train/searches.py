@@ -27,10 +27,10 @@ def warn_of_search(charged: Composition, delta: float) -> None:
         return
     (_told if by_object else _told_once).add(search)
     name = type(search).__name__ if by_object else "a cross-validation"
-    one = charged.epsilon(delta).upper
+    one = charged.epsilon(delta)
     cost = f"each of its fits costs epsilon {one:.3g} at delta {delta:g}"
     if fits > 1:
-        all_ = (charged * fits).epsilon(delta).upper
+        all_ = (charged * fits).epsilon(delta)
         cost = f"its {fits} fits cost up to epsilon {all_:.3g} at delta {delta:g}, where one costs {one:.3g}"
     warnings.warn(
         f"{name} makes several private fits on the same records: {cost}, and its scores and its choice are not private "

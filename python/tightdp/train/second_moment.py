@@ -56,8 +56,7 @@ class SecondMoment:
     def _released(self, query: Query, noise: float, source: RandomSource) -> tuple[NDArray[np.float64], str | None]:
         """The moment with noise, and the name of the ledger that was charged before."""
         budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
-        gate = Gate(budget, source)
-        paid(ledger, budget.charge(), f"{type(self).__name__}.fit")
+        gate = Gate(budget, source, pay=partial(paid, ledger, budget.charge(), f"{type(self).__name__}.fit"))
         found = gate.gaussian(query, noise).value
         self.history_: tuple[Mechanism, ...] = gate.history
         self.charged_: Composition = budget.charge()

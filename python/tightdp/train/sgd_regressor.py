@@ -69,6 +69,9 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """What ``fit`` will be charged on records of ``n_features`` features; it looks at no record."""
         return self._price(self._model_of(_check.count("n_features", n_features)), self.epsilon, self.delta)
 
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        self._rehearse(features, self._model_of(features), self.epsilon, self.delta)
+
     @property
     def coef_(self) -> NDArray[np.float64]:
         return self._line()[0]

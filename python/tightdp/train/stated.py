@@ -13,6 +13,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
 from ..statement import Statement
+from ..tables.cells import type_name
 
 MOST = 20
 """How many labels or bounds a statement lists."""
@@ -36,7 +37,9 @@ def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | No
     """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
     weights."""
     known = listed([str(label) for label in classes])
-    public = {} if how == "learned" else {"labels": f"{how}: {known}"}
+    public = {"labels": f"{how}: {known}"}
+    if how == "learned":
+        public = {"type of the labels": f"assumed, as y brings it: {type_name(classes.dtype)}"}
     if weights is not None:
         public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}"
     shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
@@ -54,6 +57,7 @@ def trained(
     weighted: bool,
     parameters: int,
     ledger: Ledger | None,
+    settings: Mapping[str, str],
 ) -> Statement:
     """The statement of a fitted ``PrivateEstimator``."""
     counted = model.public_size is None
@@ -84,27 +88,54 @@ def trained(
         seeded=model.random_state is not None,
         outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
         ledger=name_of(ledger),
+        settings=settings,
+        dataset=None if ledger is None else ledger.dataset,
     )
+
+
+def _given(algorithm: Any) -> dict[str, Any]:
+    """The settings of an algorithm that were not left open."""
+    fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
+    return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
+
+
+def named(algorithm: Any) -> str:
+    """An algorithm as it was asked for, without what was left open."""
+    if not dataclasses.is_dataclass(algorithm):
+        return repr(algorithm)
+    return f"{type(algorithm).__name__}({', '.join(f'{name}={value!r}' for name, value in _given(algorithm).items())})"
+
+
+def settings_of(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
+    """The settings that a run used, as texts: those of the algorithm that were given, and those that its plan chose."""
+    known = {**_given(algorithm), **used, "regularization": float(regularization)}
+    return {name: repr(value) for name, value in known.items()}
 
 
 def after(earlier: Statement, last: Statement) -> Statement:
     """The statement of runs that went on from one another: what each of them released, assumed and left outside."""
-    public = dict(last.public)
-    for name, how in earlier.public.items():
-        if name != "runs" and how not in (known := public.get(name, how)).split("; "):
-            public[name] = f"{how}; {known}"
-        else:
-            public.setdefault(name, how)
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
         released=_each(earlier.released, last.released),
-        public=public,
+        public=_both(earlier.public, last.public),
+        settings=_both(earlier.settings, last.settings),
         taken=_each(earlier.taken, last.taken),
         seeded=earlier.seeded or last.seeded,
         outside=_each(earlier.outside, last.outside),
         ledger="; ".join(_each((earlier.ledger,), (last.ledger,))) or None,
     )
+
+
+def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
+    """What either says by a name, in order."""
+    both = dict(last)
+    for name, how in earlier.items():
+        if name != "runs" and how not in (known := both.get(name, how)).split("; "):
+            both[name] = f"{how}; {known}"
+        else:
+            both.setdefault(name, how)
+    return both
 
 
 def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
@@ -113,7 +144,10 @@ def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[st
 
 
 def name_of(ledger: Ledger | None) -> str | None:
-    return None if ledger is None else f"that of {ledger.dataset!r}, ({ledger.epsilon:g}, {ledger.delta:g}) in all"
+    """A ledger in a statement, told from all others by its identity."""
+    if ledger is None:
+        return None
+    return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"
 
 
 def listed(values: Sequence[str]) -> str:

@@ -15,8 +15,10 @@ from ...options import Neighbors
 from ..calibrate import calibrate
 from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_kappa, minimum
+from ..engines.renyi.two_sided import binary
 from ..numerics.outward import INF, Range, log, sqrt
-from ..pairs.neighbors import replaced, zeroed
+from ..pairs.largest import largest_of
+from ..pairs.neighbors import refuse, replaced, zeroed
 from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
 
 
@@ -42,7 +44,11 @@ class RenyiOrder(Family):
         self.cap = _allowance(self.c, epsilon, delta).lo
 
     def cost(self, mechanism: m.Mechanism) -> float:
-        return renyi.total(((mechanism, 1),), self.c)
+        found = renyi.total(((mechanism, 1),), self.c)
+        if found < INF:
+            return found
+        largest = largest_of(((mechanism, 1),), "remove")  # what never loses more than e is e-DP
+        return binary(Range(largest), self.c).hi if largest < INF else INF
 
 
 class ZeroConcentrated(Family):
@@ -62,6 +68,9 @@ class ZeroConcentrated(Family):
                 return self.cost(m.Gaussian(sigma / 2))
             case ReplacedClass(e, 0.0, _):
                 return _pure(2 * Range(e))
+            case Replaced(m.PoissonSampled(inner, _)):
+                whole = replaced(inner)
+                return INF if whole is None else self.cost(whole)
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
             case m.ZCDP(rho, 0.0):
@@ -154,18 +163,17 @@ def _pure(e: Range) -> float:
 
 
 def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
-    """The mechanism whose add-or-remove pairs are charged under the relation."""
+    """The mechanism whose moments are charged under the relation; ValueError where no pair is proved under it."""
+    reason = refuse(((mechanism, 1),), neighbors)
+    if reason:
+        raise ValueError(reason)
     if isinstance(mechanism, m.TreeAggregation):  # d Gaussians are one: mu^2 adds
-        depth = mechanism._canonical()[1]
-        mechanism = m.Gaussian(max((Range(mechanism.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
+        one, depth = mechanism.gaussians
+        mechanism = m.Gaussian(max((Range(one.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":
         return zeroed(((mechanism, 1),))[0][0]
-    if neighbors != "replace":
-        if isinstance(mechanism, (m.FixedSizeSampled, m.SampledWithReplacement)):
-            raise ValueError(f"neighbors must be 'replace' or 'replace_special' for {mechanism!r}")
-        return mechanism
-    if isinstance(mechanism, m.FixedSizeSampled):
-        return mechanism  # its moments are those of "replace"
+    if neighbors != "replace" or isinstance(mechanism, m.FixedSizeSampled):
+        return mechanism  # a sample of fixed size has the moments of "replace"
     found = replaced(mechanism)
     if found is None:
         raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")

@@ -18,6 +18,7 @@ from ... import _check, _core
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
+from ...printed import format_up
 from ..engines.renyi.engine import without_failure
 from ..numerics.outward import INF, Range, down, log1p
 from ..shared_state import Entries, SharedState, in_order
@@ -110,8 +111,8 @@ class Capped:
             after = self._after(before, price)
             if after is None:
                 raise BudgetExceeded(
-                    f"{count} x {mechanism!r} would exceed the filter: {before.total.hi:.6g} of {self.cap:.6g} "
-                    f"({self.unit}) are spent, and this costs {price.cost * count:.6g}"
+                    f"{count} x {mechanism!r} would exceed the filter: {format_up(before.total.hi, '.6g')} of "
+                    f"{self.cap:.6g} ({self.unit}) are spent, and this costs {format_up(price.cost * count, '.6g')}"
                 )
             return after
 
@@ -234,7 +235,7 @@ class PrivacyFilter(Capped):
     def __repr__(self) -> str:
         return (
             f"<PrivacyFilter of ({self.epsilon!r}, {self.delta!r}), neighbors={self.neighbors!r}: "
-            f"{self.spent:.6g} of {self.cap:.6g} spent ({self.unit})>"
+            f"{format_up(self.spent, '.6g')} of {self.cap:.6g} spent ({self.unit})>"
         )
 
     def __reduce__(self) -> NoReturn:

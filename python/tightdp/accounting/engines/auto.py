@@ -12,14 +12,20 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+from ... import _core
 from ...bound import Bound, ContradictionError
 from ...composition import FEW, Parts, canonical
-from ...derived import Derived
+from ...derived import Derived, Group
+from ...mechanisms import ZCDP
 from ...options import Direction
-from ..numerics.outward import INF, expm1
+from ..known_curve import Ask, KnownCurve, cut_delta, cut_epsilon
+from ..numerics.outward import INF, TINY, expm1
+from ..numerics.work import affords
 from ..pairs.dominating import dominating
-from ..pairs.largest import largest_of
+from ..pairs.largest import largest_of, largest_within
+from ..pairs.looked_at import looked_at
 from ..pairs.members import members, reveals_nothing
+from ..pairs.neighbors import smaller
 from . import allocation, closed_form, contour, derived, fallback, fixed_size, gdp, grid, participations, prv, renyi
 from .base import Engine, Request
 
@@ -34,48 +40,135 @@ _AUTO: tuple[Engine, ...] = tuple(
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 
 
+_SEARCHED, _NESTED, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6
+"""Units of work of one step of a search that Python does, of one whose run is made of another one, and of one answer of
+the engine "renyi": about a millisecond each million, as measured."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """What is known of any epsilon."""
 
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
-    """Bounds on epsilon(delta) for one direction."""
+    """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
+    before = _core.work_spent()
+    links = _shared(parts)
+    found = _epsilon(engine, parts, direction, delta, request, links)
+    if found.upper == INF and found.lower < INF and engine == "auto" and direction != "replace":
+        most = largest_within(parts, delta)
+        found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
+    if engine != "auto" or _narrow(found, request.width):
+        return found
+    work = _core.work_spent() - before
+    return cut_epsilon(found, delta, *_known(parts, direction, request, links), work)
+
+
+def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
+    """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
+    before = _core.work_spent()
+    links = _shared(parts)
+    found = _delta(engine, parts, direction, epsilon, request, links)
+    if engine == "auto" and not _narrow(found, request.width):
+        work = _core.work_spent() - before
+        found = cut_delta(found, epsilon, *_known(parts, direction, request, links), work)
+    elif engine == "auto" and epsilon >= 0 and (most := looked_at(parts)) < found.upper:
+        found = _both(found, replace(found, lower=0.0, upper=most), _about_delta(parts, direction, epsilon, request))
+    if found.upper == 0 and engine != "gdp" and epsilon < largest_of(parts, direction):
+        return replace(found, upper=TINY)  # positive, and less than any double
+    return found
+
+
+def _known(parts: Parts, direction: Direction, request: Request, links: _Links | None) -> tuple[KnownCurve, Ask, Ask]:
+    """What is known of a curve without asking, and how to ask for more."""
+    return (
+        KnownCurve(looked_at(parts), largest_of(parts, direction)),
+        lambda at: _delta("auto", parts, direction, at, request, links),
+        lambda at: _epsilon("auto", parts, direction, at, request, links),
+    )
+
+
+def _epsilon(
+    engine: str | Engine,
+    parts: Parts,
+    direction: Direction,
+    delta: float,
+    request: Request,
+    links: _Links | None,
+) -> Bound:
 
     def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
     question = _Question(parts, direction, "epsilon", delta, _NOTHING, request.width)
     found = _answer(engine, question, ask)
-    if engine == "auto" and (alone := derived.single(parts)):
-        found = _both(found, derived.epsilon(alone, _run(alone, direction, request), delta), question)
+    if engine == "auto" and links and (alone := derived.single(parts)):
+        found = _both(found, derived.epsilon(alone, links(direction, request), delta), question)
     return found
 
 
-def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
-    """Bounds on delta(epsilon) for one direction."""
+def _delta(
+    engine: str | Engine,
+    parts: Parts,
+    direction: Direction,
+    epsilon: float,
+    request: Request,
+    links: _Links | None,
+) -> Bound:
 
     def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
-    trivial = Bound(max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
-    question = _Question(parts, direction, "delta", epsilon, trivial, request.width)
+    question = _about_delta(parts, direction, epsilon, request)
     found = _answer(engine, question, ask)
-    if engine == "auto" and (alone := derived.single(parts)):
-        found = _both(found, derived.delta(alone, _run(alone, direction, request), epsilon), question)
+    if engine == "auto" and links and (alone := derived.single(parts)):
+        found = _both(found, derived.delta(alone, links(direction, request), epsilon), question)
     return found
 
 
-def _run(mechanism: Derived, direction: Direction, request: Request) -> derived.Run:
-    """What the run is known to be that a mechanism repeats, or that a group takes part in."""
-    parts = tuple(part for part in mechanism.parts if not reveals_nothing(part[0]))
+def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
+    return _Question(parts, direction, "delta", epsilon, _any_delta(epsilon), request.width)
+
+
+_Links = Callable[[Direction, Request], list[derived.Run]]
+
+
+def _shared(parts: Parts) -> _Links | None:
+    """What ``parts`` are made of, if that is another run: one and the same for all that a question asks of it."""
+    alone = derived.single(parts)
+    return None if alone is None else cache(lambda direction, request: _links(alone, direction, request))
+
+
+def _links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.Run]:
+    """What the runs are known to be that a mechanism repeats, or that link the data sets of a group."""
+    if not isinstance(mechanism, Group):
+        return [_run(mechanism.parts, direction, request)]
+    if mechanism.any_size or direction == "replace":  # one pair at every link
+        return [_run(mechanism.parts, direction, request)] * mechanism.size
+    # A record fewer at every link: a probability with none of the group comes first to the smallest of them.
+    links = [_run(smaller(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)]
+    return links if direction == "add" else links[::-1]
+
+
+def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
+    parts = tuple(part for part in run if not reveals_nothing(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
+    links = _shared(parts)
+    units = _SEARCHED if links is None else _NESTED
     return derived.Run(
-        cache(lambda at: delta("auto", parts, direction, at, rough)),
-        cache(lambda at: delta("auto", parts, back, at, rough)),
-        lambda at: epsilon("auto", parts, direction, at, request),
+        cache(_within_budget(lambda at: _delta("auto", parts, direction, at, rough, links), _any_delta, units)),
+        cache(_within_budget(lambda at: _delta("auto", parts, back, at, rough, links), _any_delta, units)),
+        _within_budget(lambda at: _epsilon("auto", parts, direction, at, request, links), lambda _: _NOTHING, units),
         largest_of(parts, direction),
     )
+
+
+def _within_budget(ask: Ask, nothing: Ask, units: int) -> Ask:
+    """What is asked by a search, which goes on with what is known of anything once its question's work is done."""
+    return lambda at: ask(at) if affords(units) else nothing(at)
+
+
+def _any_delta(epsilon: float) -> Bound:
+    """What is known of any delta."""
+    return Bound(max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 
 
 _BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add", "replace": "replace"}
@@ -151,6 +244,9 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
     for engine in _AUTO:
         if engine.refuse(question.parts, question.direction) is not None:
             continue
+        if engine is renyi.ENGINE:
+            # Asked for whatever is left, as it has an upper end. For one zCDP mechanism it searches the best member.
+            affords(_IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) else 1))
         found = ask(engine, question.parts)
         below = best.lower if loose else found.lower  # a lower bound of the pair is none of the class
         if below > best.lower or found.upper < best.upper:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 from ... import mechanisms as m
 from ...composition import FEW, Composition, Parts
 from ...derived import POISSON, Derived, Group, RepeatAndSelect
+from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log1p
 from .members import reveals_nothing
 from .neighbors import translate
-from .replaced import ReplacedClass, losses
+from .orders import hidden
+from .replaced import Replaced, ReplacedClass, losses
 
 
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:
@@ -26,11 +29,42 @@ def largest_loss(run: Composition, neighbors: Neighbors) -> float:
 
 def largest_of(parts: Parts, direction: Direction) -> float:
     """The same of a pair that a relation asks for: under "replace" of parts that have no other form for it."""
-    of = _replaced if direction == "replace" else _largest
+    of = {"replace": _replaced, "remove": _largest, "add": _added}[direction]
     total = Range(0.0)
     for mechanism, count in parts:
-        total += count * of(mechanism)
+        total += of(mechanism) if count == 1 else count * of(mechanism)  # that of one is exact where it is known
     return total.hi
+
+
+def largest_within(parts: Parts, delta: float) -> float:
+    """The largest loss where none is infinite but with a chance of at most ``delta``, which epsilon(delta) does not
+    exceed then; infinite elsewhere.
+
+    Of (e, d)-DP mechanisms that chance is 1 - prod (1 - d), rounded up at the sixtieth digit: it may equal ``delta``.
+    """
+    kept = Decimal(1)
+    for mechanism, count in parts:
+        if isinstance(mechanism, m.ApproximateDP):
+            with localcontext(_FLOOR):
+                kept *= _power(1 - Decimal(mechanism.nominal_delta), count)
+    if _CEILING.subtract(Decimal(1), kept) > Decimal(delta):
+        return INF
+    sure = ((m.PureDP(one.nominal_epsilon) if isinstance(one, m.ApproximateDP) else one, n) for one, n in parts)
+    return largest_of(tuple(sure), "remove")
+
+
+_FLOOR, _CEILING = Context(prec=60, rounding=ROUND_FLOOR), Context(prec=60, rounding=ROUND_CEILING)
+
+
+def _power(base: Decimal, count: int) -> Decimal:
+    """base^count, every product rounded as the context says."""
+    found = Decimal(1)
+    while count:
+        if count & 1:
+            found *= base
+        base *= base
+        count >>= 1
+    return found
 
 
 def largest_added(parts: Parts) -> float:
@@ -67,9 +101,21 @@ def _largest(mechanism: m.Mechanism) -> Range:
             return _amplified(_largest(inner), Range(q))
         case Derived():
             return _derived(mechanism, _largest)
+        case Replaced(inner):
+            return _replaced(inner)
+        case PrivacyLoss() if mechanism.infinity == 0 and hidden(mechanism) == 0:  # in either order
+            return max(-mechanism.losses[0], mechanism.losses[-1], 0.0) + Range(mechanism.loss_error)
         case m.FixedSizeSampled():  # of a record that contributes nothing, a case of "replace"
             return _replaced(mechanism)
     return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
+
+
+def _added(mechanism: m.Mechanism) -> Range:
+    """Of adding a record: the law with it is at least 1 - q times that without, too."""
+    loss = _largest(mechanism)
+    if isinstance(mechanism, m.PoissonSampled):
+        return Range(0.0, min(loss.hi, (-log1p(-Range(mechanism.sampling_probability))).hi))
+    return loss
 
 
 def _replaced(mechanism: m.Mechanism) -> Range:
@@ -77,7 +123,7 @@ def _replaced(mechanism: m.Mechanism) -> Range:
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
             return _amplified(_replaced(inner), Range(size) / total)
-        case m.RandomizedResponse():
+        case m.RandomizedResponse() | PrivacyLoss():
             return _largest(mechanism)
         case Derived():
             return _derived(mechanism, _replaced)

@@ -16,7 +16,7 @@ from ... import mechanisms as m
 from ..._check import MAX_COUNT
 from ...composition import Parts
 from ...derived import Derived, Group, RepeatAndSelect
-from ...options import Direction
+from ...options import ADDED, EVERY, Direction
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import of_group
 from .kinds import any_of
@@ -30,7 +30,7 @@ class BinaryRange(m.Mechanism):
 
     eta: float
     share: float
-    symmetric = False
+    relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
     def atoms(self) -> list[tuple[Range, Range]]:
         """Losses and logarithms of P's masses, whose Q-masses add up to 1 as they do."""
@@ -114,8 +114,6 @@ def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             return tuple(tuple((of_group(one, size), count) for one, count in member) for member in found)
         case RepeatAndSelect():  # one run
             return _of_run(mechanism.parts)
-        case Replaced(m.PoissonSampled() as sampled):  # by one that contributes nothing
-            return _members(sampled)
         case Replaced(inner):
             exchanged = (tuple((replaced(one), count) for one, count in member) for member in _members(inner))
             return tuple(tuple((one, count) for one, count in member if one is not None) for member in exchanged)

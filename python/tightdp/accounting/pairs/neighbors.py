@@ -16,46 +16,24 @@ from ... import mechanisms as m
 from ...composition import Composition, Parts
 from ...derived import Derived
 from ...losses import PrivacyLoss
-from ...options import Neighbors
-from .kinds import any_of
+from ...options import EVERY, NEIGHBORS, Neighbors
+from .kinds import any_of, once
 from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
     """Why these mechanisms have no sound pair under the relation, or None."""
-    samples = m.FixedSizeSampled, m.SampledWithReplacement, m.RandomAllocation, m.TruncatedPoissonSampled
-    if not any_of(parts, *samples, Derived, PrivacyLoss):
-        return None
-    for mechanism, _ in parts:
-        if isinstance(mechanism, Derived):
-            reason = refuse(mechanism.parts, neighbors)
-            if reason:
-                return reason
-            continue
-        fixed = isinstance(mechanism, (m.FixedSizeSampled, m.SampledWithReplacement))
-        if fixed and neighbors not in ("replace", "replace_special"):
-            return (
-                f"neighbors must be 'replace' or 'replace_special' for {mechanism!r}: adding or removing a record "
-                f"changes the size of the data set that the sample is drawn from"
-            )
-        if isinstance(mechanism, m.RandomAllocation) and neighbors == "replace":
-            return (
-                f"neighbors must be 'add_or_remove', 'add' or 'remove' for {mechanism!r}: no dominating pair is proved "
-                f"here for replacing a record that is allocated"
-            )
-        given = isinstance(getattr(mechanism, "mechanism", None), PrivacyLoss)
-        if given and (
-            isinstance(mechanism, m.TruncatedPoissonSampled)
-            or (neighbors == "replace" and isinstance(mechanism, m.PoissonSampled))
-        ):
-            return (
-                f"neighbors must be 'add_or_remove', 'add' or 'remove' for {mechanism!r}: no dominating pair is proved "
-                f"here for replacing a record of a user-defined loss that is sampled"
-            )
-        relation = getattr(getattr(mechanism, "mechanism", mechanism), "relation", "any")
-        if relation not in ("any", "replace" if neighbors == "replace" else "add_or_remove"):
-            return f"neighbors must be those of the given pair, {relation!r}, for {mechanism!r}"
+    for mechanism in _narrow(parts):
+        if neighbors not in mechanism.relations:
+            answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
+            return f"neighbors must be {' or '.join(answered) or 'none at all'} for {mechanism!r}: {mechanism.narrow}"
     return None
+
+
+@once
+def _narrow(parts: Parts) -> tuple[m.Mechanism, ...]:
+    """Those that are not answered under every relation."""
+    return tuple(mechanism for mechanism, _ in parts if mechanism.relations != EVERY)
 
 
 def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
@@ -88,16 +66,20 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
             return m.DiscreteLaplace(scale, 2 * sensitivity)
         case m.RandomizedResponse():
             return mechanism
+        case m.PoissonSampled(inner):  # grid.md section 6.2
+            return None if replaced(inner) is None else Replaced(mechanism)
+        case PrivacyLoss():  # both orders of it are neighbours
+            return mechanism if mechanism.mirrored else Replaced(mechanism)
         case Derived():
             inside = translate(mechanism.parts)
             return None if inside is None else of_run(mechanism, inside)
-    return mechanism if hasattr(mechanism, "relation") else None
+    return None
 
 
 def zeroed(parts: Parts) -> Parts:
     """What is asked of adding and of removing under "replace_special": a record that contributes nothing is as good as
     none, but where a sample counts it (docs/theory/mixtures.md section 4)."""
-    return tuple((_zeroed(mechanism), count) for mechanism, count in parts)
+    return tuple((_zeroed(mechanism), count) for mechanism, count in _placed(parts))
 
 
 def _zeroed(mechanism: m.Mechanism) -> m.Mechanism:
@@ -112,15 +94,41 @@ def of_run(mechanism: Derived, parts: Parts) -> Derived:
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
 
+def smaller(parts: Parts, gone: int) -> Parts:
+    """The same run after ``gone`` links of a chain in which records are removed: data sets have so many records fewer,
+    or groups of records."""
+    return Composition((_smaller(mechanism, gone), count) for mechanism, count in parts).parts
+
+
+def _smaller(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
+    if mechanism.any_size:
+        return mechanism
+    if isinstance(mechanism, Derived):
+        return of_run(mechanism, smaller(mechanism.parts, gone * getattr(mechanism, "size", 1)))
+    return replace(mechanism, dataset_size=mechanism.dataset_size - gone)  # type: ignore[attr-defined, type-var]
+
+
 def translate(parts: Parts) -> Parts | None:
     """All parts replaced; None where one has no such form and the engine must know of "replace" itself."""
     found = []
-    for mechanism, count in parts:
+    for mechanism, count in _placed(parts):
         other = replaced(mechanism)
         if other is None:
             return None
         found.append((other, count))
     return tuple(found)
+
+
+def _placed(parts: Parts) -> Parts:
+    """Trees as the Gaussians that they are where all other records keep their steps (closed-forms.md section 6)."""
+    if not any_of(parts, m.TreeAggregation):
+        return parts
+    return Composition(
+        (mechanism.gaussians[0], count * mechanism.gaussians[1])
+        if isinstance(mechanism, m.TreeAggregation)
+        else (mechanism, count)
+        for mechanism, count in parts
+    ).parts
 
 
 def _half(sigma: float) -> float:

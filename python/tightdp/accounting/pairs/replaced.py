@@ -1,6 +1,8 @@
 """Pairs of replacing a record that are none of adding or removing one (docs/theory/replace.md).
 
-``neighbors.replaced`` makes them of the mechanisms that it is given; nobody writes them down. They are symmetric.
+``neighbors.replaced`` makes them of the mechanisms that it is given; nobody writes them down. They are asked as if a
+record was added or removed, beside guarantees that are stated for a replacement, and under no other relation. They are
+symmetric, and keep the number of records.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ... import mechanisms as m
+from ...options import ADDED, EVERY
 from ..numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 
 
@@ -18,6 +21,7 @@ class ReplacedGaussian(m.Mechanism):
 
     noise_multiplier: float
     sampling_probability: float
+    relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class ReplacedClass(m.Mechanism):
     nominal_epsilon: float
     nominal_delta: float
     sampling_probability: float = 1.0
+    relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Replaced(m.Mechanism):
     """Replacing a record of a mechanism that has a pair of its own for it, or bounds alone."""
 
     mechanism: m.Mechanism
+    relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Zeroed(m.Mechanism):
     ("remove"), or the reverse ("add")."""
 
     mechanism: m.Mechanism
-    symmetric = False
+    relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
 
 class Losses(NamedTuple):

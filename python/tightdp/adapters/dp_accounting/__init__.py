@@ -2,14 +2,14 @@
 
     from tightdp.adapters.dp_accounting import TightDPAccountant
 
-    accountant = TightDPAccountant()  # in place of PLDAccountant() or RdpAccountant()
+    accountant = TightDPAccountant()  # in place of PLDAccountant(); RdpAccountant() has its own name here
     accountant.compose(event).get_epsilon(1e-5)
 
 Written for dp_accounting 0.6. Events of later versions are served if the installed version has them.
 """
 
-from .accountant import TightDPAccountant
+from .accountant import RdpAccountant, TightDPAccountant
 from .distribution import privacy_loss_distribution
 from .events import from_event, to_event
 
-__all__ = ["TightDPAccountant", "from_event", "privacy_loss_distribution", "to_event"]
+__all__ = ["RdpAccountant", "TightDPAccountant", "from_event", "privacy_loss_distribution", "to_event"]

@@ -19,11 +19,15 @@ from ...accounting.pairs.neighbors import translate
 from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
+from .._orders import best_order
+from .answers import delta_at, epsilon_at, gdp_parameter, reveals, true_positive_rates
 from .distribution import INTERVAL, privacy_loss_distribution
-from .events import NEIGHBORS, REPLACE, REVEALS, check_relation, parts
-from .orders import best_order
+from .events import parts
+from .reading import NEIGHBORS, REPLACE, Reading, Unit
 from .tree import Refused, is_short, shown
 
+_LEAST_ORDER = 1 + 2.0**-20
+"""In the place of an order of 1, whose divergence is no larger, as they grow with the order."""
 _DetailsOf = PrivacyAccountant.CompositionErrorDetails
 
 
@@ -38,9 +42,15 @@ class _Spent(NamedTuple):
 class TightDPAccountant(PrivacyAccountant):
     """A ``dp_accounting.PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
 
-    Takes the place of ``PLDAccountant`` and of ``RdpAccountant``: ``TightDPAccountant(relation)``.
-    ``value_discretization_interval`` changes no answer; it is the grid of ``privacy_loss_distribution``. ``orders``
-    changes no answer either; it is what ``get_epsilon_and_optimal_order`` chooses from.
+    Takes the place of ``PLDAccountant``: ``TightDPAccountant(relation)``; ``RdpAccountant`` of this package takes that
+    of theirs. ``value_discretization_interval`` changes no answer; it is the grid of ``privacy_loss_distribution``.
+    ``orders`` changes no answer either; it is what ``get_epsilon_and_optimal_order`` chooses from.
+
+    ``noise_relative_to`` says what noise is relative to, which matters under REPLACE_ONE: the bound on one record's
+    "contribution", the "sensitivity" of the query under the relation, or that of a "clipped_sum", which is twice the
+    bound. By default events are read as dp_accounting defines them, relative to the contribution, and samples of a
+    fixed size as its ``RdpAccountant`` reads them, which alone knows them: relative to the sensitivity. Called as that
+    is, ``TightDPAccountant(orders, relation)``, it reads all noise relative to the sensitivity.
 
     All relations are served. For an event without a known bound, and for parameters out of their range,
     ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, whose message names them. For further
@@ -54,16 +64,21 @@ class TightDPAccountant(PrivacyAccountant):
         neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE,
         value_discretization_interval: float = INTERVAL,
         *,
-        orders: Sequence[float] | None = None,
+        orders: Any = None,
+        noise_relative_to: Unit | None = None,
     ) -> None:
-        check_relation(neighboring_relation)
+        if isinstance(neighboring_relation, (list, tuple, range, np.ndarray)):
+            relation, interval = _after_orders(value_discretization_interval, orders)
+            orders, neighboring_relation, value_discretization_interval = neighboring_relation, relation, interval
+            noise_relative_to = noise_relative_to or "sensitivity"
+        self._reading = Reading.checked(neighboring_relation, noise_relative_to)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
         self._orders = _check.reals(
             "orders", rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS if orders is None else orders
         )
-        if self._orders.ndim != 1 or not self._orders.size or not (self._orders > 1).all():
-            raise ValueError("orders must be a sequence of numbers above 1")
+        if self._orders.ndim != 1 or not self._orders.size or not (self._orders >= 1).all():
+            raise ValueError("orders must be a sequence of numbers of at least 1")
         self._spent = _Spent()
         self._lock = threading.Lock()
 
@@ -102,7 +117,7 @@ class TightDPAccountant(PrivacyAccountant):
         spent = self._spent
         total = spent.releases
         try:
-            for part in parts(event, self.neighboring_relation):
+            for part in parts(event, self._reading):
                 total += part.times * times
                 if total > _check.MAX_COUNT:
                     raise Refused(event, f"count must be at most {_check.MAX_COUNT} in all, got {total}")
@@ -126,24 +141,11 @@ class TightDPAccountant(PrivacyAccountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """An upper bound of epsilon at ``target_delta`` in [0, 1]; infinite where none is finite."""
-        delta = _check.closed_unit("target_delta", target_delta)
-        run, neighbors = self._asked()
-        if _reveals(run):
-            return math.inf
-        if not run or delta == 1:
-            return 0.0
-        largest = largest_loss(run, neighbors)
-        return min(run.epsilon(delta, neighbors=neighbors).upper, largest) if delta else largest
+        return epsilon_at(*self._asked(), target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
         """An upper bound of delta at ``target_epsilon``, any number or infinity."""
-        epsilon = target_epsilon if _is_infinite(target_epsilon) else _check.real("target_epsilon", target_epsilon)
-        run, neighbors = self._asked()
-        if _reveals(run) or epsilon == -math.inf:
-            return 1.0
-        if epsilon >= largest_loss(run, neighbors) < math.inf:
-            return 0.0
-        return run.delta(min(epsilon, _check.LARGEST), neighbors=neighbors).upper
+        return delta_at(*self._asked(), target_epsilon)
 
     @property
     def orders(self) -> NDArray[np.float64]:
@@ -156,8 +158,38 @@ class TightDPAccountant(PrivacyAccountant):
         The order is for information alone; the bound does not use it.
         """
         epsilon = self.get_epsilon(target_delta)
+        return epsilon, self._best_order(target_delta, epsilon)
+
+    def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
+        """``get_delta``, and the order whose Renyi divergence alone would bound epsilon best at that delta."""
+        delta = self.get_delta(target_epsilon)
+        return delta, self._best_order(delta, max(target_epsilon, 0.0))
+
+    def _best_order(self, delta: float, epsilon: float) -> float:
         run, neighbors = self._asked()
-        return epsilon, best_order(run, neighbors, target_delta, epsilon, np.sort(self._orders))
+        # Theirs takes orders of 1, where no divergence bounds epsilon, and of infinity, which is best at delta 0 alone.
+        above = self._orders[(self._orders > 1) & (self._orders < math.inf)]
+        return best_order(run, neighbors, delta, epsilon, np.sort(above)) if above.size else 1.0
+
+    @property
+    def rdp(self) -> NDArray[np.float64]:
+        """Upper bounds on the Renyi divergences of ``orders``, of which that of 1 is at most any other."""
+        run, neighbors = self._asked()
+        if reveals(run) or not run:
+            return np.full(self._orders.shape, math.inf if run else 0.0)
+        found, finite = np.full(self._orders.shape, largest_loss(run, neighbors)), self._orders < math.inf
+        if finite.any():
+            divergences = run.renyi(np.maximum(self._orders[finite], _LEAST_ORDER), neighbors=neighbors).upper
+            found[finite] = np.minimum(divergences, found[finite])
+        return found
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """Upper bounds on the true positive rates of any test; ``deltas``, the points of theirs, changes nothing."""
+        return true_positive_rates(*self._asked(), false_positive_rates)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """The least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
+        return gdp_parameter(*self._asked(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
         """A ``PrivacyLossDistribution`` above the privacy curve (``privacy_loss_distribution`` of this module says how
@@ -179,16 +211,30 @@ class TightDPAccountant(PrivacyAccountant):
         return own + stated, NEIGHBORS[self.neighboring_relation]
 
 
+class RdpAccountant(TightDPAccountant):
+    """Takes the place of ``RdpAccountant``, with its parameters: noise is relative to the sensitivity under the
+    relation, and what has no bound by that alone is refused, as theirs refuses it: under REPLACE_ONE samples whose
+    size varies."""
+
+    def __init__(
+        self,
+        orders: Sequence[float] | None = None,
+        neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ) -> None:
+        super().__init__(neighboring_relation, orders=orders, noise_relative_to="sensitivity")
+
+
+def _after_orders(second: Any, orders: Any) -> tuple[Any, float]:
+    """Relation and interval of a call whose first argument is orders, as ``RdpAccountant``'s is."""
+    if orders is not None:
+        raise TypeError("orders must be given once")
+    if isinstance(second, NeighboringRelation):
+        return second, INTERVAL
+    return NeighboringRelation.ADD_OR_REMOVE_ONE, second
+
+
 def _unwrapped(event: Any, count: Any) -> tuple[Any, Any]:
     """The event below repetitions, and how often it runs: as the ledger has it, which finds out by recursion."""
     while isinstance(event, dp_event.SelfComposedDpEvent) and isinstance(count, int) and event.count > 0:
         event, count = event.event, count * event.count
     return event, count
-
-
-def _reveals(run: Composition) -> bool:
-    return any(mechanism == REVEALS for mechanism, _ in run.parts)
-
-
-def _is_infinite(x: Any) -> bool:
-    return isinstance(x, (int, float, np.floating)) and math.isinf(x)

@@ -15,6 +15,7 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from ... import _check
+from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
 from ...accounting.questions import Question
 from ...composition import Composable
@@ -32,6 +33,8 @@ BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
 """Relations that are those of both orders of two neighbours."""
 MOST_POINTS = 1 << 24
 """From the lowest to the highest loss, as they keep all points between: 128 MiB for a direction."""
+_COARSER = 10.0
+"""How much more than that on grids that are so much coarser than theirs by default, as who asks for one is in haste."""
 _FIRST = 256
 """Intervals that are halved where they must be, where few questions of many epsilons cost less than many of few."""
 _INFLATED = 1 + 1e-6
@@ -46,9 +49,10 @@ def privacy_loss_distribution(
 
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, the result has a
     distribution for each of them.
-    Between points of the grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine answers,
-    times the number of distinct mechanisms and at most one in 50; and everywhere by 1e-15. It takes about a second, and
-    more for many distinct mechanisms. Repeated samples of a fixed size under "replace" are those of the joined pair
+    Between points of the default grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine
+    answers, times the number of distinct mechanisms and at most one in 50; up to ten times that on coarser grids; and
+    everywhere by 1e-15. It takes about a second, and more for many distinct mechanisms. Repeated samples of a fixed
+    size under "replace" are those of the joined pair
     (docs/theory/grid.md, section 6.2), up to twice above their delta, and take some twenty seconds, as
     repeat-and-select does. It may be composed with other distributions of dp_accounting.
     ValueError where the losses span more than 2^24 intervals.
@@ -78,10 +82,16 @@ def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int,
     cheap = first.engine in ("closed_form", "contour") or first.upper == 0
     distinct = len(run._composition().parts)
     tolerance = min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
+    tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.of(run._composition(), neighbors, width=tolerance / 4)
+    pairs = question.pairs()
+    fast = first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
 
     def deltas(multiples: list[int]) -> dict[int, float]:
-        if cheap:  # microseconds each
+        if fast:
+            found = [max(contour.above(*pair, k * interval) for pair in pairs) for k in multiples]
+            found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
+        elif cheap:  # microseconds each
             found = [question.delta(k * interval).upper for k in multiples]
         else:
             found = question.above(np.array(multiples, dtype=np.float64) * interval).tolist()
@@ -100,7 +110,8 @@ def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int,
             width = (high - low) * interval
             chord = found[low] + _share((middle - low) * interval, width) * (found[high] - found[low])
             # By convexity a small gap in the middle bounds that elsewhere, unless most of the interval lies behind it.
-            if width > 1 or chord > found[middle] * (1 + tolerance):
+            # The middle is a point from now on, and the chords to it have a quarter of the gap.
+            if width > 1 or chord > found[middle] * (1 + 4 * tolerance):
                 halved += [(low, middle), (middle, high)]
         gaps = halved
     return found

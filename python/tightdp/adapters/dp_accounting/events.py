@@ -7,21 +7,15 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dp_accounting import NeighboringRelation, UnsupportedEventError, dp_event
+from dp_accounting import UnsupportedEventError, dp_event
 
 from ... import _check
 from ... import mechanisms as m
 from ...accounting.numerics.outward import Range, log, sqrt
 from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
-from ...options import Neighbors
+from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
 from .tree import Refused, leaves, shown
-
-ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-REPLACE = NeighboringRelation.REPLACE_ONE
-SPECIAL = NeighboringRelation.REPLACE_SPECIAL
-
-NEIGHBORS: dict[Any, Neighbors] = {ADD_OR_REMOVE: "add_or_remove", REPLACE: "replace", SPECIAL: "replace_special"}
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """What a release without noise is: with probability 1 it reveals everything."""
@@ -36,41 +30,44 @@ class Part(NamedTuple):
     stated: bool
 
 
-def from_event(event: Any, neighboring_relation: Any = ADD_OR_REMOVE) -> Composition:
+def from_event(
+    event: Any, neighboring_relation: Any = ADD_OR_REMOVE, noise_relative_to: Unit | None = None
+) -> Composition:
     """The composition that stands for a ``DpEvent``; UnsupportedEventError if there is none.
 
     Ask it under the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent`` becomes
     ``ApproximateDP(0, 1)``. Parameters are rounded to the less private side where a conversion rounds.
+    ``noise_relative_to`` is as for ``TightDPAccountant``.
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
-    check_relation(neighboring_relation)
+    reading = Reading.checked(neighboring_relation, noise_relative_to)
     try:
-        return Composition((part.mechanism, part.times) for part in parts(event, neighboring_relation))
+        return Composition((part.mechanism, part.times) for part in parts(event, reading))
     except Refused as refused:
         raise UnsupportedEventError(f"{refused.reason} (subevent {shown(refused.event)})") from None
 
 
-def check_relation(relation: Any) -> None:
-    if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
-        raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
-
-
-def parts(event: Any, relation: Any) -> Iterator[Part]:
+def parts(event: Any, reading: Reading) -> Iterator[Part]:
     """What an event composes, without what reveals nothing; ``Refused`` names the first subevent without a bound."""
     for leaf, count in leaves(event):
-        mechanism = _mechanism(leaf, relation)
+        mechanism = _mechanism(leaf, reading)
         if mechanism is not None:
-            yield Part(mechanism, count, isinstance(leaf, _STATED))
+            yield Part(mechanism, count, _is_stated(leaf, reading))
 
 
-def _mechanism(event: Any, relation: Any) -> m.Mechanism | None:
+def _is_stated(event: Any, reading: Reading) -> bool:
+    """Integers that differ by at most D need not be sums of contributions of D/2, so that no noise is doubled here."""
+    return isinstance(event, _STATED) or (reading.doubles and isinstance(event, _OF_INTEGERS))
+
+
+def _mechanism(event: Any, reading: Reading) -> m.Mechanism | None:
     """The mechanism of one event, None where it reveals nothing."""
     read = next((_EVENTS[kind] for kind in type(event).__mro__ if kind in _EVENTS), None)
     if read is None:
         raise Refused(event, "Unsupported event.")
     try:
-        return read(event, relation)
+        return read(event, reading)
     except (TypeError, ValueError) as error:  # a parameter out of its range
         raise Refused(event, str(error)) from None
     except RecursionError:
@@ -84,30 +81,30 @@ def _noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mec
     return None if value == math.inf else kind(_check.positive(name, value))
 
 
-def _gaussian(event: Any, relation: Any) -> m.Mechanism | None:
-    return _noise(m.Gaussian, "noise_multiplier", event.noise_multiplier)
+def _gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
+    return _noise(lambda s: m.Gaussian(reading.of_contribution(s)), "noise_multiplier", event.noise_multiplier)
 
 
-def _laplace(event: Any, relation: Any) -> m.Mechanism | None:
-    return _noise(m.Laplace, "noise_multiplier", event.noise_multiplier)
+def _laplace(event: Any, reading: Reading) -> m.Mechanism | None:
+    return _noise(lambda b: m.Laplace(reading.of_contribution(b)), "noise_multiplier", event.noise_multiplier)
 
 
-def _discrete_laplace(event: Any, relation: Any) -> m.Mechanism | None:
+def _discrete_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
     if event.noise_parameter == 0:  # as theirs: the limit would be uniform noise, which is no distribution
         return REVEALS
-    return m.DiscreteLaplace(_below_inverse("noise_parameter", event.noise_parameter), event.sensitivity)
+    return m.DiscreteLaplace(below_inverse("noise_parameter", event.noise_parameter), event.sensitivity)
 
 
-def _below_inverse(name: str, value: Any) -> float:
+def below_inverse(name: str, value: Any) -> float:
     """1 / value rounded down: less noise."""
     x = _check.positive(name, value)
     inverse = min(1 / x, _check.LARGEST)
     return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
 
 
-def _discrete_gaussian(event: Any, relation: Any) -> m.Mechanism | None:
+def _discrete_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
     if sensitivity < 1:  # integers differ by integers
         return None
@@ -116,7 +113,13 @@ def _discrete_gaussian(event: Any, relation: Any) -> m.Mechanism | None:
     return _noise(lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma)
 
 
-def _tree(event: Any, relation: Any) -> m.Mechanism | None:
+def _tree(event: Any, reading: Reading) -> m.Mechanism | None:
+    # A record that is left out would shift all later ones to other steps, and a record in its place may be in any.
+    if reading.relation != SPECIAL:
+        raise ValueError(
+            f"neighboring_relation must be `REPLACE_SPECIAL` for `SingleEpochTreeAggregationDpEvent`. Found "
+            f"{reading.relation}."
+        )
     given = event.step_counts
     counts = [_check.count("step_counts", steps, least=0) for steps in (given if isinstance(given, list) else [given])]
     steps = max(counts, default=0)  # a record is in one of the trees
@@ -125,11 +128,11 @@ def _tree(event: Any, relation: Any) -> m.Mechanism | None:
     return _noise(lambda sigma: m.TreeAggregation(sigma, steps), "noise_multiplier", event.noise_multiplier)
 
 
-def _randomized_response(event: Any, relation: Any) -> m.Mechanism | None:
-    if relation == ADD_OR_REMOVE:
+def randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
+    if reading.relation == ADD_OR_REMOVE:
         raise ValueError(
             "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `RandomizedResponseDpEvent`. Found "
-            f"{relation}."
+            f"{reading.relation}."
         )
     p = _check.closed_unit("noise_parameter", event.noise_parameter)
     buckets = _check.count("num_buckets", event.num_buckets)
@@ -137,31 +140,33 @@ def _randomized_response(event: Any, relation: Any) -> m.Mechanism | None:
         return None
     if p == 0:
         return REVEALS
-    if relation == REPLACE:
+    if reading.relation == REPLACE:
         return m.RandomizedResponse(p, buckets)
     # The special record answers uniformly: losses log(k (1-p) + p) and log p (docs/theory/conversions.md section 11).
     return m.PureDP(max(log(buckets * (1 - Range(p)) + p).hi, (-log(p)).hi))
 
 
-def _zcdp(event: Any, relation: Any) -> m.Mechanism | None:
+def _zcdp(event: Any, reading: Reading) -> m.Mechanism | None:
     return m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None
 
 
-def _epsilon_delta(event: Any, relation: Any) -> m.Mechanism | None:
+def _epsilon_delta(event: Any, reading: Reading) -> m.Mechanism | None:
     return m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
 
 
-def _exponential(event: Any, relation: Any) -> m.Mechanism | None:
+def _exponential(event: Any, reading: Reading) -> m.Mechanism | None:
     return m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
 
 
-def _permute_and_flip(event: Any, relation: Any) -> m.Mechanism | None:
+def _permute_and_flip(event: Any, reading: Reading) -> m.Mechanism | None:
     if event.epsilon == math.inf:
         return REVEALS
-    return m.Laplace(_below_inverse("epsilon", event.epsilon)) if event.epsilon else None
+    if not event.epsilon:
+        return None
+    return m.Laplace(reading.of_contribution(below_inverse("epsilon", event.epsilon)))
 
 
-def _poisson(event: Any, relation: Any) -> m.Mechanism | None:
+def _poisson(event: Any, reading: Reading) -> m.Mechanism | None:
     probability, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):  # samples of samples
         q = _check.closed_unit("sampling_probability", inner.sampling_probability)
@@ -169,43 +174,45 @@ def _poisson(event: Any, relation: Any) -> m.Mechanism | None:
         inner = inner.event
     if probability == 0:
         return None
-    if relation == REPLACE and isinstance(inner, _STATED) and probability < 1:
-        raise ValueError(
-            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for a Poisson sample of what is "
-            f"stated for neighbours of the same size. Found {relation}."
-        )
-    found = _on_one_sample(inner, relation)
+    if probability < 1:
+        reading.check_contributions(event)
+    found = _on_one_sample(inner, reading, varies=probability < 1)
     if found is None or found == REVEALS or probability == 1:
         return found
     return m.PoissonSampled(found, probability)
 
 
-def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[Any, Any], m.Mechanism | None]:
-    def read(event: Any, relation: Any) -> m.Mechanism | None:
-        if relation == ADD_OR_REMOVE:
+def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[Any, Reading], m.Mechanism | None]:
+    def read(event: Any, reading: Reading) -> m.Mechanism | None:
+        if reading.relation == ADD_OR_REMOVE:
             raise ValueError(
                 f"neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}`. Found "
-                f"{relation}."
+                f"{reading.relation}."
             )
+        if kind is m.SampledWithReplacement:
+            reading.check_contributions(event)
         size = _check.count("sample_size", event.sample_size, least=0)
         total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
-        found = _on_one_sample(event.event, relation) if size else None
+        inside = reading.of_fixed_size() if kind is m.FixedSizeSampled else reading
+        found = _on_one_sample(event.event, inside) if size else None
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read
 
 
-def _truncated(event: Any, relation: Any) -> m.Mechanism | None:
+def _truncated(event: Any, reading: Reading) -> m.Mechanism | None:
+    reading.check_contributions(event)
     q = _check.closed_unit("sampling_probability", event.sampling_probability)
     batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
     total = _check.count("dataset_size", event.dataset_size, least=0)
     if not (q and batch and total):
         return None
-    found = _gaussian(event, relation)
+    found = _gaussian(event, reading)
     return found if found is None or found == REVEALS else m.TruncatedPoissonSampled(found, q, batch, total)
 
 
-def _mixture(event: Any, relation: Any) -> m.Mechanism | None:
+def mixture(event: Any, reading: Reading) -> m.Mechanism | None:
+    reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
         raise ValueError("sampling_probs must have one entry for each of sensitivities")
     shares: dict[float, float] = {}
@@ -216,15 +223,35 @@ def _mixture(event: Any, relation: Any) -> m.Mechanism | None:
     if not any(shares):
         return None
     return _noise(
-        lambda sigma: m.MixtureOfGaussians(sigma, tuple(shares), tuple(shares.values())),
+        lambda sigma: m.MixtureOfGaussians(reading.of_contribution(sigma), tuple(shares), tuple(shares.values())),
         "standard_deviation",
         event.standard_deviation,
     )
 
 
-def _on_one_sample(event: Any, relation: Any) -> m.Mechanism | None:
-    """One mechanism for all that runs on a sample. Gaussians on the same sample are one: squares of 1/sigma add up."""
-    found = list(parts(event, relation))
+def _allocated(event: Any, reading: Reading) -> m.Mechanism | None:
+    if reading.relation == REPLACE:
+        raise ValueError(
+            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `RandomAllocationDpEvent`. "
+            f"Found {reading.relation}."
+        )
+    selected = _check.count("num_selected", event.num_selected, least=0)
+    steps = _check.count("num_steps", event.num_steps, least=max(selected, 1))
+    found = _on_one_sample(event.event, reading) if selected else None
+    return found if found is None or found == REVEALS else m.RandomAllocation(found, steps, selected)
+
+
+def _on_one_sample(event: Any, reading: Reading, varies: bool = False) -> m.Mechanism | None:
+    """One mechanism for all that runs on a sample. Gaussians on the same sample are one: squares of 1/sigma add up.
+
+    ``varies``: the sample may have one record more or less, of which what is stated for a replacement says nothing.
+    """
+    found = list(parts(event, reading))
+    if varies and reading.relation == REPLACE and any(part.stated for part in found):
+        raise ValueError(
+            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for a Poisson sample of what is "
+            f"stated for neighbours of the same size. Found {reading.relation}."
+        )
     if not found or any(part.mechanism == REVEALS for part in found):
         return REVEALS if found else None
     if len(found) == 1 and found[0].times == 1:
@@ -237,57 +264,62 @@ def _on_one_sample(event: Any, relation: Any) -> m.Mechanism | None:
     return m.Gaussian((1 / sqrt(total)).lo)
 
 
-def _repeated(event: Any, relation: Any) -> m.Mechanism | None:
+def _repeated(event: Any, reading: Reading) -> m.Mechanism | None:
     shape, mean = event.shape, _check.at_least_one("mean", event.mean)
     if not isinstance(shape, (int, float)) or not shape >= 0:
         raise ValueError(f"shape must be a number in [0, inf], got {shape!r}")
-    found = list(parts(event.event, relation))
+    found = list(parts(event.event, reading))
     if any(part.mechanism == REVEALS for part in found):
         return REVEALS
-    if relation == REPLACE and any(part.stated for part in found):
+    if reading.relation == REPLACE and any(part.stated for part in found):
         raise ValueError(
             f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for repeated runs of what is "
-            f"stated for neighbours of the same size. Found {relation}."
+            f"stated for neighbours of the same size. Found {reading.relation}."
         )
     run = Composition((part.mechanism, part.times) for part in found)
     return RepeatAndSelect(run, mean, shape) if run else None
 
 
-_EVENTS: dict[type, Callable[[Any, Any], m.Mechanism | None]] = {
-    dp_event.NoOpDpEvent: lambda event, relation: None,
-    dp_event.NonPrivateDpEvent: lambda event, relation: REVEALS,
+_EVENTS: dict[type, Callable[[Any, Reading], m.Mechanism | None]] = {
+    dp_event.NoOpDpEvent: lambda event, reading: None,
+    dp_event.NonPrivateDpEvent: lambda event, reading: REVEALS,
     dp_event.GaussianDpEvent: _gaussian,
     dp_event.LaplaceDpEvent: _laplace,
     dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
-    dp_event.RandomizedResponseDpEvent: _randomized_response,
+    dp_event.RandomizedResponseDpEvent: randomized_response,
     dp_event.ZCDpEvent: _zcdp,
     dp_event.SingleEpochTreeAggregationDpEvent: _tree,
     dp_event.PoissonSampledDpEvent: _poisson,
     dp_event.SampledWithoutReplacementDpEvent: _of_fixed_size(m.FixedSizeSampled),
     dp_event.SampledWithReplacementDpEvent: _of_fixed_size(m.SampledWithReplacement),
     dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
-    dp_event.MixtureOfGaussiansDpEvent: _mixture,
+    dp_event.MixtureOfGaussiansDpEvent: mixture,
     dp_event.RepeatAndSelectDpEvent: _repeated,
 }
-_LATER: dict[str, Callable[[Any, Any], m.Mechanism | None]] = {
+_LATER: dict[str, Callable[[Any, Reading], m.Mechanism | None]] = {
     "DiscreteGaussianDpEvent": _discrete_gaussian,
     "EpsilonDeltaDpEvent": _epsilon_delta,
     "ExponentialMechanismDpEvent": _exponential,
     "PermuteAndFlipDpEvent": _permute_and_flip,
+    "RandomAllocationDpEvent": _allocated,
 }
 """Events that versions after 0.6.0 have."""
 _EVENTS |= {getattr(dp_event, name): read for name, read in _LATER.items() if hasattr(dp_event, name)}
-_STATED = tuple(
-    getattr(dp_event, name)
-    for name in ("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
-    if hasattr(dp_event, name)
-)
+
+
+def _present(*names: str) -> tuple[type, ...]:
+    return tuple(getattr(dp_event, name) for name in names if hasattr(dp_event, name))
+
+
+_STATED = _present("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
+_OF_INTEGERS = _present("DiscreteLaplaceDpEvent", "DiscreteGaussianDpEvent")
 
 
 def to_event(run: Composable) -> Any:
     """The ``DpEvent`` of a mechanism or composition; ValueError names a mechanism without an event.
 
-    With ``from_event`` it makes the same composition again, but for the scale of discrete Laplace noise: their
+    Noise is relative to one record's contribution. With ``from_event(event, relation, "contribution")`` it makes the
+    same composition again, but for the scale of discrete Laplace noise: their
     parameter is its inverse, which rounds, to the less private side.
     """
     if not isinstance(run, Composable):
@@ -337,6 +369,8 @@ def _event(mechanism: m.Mechanism) -> Any:
             return dp_event.EpsilonDeltaDpEvent(mechanism.nominal_epsilon, mechanism.nominal_delta)
         case m.BoundedRange(eta) if hasattr(dp_event, "ExponentialMechanismDpEvent"):
             return dp_event.ExponentialMechanismDpEvent(eta)
+        case m.RandomAllocation(inner, steps, selected) if hasattr(dp_event, "RandomAllocationDpEvent"):
+            return dp_event.RandomAllocationDpEvent(_event(inner), selected, steps)
         case m.DiscreteGaussian(sigma, sensitivity) if hasattr(dp_event, "DiscreteGaussianDpEvent"):
             return dp_event.DiscreteGaussianDpEvent(sigma, sensitivity, 1)
         case m.DiscreteGaussianVector(sigma, length, dimensions) if hasattr(dp_event, "DiscreteGaussianDpEvent"):

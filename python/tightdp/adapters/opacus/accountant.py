@@ -7,13 +7,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from opacus.accountants import IAccountant, register_accountant
+import numpy as np
+from opacus.accountants import IAccountant, RDPAccountant, register_accountant
 
 from ... import _check
 from ..._renewed import RenewedLock
 from ...accounting import accountant
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
+from .._orders import best_order
 from . import little_noise
 
 Entry = tuple[Any, Any, Any]
@@ -70,6 +72,19 @@ class Accountant(IAccountant):
             return math.inf
         found = little_noise.epsilon(account, target)
         return (account.epsilon(target).upper if found is None else found) or self._nothing(target)
+
+    def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
+        """``get_epsilon``, and the one of the orders ``alphas`` whose Renyi divergence alone would bound it best.
+
+        The order is for information, for callers of Opacus' ``RDPAccountant``; 0 before the first step."""
+        orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
+        if orders.ndim != 1 or not (orders > 1).any():
+            raise ValueError(f"alphas must be a sequence of numbers with one above 1, got {alphas!r}")
+        epsilon = self.get_epsilon(delta)
+        account = self._account()
+        if not self.history or account is None:
+            return epsilon, 0.0
+        return epsilon, best_order(account.composition, "add_or_remove", delta, epsilon, np.sort(orders[orders > 1]))
 
     def _taken_part(self) -> float:
         """An upper bound on the probability that a record is in a batch at all: else it loses nothing."""

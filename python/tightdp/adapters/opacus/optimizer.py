@@ -13,8 +13,9 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 
 from ... import _check
 from ...release import clipping
-from ...release.gradients import add_noise, clipped_sum, exact_grid
+from ...release.gradients import clipped_sum, exact_grid
 from ...release.noise import Philox, RandomSource
+from ...release.noisy_sums import add_noise
 from .sampler import Counted, counted
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Exact(_Base):
     ) -> None:
         clipping.is_exact(arithmetic)
         self.arithmetic = arithmetic
-        self._source = _source(generator)
+        self._source: RandomSource | None = None
         self._sums: _Sums | None = None
         self._loader: tuple[Counted, bool] | None = None  # and whether batches are drawn ahead of their steps
         self._iterations = 0
@@ -232,6 +233,8 @@ class Exact(_Base):
                 f"were begun without noise, in floats"
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
+            if self._source is None and self.generator is not None:  # read at the first step, as Opacus reads it
+                self._source = _source(self.generator)
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
             p.grad = sums.values(i, p)
@@ -274,7 +277,8 @@ class DPOptimizer(Exact, optimizers.DPOptimizer):
     expected_batch_size : positive number, where ``loss_reduction`` is "mean"
     noise_multiplier : float in [0, 2^15]; with 0 nothing is protected, and sums are of floats
     generator : torch.Generator, optional
-        The noise repeats if the generator does: for experiments, not for releases. By default the noise is ChaCha20's,
+        The noise repeats if the generator does: for experiments, not for releases. It is read at the first noisy step,
+        so that it may be seeded until then. By default the noise is ChaCha20's,
         keyed by the operating system.
     arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
     secure_mode : ignored, since the noise is secure unless ``generator`` is given
@@ -321,9 +325,7 @@ def check_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
         _max_grad_norm("max_grad_norm", bound)
 
 
-def _source(generator: Any) -> RandomSource | None:
-    if generator is None:
-        return None
+def _source(generator: Any) -> RandomSource:
     seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
     return Philox(int(seed))
 

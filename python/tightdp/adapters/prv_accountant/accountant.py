@@ -52,6 +52,11 @@ class PRVAccountant:
         """Bounds on delta at any real ``epsilon``."""
         return self._asked(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
+    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> Composed:
+        """What was composed, to be asked without composing again."""
+        self._asked(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # counts are checked here
+        return Composed(self, num_self_compositions)
+
     def _asked(self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]) -> Triple:
         counts = self._counts("num_self_compositions", num_self_compositions, least=0)
         for count, most in zip(counts, self.max_self_compositions, strict=True):
@@ -69,6 +74,21 @@ class PRVAccountant:
         if len(counts) != len(self.prvs):
             raise ValueError(f"{name} must have one entry for each of the {len(self.prvs)} prvs, got {given!r}")
         return [_check.count(name, count, least=least) for count in counts]
+
+
+class Composed:
+    """What ``PRVAccountant.compute_composition`` returns: it answers as the accountant does."""
+
+    def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:
+        self._accountant, self._counts = accountant, num_self_compositions
+
+    def compute_epsilon(self, delta: float, delta_error: float = 0.0, epsilon_error: float = 0.0) -> Triple:
+        """Bounds on epsilon at ``delta``; the errors, those of a grid, change nothing."""
+        return self._accountant.compute_epsilon(delta, self._counts)
+
+    def compute_delta_estimate(self, epsilon: float) -> float:
+        """The middle of the bounds on delta, which carries no guarantee."""
+        return self._accountant.compute_delta(epsilon, self._counts)[1]
 
 
 def _composed(parts: Iterable[tuple[Mechanism | None, int]]) -> Composition:

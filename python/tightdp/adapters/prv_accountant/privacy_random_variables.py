@@ -68,12 +68,38 @@ class PrivacyRandomVariable:
 
 
 class _Known(PrivacyRandomVariable):
-    """The loss of a mechanism of ours."""
+    """The loss of a mechanism of ours. ``cdf`` is for reading: no bound is made of it."""
 
     _found: Either
 
     def _mechanism(self) -> Either:
         return self._found
+
+    def cdf(self, t: Any) -> Any:
+        """P[Y <= t] given that Y is finite, in double precision."""
+        at = np.asarray(t, dtype=np.float64)
+        mechanism = self._found.worse
+        q = mechanism.sampling_probability if isinstance(mechanism, m.PoissonSampled) else 1.0
+        inner = mechanism.mechanism if isinstance(mechanism, m.PoissonSampled) else mechanism
+        match inner:
+            case m.Gaussian(sigma):  # loss ln(1 - q + q e^y) of a Gaussian's y = z/sigma^2 - 1/(2 sigma^2)
+                with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                    y = np.where(at > 700, at - math.log(q), np.log1p(np.expm1(np.minimum(at, 700.0)) / q))
+                y = np.where(np.expm1(np.minimum(at, 0.0)) > -q, y, -np.inf)
+                found = sum(share * _normal(y * sigma - move / (2 * sigma)) for share, move in ((q, 1), (1 - q, -1)))
+            case m.Laplace(scale):
+                found = np.where(at < 1 / scale, np.exp((np.minimum(at, 1 / scale) - 1 / scale) / 2) / 2, 1.0)
+                found = np.where(at < -1 / scale, 0.0, found)
+            case m.PureDP() | m.ApproximateDP():
+                e = inner.nominal_epsilon
+                found = np.where(at < -e, 0.0, np.where(at < e, 1 / (1 + math.exp(min(e, 700.0))), 1.0))
+            case _:  # which reveals nothing
+                found = np.where(at < 0, 0.0, 1.0)
+        return found
+
+
+def _normal(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2)
 
 
 class PoissonSubsampledGaussianMechanism(_Known):
@@ -113,3 +139,9 @@ class ApproximateDPMechanism(_Known):
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self._found = Either.exact(m.ApproximateDP(epsilon, delta))
+
+    @property
+    def pm_inf(self) -> float:
+        """P[Y is infinite]: delta."""
+        mechanism = self._found.worse
+        return mechanism.nominal_delta if isinstance(mechanism, m.ApproximateDP) else 0.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from ... import _core
 from ...ledger import Ledger
 from ...release import clipping
 from ..account import Account
+from ..noise import add_share
 from ..run import PrivateRun
 from ..sums import Sums
 from ..world import Fact
@@ -82,6 +82,6 @@ class SharedRun(PrivateRun):
         number = self.steps_ - (1 if self.plan.count is None else 0)  # the first stream is that of the count
         stream = self._key.at(NOISE + number).stream()
         deviation = clipping.in_steps(self.plan.grid, self._account.now.deviation)
-        _core.add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)
+        add_share(stream, deviation, flat, start, end)
         self._ranks.add_up(flat)
         return sums.estimates(totals)

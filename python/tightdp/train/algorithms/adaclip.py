@@ -19,7 +19,7 @@ from ..models.model import Vector
 from ..releases.budget import FixedPlan, Target, noise_for
 from ..releases.gate import Gate
 from ..releases.oracle import Oracle, Public
-from .algorithm import Plan, Steps
+from .algorithm import Plan, Steps, batch_size
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, chosen
 
@@ -70,7 +70,8 @@ class AdaCliP:
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
-        _check.fields(self, _check.positive, "batch_size", "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread")
+        _check.fields(self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread")
+        _check.fields(self, batch_size, "batch_size")
         _check.fields(self, _check.below_one, "beta1", "beta2")
         _check.fields(self, _check.closed_unit, "average")
         _check.fields(self, check_optimizer, "optimizer")
@@ -117,7 +118,8 @@ class AdaCliP:
                 iterates.add(w)
             return iterates.mean()
 
-        return Plan(FixedPlan(made.releases), run, steps)
+        used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
+        return Plan(FixedPlan(made.releases), run, steps, used)
 
 
 class Moments:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
+from ... import _check
 from ...composition import Composition
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..models.model import Vector
@@ -14,6 +16,10 @@ from ..releases.oracle import Oracle, Public
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+
+
+batch_size = _check.interval("[1e-6, inf)")
+"""The check of an expected batch size: with less, an epoch has more steps than anybody takes."""
 
 
 def sampled(noise_multiplier: float, sampling_probability: float) -> Mechanism:
@@ -41,6 +47,8 @@ class Plan(NamedTuple):
     run: Run
     releases: int | None = None
     """How many releases there will be; None when that depends on them."""
+    used: Mapping[str, Any] = MappingProxyType({})
+    """The settings that were left open, as they were chosen, and those that follow from others, for the statement."""
 
 
 class Algorithm(Protocol):

@@ -7,13 +7,26 @@ release."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from ... import _check
 from ..models.model import Vector
 from ..releases.gate import Gate
 from ..releases.oracle import Oracle, Public
 from .algorithm import Run
+
+LEAST_SHARE = 1e-6
+"""Of a budget that is divided: with less, the noise may be more than the gate can draw."""
+
+
+def center_share(name: str, value: Any) -> float:
+    """The check of a share of the budget that may be 0."""
+    share = _check.below_one(name, value)
+    if 0 < share < LEAST_SHARE:
+        raise ValueError(f"{name} must be 0 or a number in [{LEAST_SHARE:g}, 1), got {value!r}")
+    return share
 
 
 def movable(public: Public) -> bool:

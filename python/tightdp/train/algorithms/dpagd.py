@@ -25,7 +25,7 @@ from ..releases.budget import Caps, Target, noise_for
 from ..releases.gate import Gate
 from ..releases.oracle import Oracle, Public, Query
 from .algorithm import Plan
-from .centering import centered, movable
+from .centering import center_share, centered, movable
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class DPAGD:
     Parameters
     ----------
     selections : how many private selections the run may make, inner retries included
-    share : the part of the privacy budget (as zCDP) that selections get
+    share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1)
     max_norm : L2 bound on one record's gradient
     max_loss : one record's loss is clipped to [0, max_loss] in selections. If the clip is too low, giving up the
         smaller class costs little: keep it well above the loss of a wrong but unsure prediction
     candidates, max_step : step sizes are ``candidates`` equal parts of [0, max_step], 0 included
     every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
-    growth : by what part the budget of a gradient grows when no step wins
+    growth : by what part the budget of a gradient grows when no step wins, at least 1e-6
     momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
     center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
     noise : "gumbel": selections follow the exponential mechanism, which has the distribution of Gumbel noise.
@@ -74,10 +74,12 @@ class DPAGD:
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm", "max_loss")
         _check.fields(self, _check.count, "selections", "candidates", "every")
-        _check.fields(self, _check.open_unit, "share")
-        _check.fields(self, _check.positive, "max_step", "growth", "batch_size", "noise_multiplier")
+        _check.fields(self, _check.interval("[1e-6, 1)"), "share")
+        _check.fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.fields(self, _check.interval("[1e-6, inf)"), "growth")
         _check.fields(self, _check.nonnegative, "stretch")
-        _check.fields(self, _check.below_one, "momentum", "center")
+        _check.fields(self, _check.below_one, "momentum")
+        _check.fields(self, center_share, "center")
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
@@ -105,7 +107,8 @@ class DPAGD:
             run = centered(descend, noise_multiplier / math.sqrt(self.center * self.selections))
         else:
             run = descend
-        return Plan(self._caps(noise_multiplier), run)
+        used = {"sampling_probability": q, "noise_multiplier": noise_multiplier}
+        return Plan(self._caps(noise_multiplier), run, used=used)
 
 
 class _Descent:

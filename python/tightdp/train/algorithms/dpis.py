@@ -26,7 +26,7 @@ from ..models.model import Vector
 from ..releases.budget import Filtered, FixedPlan, Target, noise_for
 from ..releases.gate import Gate
 from ..releases.oracle import Integers, Oracle, Public, Query
-from .algorithm import Plan, Steps, sampled
+from .algorithm import Plan, Steps, batch_size, sampled
 from .importance import TwoStages
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, check_stable, chosen
@@ -91,7 +91,8 @@ class DPIS:
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
-        _check.fields(self, _check.positive, "batch_size", "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.fields(self, batch_size, "batch_size")
         _check.fields(self, _check.count, "epochs")
         _check.fields(self, _check.at_least_one, "reach")
         _check.fields(self, _check.probability, "floor")
@@ -132,10 +133,13 @@ class DPIS:
         run, made = _Run(self, public), self.steps(public, target)
         q, noise, count = made
         releases = made.releases + run.norms
+        used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
-            return Plan(FixedPlan(releases), run.fixed(q, noise), count + self.sums)
+            return Plan(FixedPlan(releases), run.fixed(q, noise), count + self.sums, used)
         budget = Filtered(target.epsilon, target.delta, expected=releases)
-        return Plan(budget, run.adaptive(budget, q, noise), count + self.sums)
+        if not self.sums * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
+            raise run.lacking()
+        return Plan(budget, run.adaptive(budget, q, noise), count + self.sums, used)
 
 
 class Epochs:
@@ -161,10 +165,15 @@ class Epochs:
             return
         norms = self.norms + (target.beside or Composition())
         if not norms.epsilon(target.delta).upper < target.epsilon:
-            raise ValueError(
-                f"norm_noise must be larger, or epochs fewer: {sums} sums of norms with norm_noise={self.norm_noise:g} "
-                f"(None stands for 0.02 of the number of records, {self.public.records}) take up the whole of epsilon"
-            )
+            raise self.lacking()
+
+    def lacking(self) -> ValueError:
+        """The error of sums of norms that leave nothing for gradients."""
+        return ValueError(
+            f"norm_noise must be larger, or epochs fewer: {self.settings.sums} sums of norms with "
+            f"norm_noise={self.norm_noise:g} (None stands for 0.02 of the number of records, {self.public.records}) "
+            "take up the whole of epsilon"
+        )
 
     def probability(self, share: float) -> float:
         """q for a ratio of the mean norm to C."""

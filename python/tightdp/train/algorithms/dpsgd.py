@@ -15,8 +15,8 @@ from ...mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
 from ..releases.budget import FixedPlan, Target, noise_for
 from ..releases.oracle import Public
-from .algorithm import Plan
-from .centering import center_noise, centered, movable
+from .algorithm import Plan, batch_size
+from .centering import center_noise, center_share, centered, movable
 from .descent import descent
 from .optimizers import Optimizer, check_optimizer
 from .step_length import FRACTION, chosen
@@ -58,8 +58,9 @@ class DPSGD:
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
-        _check.fields(self, _check.positive, "batch_size", "epochs", "noise_multiplier", "spread")
-        _check.fields(self, _check.below_one, "center")
+        _check.fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.fields(self, batch_size, "batch_size")
+        _check.fields(self, center_share, "center")
         _check.fields(self, _check.closed_unit, "average")
         _check.fields(self, check_optimizer, "optimizer")
 
@@ -81,4 +82,5 @@ class DPSGD:
         optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
         descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = centered(descend, center_noise(noise, q, steps, share)) if share else descend
-        return Plan(FixedPlan(releases(noise)), run, steps + bool(share))
+        used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
+        return Plan(FixedPlan(releases(noise)), run, steps + bool(share), used)

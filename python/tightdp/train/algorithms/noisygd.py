@@ -19,7 +19,7 @@ from ..models.grid import exact_bound
 from ..releases.budget import FixedPlan, Target, noise_for
 from ..releases.oracle import Public
 from .algorithm import Plan
-from .centering import center_noise, centered, movable
+from .centering import center_noise, center_share, centered, movable
 from .descent import descent
 from .optimizers import SGD
 from .step_length import STRIDE, check_stable, plain_steps, total_length
@@ -69,7 +69,8 @@ class NoisyGD:
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
         _check.fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
-        _check.fields(self, _check.below_one, "momentum", "center")
+        _check.fields(self, _check.below_one, "momentum")
+        _check.fields(self, center_share, "center")
         _check.fields(self, _check.closed_unit, "average")
         _check.fields(self, _check.count, "steps")
 
@@ -103,7 +104,13 @@ class NoisyGD:
 
         descend = descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
         run = centered(descend, center_noise(noise, 1.0, steps, share)) if share else descend
-        return Plan(FixedPlan(releases(noise, steps)), run, steps + bool(share))
+        used = {
+            "steps": steps,
+            "noise_multiplier": noise,
+            "momentum": momentum,
+            "learning_rate": optimizer.learning_rate,
+        }
+        return Plan(FixedPlan(releases(noise, steps)), run, steps + bool(share), used)
 
 
 def _momentum(stride: float, steps: int) -> float:

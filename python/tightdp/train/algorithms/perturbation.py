@@ -62,7 +62,7 @@ class OutputPerturbation:
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.gaussian(minimum(oracle, w, f), noise).value
 
-        return Plan(FixedPlan(Gaussian(noise)), run, 1)
+        return Plan(FixedPlan(Gaussian(noise)), run, 1, {"noise_multiplier": noise})
 
 
 @dataclass(frozen=True)

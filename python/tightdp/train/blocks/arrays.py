@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _check
+from ...tables.cells import targets_of
 from .._sklearn import as_numbers
 from .blocks import Block, Blocks, Lengths, Rows, checked_weights, float_type, joined, rows_of_block
 
@@ -42,7 +43,7 @@ class ArrayBlocks(Blocks):
             X = X.tocsr()
         elif not isinstance(X, np.ndarray):
             X = as_numbers(X)
-        y = y if isinstance(y, np.ndarray) else np.asarray(y)
+        y = targets_of(y)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
         if X.dtype.kind not in "bfiu":

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...tables.cells import targets_of
 from .._sklearn import as_numbers
 
 T = TypeVar("T")
@@ -111,7 +112,7 @@ class Form:
     def __call__(self, features: Any, targets: Any, weights: Any = None) -> Block:
         """One block as arrays, weights beside their targets. ValueError for another number of columns, of targets or of
         weights."""
-        x, y = dense(features, self.dtype), np.asarray(targets)
+        x, y = dense(features, self.dtype), targets_of(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
         if y.shape != (len(x),):

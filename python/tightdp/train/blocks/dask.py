@@ -45,7 +45,7 @@ class DaskBlocks(Blocks):
         try:
             self._dask: Any = import_module("dask")
         except ImportError as error:
-            raise ImportError(f"DaskBlocks needs pip install 'tightdp[dask]': {error}") from None
+            raise ImportError(f"DaskBlocks needs pip install 'dask[array,dataframe,distributed]': {error}") from None
         if not hasattr(X, "__dask_graph__") or not (isinstance(y, str) or hasattr(y, "__dask_graph__")):
             raise TypeError("X and y must be collections of Dask, or y the name of a column of X")
         framed, weight = hasattr(X, "partitions") and hasattr(X, "columns"), sample_weight

@@ -252,7 +252,7 @@ def _arrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
-        raise ImportError(f"FileBlocks needs pip install 'tightdp[arrow]': {error}") from None
+        raise ImportError(f"FileBlocks needs pip install pyarrow: {error}") from None
 
 
 def _format(paths: str | list[str], given: str | None) -> str:

@@ -15,10 +15,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ... import _check, _core
+from ... import _check
 from ...mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
+from ...release.kernels import add_rounded_normals
 from ...release.noise import RandomSource
-from ...tables.frequent import column_threshold, frequent_in_columns
+from ...tables.frequent import column_threshold, reaching
 from ..models.grid import FAST, MOST
 from ..models.model import Vector
 from .budget import Budget
@@ -45,10 +46,18 @@ class Gate:
     budget : asked to ``spend`` the mechanism before each release; raises ``BudgetExceeded`` and spends nothing
     source : draws the Poisson batches and the noise
     callback : called after each release with the number of releases so far
+    pay : called once, when the first release has passed all checks and nothing was looked at: charges a ledger for the
+        whole run, or raises
     """
 
-    def __init__(self, budget: Budget, source: RandomSource, callback: Callable[[int], object] | None = None) -> None:
-        self._budget, self._source, self._callback = budget, source, callback
+    def __init__(
+        self,
+        budget: Budget,
+        source: RandomSource,
+        callback: Callable[[int], object] | None = None,
+        pay: Callable[[], object] | None = None,
+    ) -> None:
+        self._budget, self._source, self._callback, self._pay = budget, source, callback, pay
         self._history: list[Mechanism] = []
         self._lock = threading.Lock()
 
@@ -99,10 +108,16 @@ class Gate:
         """The values of each column whose noisy counts reach a threshold, which a value of one record alone reaches
         with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
         ``counts`` makes the true ones, how many records have each value, of so many columns."""
-        column_threshold(columns, *spent)
+        sigma, least = column_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))
-        return self._released(frequent_in_columns(counts(), *spent, self._source), mechanism)
+        found = []
+        for each in counts():
+            values = sorted(each)  # so that the noise does not depend on the order in which values were met
+            noisy = np.array([each[value] for value in values], np.int64)
+            self._add_noise(sigma, noisy)
+            found.append(reaching(values, noisy.tolist(), least))
+        return self._released(found, mechanism)
 
     def perturbed(
         self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
@@ -121,13 +136,16 @@ class Gate:
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
         """floor(deviation Z + 1/2) to each value, Z standard normals on the real line; modulo 2^64."""
-        _core.add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
+        add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
         with self._lock:
             self._budget.spend(mechanism)
+            if self._pay is not None:
+                self._pay()
+                self._pay = None
             self._history.append(mechanism)  # charged from here on, whatever happens next
         return mechanism
 

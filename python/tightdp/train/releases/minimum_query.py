@@ -32,6 +32,8 @@ SLACK = 1e-6
 rounding of a gradient (``Sum.error``) for up to some 10^7 records, and negligible beside any useful noise."""
 OUTWARD = 1 + 2.0**-40
 """Covers the rounding of the few products that make a constant."""
+MOST_REGULARIZATION = 1e100
+"""Squares of numbers that are as much larger overflow in the search for the minimum."""
 BLOCK = 256
 """Records whose gradients are added up in plain floating point: fewer are slower, and more lose digits
 (docs/theory/perturbation.md, section 4)."""
@@ -92,6 +94,8 @@ def objective(public: Public, max_norm: float) -> Objective:
         )
     if not public.regularization > 0:
         raise ValueError("regularization must be > 0 for this algorithm: it rests on strong convexity")
+    if public.regularization > MOST_REGULARIZATION:
+        raise ValueError(f"regularization must be at most {MOST_REGULARIZATION:g} for this algorithm")
     return Objective(public.loss, max_norm, public.records * public.regularization)
 
 

@@ -158,6 +158,11 @@ class Oracle:
         record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
         return Oracle(self.model, self._records.centered(center), self.public, self._sampler)
 
+    def without_records(self, public: Public) -> Oracle:
+        """An oracle over no records of as many features."""
+        nothing = Records(np.zeros((0, self._records.width)), np.zeros(0))
+        return Oracle(self.model, nothing, public, self._sampler)
+
     def norm_sum(self, w: Vector, max_norm: float) -> Query:
         """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
         return norm_sum(

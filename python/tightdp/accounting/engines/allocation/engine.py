@@ -19,6 +19,7 @@ from ...numerics.root import crossing
 from ...pairs.members import reveals_nothing
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
+from ..closed_form.law import Law
 from ..grid import laws as grid_laws
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
 from . import laws as allocation_laws
@@ -59,9 +60,9 @@ class RandomAllocations:
         upper = min((one.upper for one in known), default=INF)
         known = [closed_form.ENGINE.epsilon(one, direction, delta) for one in _below(parts, direction)]
         lower = max((one.lower for one in known), default=0.0)
-        for one, steps in _largest(parts, direction):
+        for one, log_choices in _largest(parts, direction):
             alone = closed_form.ENGINE.epsilon(one, direction, delta).lower
-            lower = max(lower, (Range(alone) - log(steps)).lo if alone < INF else INF)
+            lower = max(lower, (Range(alone) - log_choices).lo if alone < INF else INF)
         for sums in _sums(parts, direction):
             lower = max(lower, sums.epsilon(delta))
         single = _single(parts)
@@ -69,6 +70,9 @@ class RandomAllocations:
             found = _composed(
                 parts, direction, floor, request, lambda laws, *size: _core.grid_epsilon(laws, delta, *size)
             )
+            if few := _coarse(parts, direction, floor):
+                ends = few.epsilon(delta)
+                lower, upper = max(lower, ends.lo), min(upper, ends.hi)
         else:
             found = _refined(
                 single, floor, request.width, lambda one: _epsilons(one.lower, one.upper, direction, delta)
@@ -82,8 +86,8 @@ class RandomAllocations:
         lower = max((one.lower for one in known), default=0.0)
         lower = max(lower, (-expm1(epsilon)).lo)
         upper = max(upper, lower)
-        for one, steps in _largest(parts, direction):
-            at = Range(epsilon) + log(steps)
+        for one, log_choices in _largest(parts, direction):
+            at = Range(epsilon) + log_choices
             lower = max(lower, closed_form.ENGINE.delta(one, direction, at.hi).lower)
         for sums in _sums(parts, direction):
             lower = max(lower, sums.delta(epsilon))
@@ -93,6 +97,9 @@ class RandomAllocations:
             found = _composed(
                 parts, direction, floor, request, lambda laws, *size: _core.grid_delta(laws, epsilon, *size)
             )
+            if few := _coarse(parts, direction, floor):
+                ends = few.delta(epsilon)
+                lower, upper = max(lower, ends.lo), min(upper, ends.hi)
             return _combined(found, lower, upper)
         # What may be lost follows from the answer: found on a coarse lattice first.
         floor = 1e-20
@@ -175,6 +182,8 @@ def _composed(
     points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
     above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
+    width = max(request.width, COMPOSED_WIDTH)
+    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # the width is that of the spacing squared
     for mechanism, count in parts:
         if reveals_nothing(mechanism):
             continue
@@ -188,7 +197,7 @@ def _composed(
             if steps == 1:
                 above.append((grid_laws.law(mechanism.mechanism, direction).upper, float(times * count)))
                 continue
-            found = allocation_laws.finest(mechanism.mechanism, steps, floor, COMPOSED_LEVEL, work)
+            found = allocation_laws.finest(mechanism.mechanism, steps, floor, level, work)
             if found is None or not found.upper.proper:
                 return None
             above.append((found.upper.law(direction), float(times * count)))
@@ -200,7 +209,6 @@ def _composed(
             pair = grid_laws.law(m.PoissonSampled(mechanism.mechanism, share), direction)
             below.append((pair.lowers[0], float(count)))
             sums.append((_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
-    width = max(request.width, COMPOSED_WIDTH)
     _, upper, budget, _, _ = ask(above, width, points)
     choices = (below,) if sums == below else (below, sums)
     lower = max(ask(laws, width, points)[0] for laws in choices) if below else 0.0
@@ -255,15 +263,43 @@ def _below(parts: Parts, direction: Direction) -> list[Parts]:
     return found
 
 
-def _largest(parts: Parts, direction: Direction) -> list[tuple[Parts, float]]:
-    """Single steps with a formula whose delta at epsilon + ln(steps) is a lower bound: the largest ratio alone."""
+def _largest(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
+    """Compositions with a formula whose delta at epsilon + ln(choices) is a lower bound: the largest product of ratios
+    alone, of one allocation or of all parts."""
     if direction != "remove":
         return []
-    found: list[tuple[Parts, float]] = []
-    for mechanism, _ in parts:
+    found: list[tuple[Parts, Range]] = []
+    whole = Range(0.0)
+    for mechanism, count in parts:
         if isinstance(mechanism, m.RandomAllocation):
-            found += [(one, float(mechanism.steps)) for one in _with_formula(((mechanism.mechanism, 1),), direction)]
-    return found
+            choices = _log_choices(mechanism.steps, mechanism.selected)
+            whole += count * choices
+            alone = ((mechanism.mechanism, mechanism.selected),)
+            found += [(one, choices) for one in _with_formula(alone, direction)]
+    return found + [(one, whole) for one in _above(parts, direction)]
+
+
+def _coarse(parts: Parts, direction: Direction, floor: float) -> Law | None:
+    """Of one allocation with several steps selected, whose ratios are put on a coarse lattice; not of Gaussians, whose
+    ratios spread over too many cells."""
+    (mechanism, count), *rest = parts
+    if rest or count > 1 or not isinstance(mechanism, m.RandomAllocation) or mechanism.selected == 1:
+        return None
+    if isinstance(mechanism.mechanism, m.Gaussian):
+        return None
+    return allocation_laws.coarse(mechanism.mechanism, mechanism.steps, mechanism.selected, direction, floor)
+
+
+def _log_choices(steps: int, selected: int) -> Range:
+    """ln C(steps, selected), or for many selected a little more: the entropy."""
+    few = min(selected, steps - selected)
+    if few <= _FEW_SELECTED:
+        return log(Range(math.comb(steps, few) * (1 - 2.0**-50), math.comb(steps, few) * (1 + 2.0**-50)))
+    return few * log(Range(steps) / few) + (steps - few) * log(Range(steps) / (steps - few))
+
+
+_FEW_SELECTED = 16
+"""Of 2^53 steps, so many can be chosen in a number of ways that is a double."""
 
 
 def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:

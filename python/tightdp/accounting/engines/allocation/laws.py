@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +13,12 @@ from numpy.typing import NDArray
 from .... import _core
 from .... import mechanisms as m
 from ....losses import PrivacyLoss
+from ...numerics.outward import Range
 from ..base import Direction
+from ..closed_form import outcomes
+from ..closed_form.atoms import Atom, Few
+from ..closed_form.binomial import CONTEXT
+from ..closed_form.law import Law
 from ..grid import laws as grid_laws
 
 U = 2.0**-53
@@ -82,6 +88,16 @@ class Atoms:
             object.__setattr__(self, "_q", found)
         return found
 
+    def few(self, infinity: Range) -> Few:
+        """These atoms with their errors, and with this for P's mass where Q has none."""
+        error = self.relative + 8 * U
+        found = [
+            Atom(Decimal(float(y)), Decimal(float(p)).ln(CONTEXT), self.slack + 2 * U * abs(float(y)), error)
+            for y, p in zip(self.losses, self.masses, strict=True)
+        ]
+        hidden = Range(self.minus_infinity / (1 + error), self.minus_infinity * (1 + error))
+        return Few(found, infinity, hidden)
+
     def law(self, direction: Direction) -> _core.GridLaw:
         logs = np.log(self.masses)
         relative = self.relative + (8 + 2 * np.abs(logs)) * U
@@ -142,6 +158,34 @@ def finest(inner: m.Mechanism, steps: int, floor: float, most: int, work: float 
             return better
         level -= 1
     return found
+
+
+@lru_cache(maxsize=32)
+def coarse(inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float) -> Law | None:
+    """The law of several steps selected, with the ratios of one step on so coarse a lattice that all outcomes can be
+    looked at (allocation.md section 9); None where that takes too many."""
+    base = grid_laws.law(inner, "remove").upper
+    for level in _COARSE:
+        try:
+            above, below, _ = _core.allocation(base, 1, 2.0**-level, floor / steps, MOST_CELLS)
+        except ValueError:
+            continue
+        high, low = _atoms(above, True), _atoms(below, False)
+        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._totals)
+        if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
+            continue
+        less, more = low.few(Range(0.0)), high.few(Range(0.0, high.infinity * (1 + 1e-4)))
+        found = outcomes.allocated(less, more, steps, selected, direction, _MOST_OUTCOMES)
+        if found is not None:
+            return found
+    return None
+
+
+_COARSE = range(4, -4, -1)
+"""Levels that are tried: of the finest, sixteen points for a factor of e; of the coarsest, one for e^8."""
+_MOST_ATOMS = 128
+_MOST_OUTCOMES = 1 << 15
+"""Some hundredths of a second."""
 
 
 def floor_for(delta: float) -> float:

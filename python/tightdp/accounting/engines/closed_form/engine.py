@@ -8,16 +8,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ...numerics.outward import INF, Range, exp, expm1, log1p
-from ...pairs.replaced import ReplacedClass, ReplacedGaussian, losses
+from ...numerics.outward import INF, Range, expm1, log1p
+from ...pairs.replaced import ReplacedGaussian
 from ..base import DEFAULT, Bound, Direction, Parts, Request
-from . import binomial, bounded_range, single
+from . import binomial, bounded_range, outcomes, single
 from .gaussian import Gaussian
 from .gaussian_selections import GaussianSelections, servable
 from .law import Law
-
-_MOST_ATOMS = 64
-"""Sensitivity of a discrete Laplace whose atoms are summed here; the grid engine is as exact and faster beyond."""
 
 
 class ClosedForm:
@@ -27,8 +24,8 @@ class ClosedForm:
         if law(parts, direction) is not None:
             return None
         return (
-            "it has formulas for Gaussians, for one step of a mechanism, and for pure or approximate mechanisms of one "
-            "and the same epsilon"
+            "it has formulas for Gaussians, for one step of a mechanism, for pure or approximate mechanisms of one and "
+            "the same epsilon, and for compositions with few outcomes"
         )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
@@ -58,6 +55,10 @@ def law(parts: Parts, direction: Direction) -> Law | None:
     """The formula of a composition in one direction, or None. "replace" was translated before (``neighbors``)."""
     if direction == "replace":
         return None
+    return _formula(parts, direction) or outcomes.law(parts, direction)
+
+
+def _formula(parts: Parts, direction: Direction) -> Law | None:
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
         return Gaussian(gaussian_mu_squared(parts))
     if all(isinstance(mechanism, m.Gaussian) or _fails(mechanism) for mechanism, _ in parts) and len(parts) > 1:
@@ -102,7 +103,7 @@ def _pure_family(parts: Parts) -> Law | None:
         count += times
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += times * log1p(-Range(mechanism.nominal_delta))
-    kept = _fold(Range(e), count) if e > 0 else single.Atoms([(Range(0.0), Range(1.0))])
+    kept = _fold(Range(e), count) if e > 0 else Gaussian(0.0)
     if kept is None or log_kept.hi == 0:
         return kept
     failure = -expm1(log_kept)
@@ -151,39 +152,11 @@ def _one(mechanism: m.Mechanism, direction: Direction) -> Law | None:
             return single.Laplace(1 / Range(scale))
         case m.BoundedRange(eta):
             return single.BoundedRange(eta) if eta > 0 else Gaussian(0.0)
-        case m.RandomizedResponse(p, buckets):
-            return _randomized_response(p, buckets)
-        case ReplacedClass():
-            less, more = (single.Atoms(_masses(found.atoms()), found.infinity) for found in losses(mechanism))
-            return single.Between(less, more)
         case ReplacedGaussian(sigma, q):
             return single.ReplacedGaussian(1 / Range(sigma), q)
-        case m.DiscreteLaplace(scale, sensitivity) if sensitivity <= _MOST_ATOMS:
-            return _discrete_laplace(scale, sensitivity)
         case m.PoissonSampled(inner, q):
             full = _one(inner, direction)
             if full is None:
                 return None
             return single.SampledRemove(full, q) if direction == "remove" else single.SampledAdd(full, q)
     return None
-
-
-def _masses(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
-    return [(loss, exp(log_mass)) for loss, log_mass in atoms]
-
-
-def _randomized_response(p: float, buckets: int) -> Law:
-    """The true answer, the other one that is compared, and all the rest, which say nothing."""
-    wrong = Range(p) / buckets
-    loss = log1p((1 - Range(p)) / wrong)
-    return single.Atoms([(loss, 1 - Range(p) + wrong), (-loss, wrong), (Range(0.0), (buckets - 2) * wrong)])
-
-
-def _discrete_laplace(scale: float, sensitivity: int) -> Law:
-    """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
-    b, s = Range(scale), sensitivity
-    t = exp(-1 / b)
-    atoms = [(s / b, 1 / (1 + t)), (-(s / b), exp(-s / b) / (1 + t))]
-    ratio = -expm1(-1 / b) / (1 + t)
-    atoms += [((2 * n - s) / b, ratio * exp((n - s) / b)) for n in range(1, s)]
-    return single.Atoms(atoms)

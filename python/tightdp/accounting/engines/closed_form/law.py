@@ -82,7 +82,7 @@ def invert(law: Law, delta: float, low: float, high: float) -> Range:
         low = low / 4 if low > TINY_EPSILON else 0.0
         g_low = gap(low)
     root = _root(gap, low, high, g_low, g_high)
-    return Range(_certified_below(law, delta, root), _certified_above(law, delta, root))
+    return Range(certified_below(law, delta, root), certified_above(law, delta, root))
 
 
 TINY_EPSILON = 1e-300
@@ -118,7 +118,7 @@ def _root(gap: Callable[[float], float], low: float, high: float, g_low: float, 
     return 0.5 * (low + high)
 
 
-def _certified_above(law: Law, delta: float, root: float) -> float:
+def certified_above(law: Law, delta: float, root: float) -> float:
     step = max(root * 2.0**-52, TINY_EPSILON)
     while root + step <= LARGEST / 4:
         if law.delta(root + step).hi <= delta:
@@ -127,7 +127,7 @@ def _certified_above(law: Law, delta: float, root: float) -> float:
     return INF
 
 
-def _certified_below(law: Law, delta: float, root: float) -> float:
+def certified_below(law: Law, delta: float, root: float) -> float:
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
         if law.delta(root - step).lo > delta:

@@ -52,28 +52,6 @@ class BoundedRange(Law):
         return (self.eta + 2 * log1p(-sqrt(delta * self.weight))).clamp(0.0, self.eta)
 
 
-class Atoms(Law):
-    """Finitely many privacy losses: the sum of p (1 - e^{eps - y})_+ over atoms of mass p at y, and ``infinity``."""
-
-    def __init__(self, atoms: list[tuple[Range, Range]], infinity: Number = 0.0) -> None:
-        self.atoms = atoms
-        self.infinity = as_range(infinity)
-
-    def at(self, epsilon: float) -> Range:
-        total = self.infinity
-        for loss, mass in self.atoms:
-            total += mass * (-expm1(epsilon - loss)).clamp(0.0, 1.0)
-        return total
-
-    def inverse(self, delta: float) -> Range:
-        if delta < self.infinity.lo:
-            return Range(INF)
-        return super().inverse(delta)
-
-    def bracket(self, delta: float) -> tuple[float, float]:
-        return 0.0, max((loss.hi for loss, _ in self.atoms), default=1.0)
-
-
 class Between(Law):
     """A law known by one that it dominates and one that dominates it."""
 

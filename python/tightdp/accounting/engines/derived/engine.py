@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....composition import Parts
 from ....derived import Derived, Group, RepeatAndSelect
 from ...numerics.outward import INF, expm1
@@ -18,21 +20,21 @@ def single(parts: Parts) -> Derived | None:
     return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
 
-def delta(mechanism: Derived, run: Run, epsilon: float) -> Bound:
-    """Bounds on delta(epsilon), any finite epsilon."""
+def delta(mechanism: Derived, links: Sequence[Run], epsilon: float) -> Bound:
+    """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run."""
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.delta(mechanism, run, epsilon)
+        lower, upper = repeated.delta(mechanism, links[0], epsilon)
     else:
-        lower, upper = 0.0, groups.delta(mechanism.size, run, epsilon)  # type: ignore[attr-defined]
+        lower, upper = 0.0, groups.delta(links, epsilon)
     lower = max(lower, least)
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def epsilon(mechanism: Derived, run: Run, delta: float) -> Bound:
+def epsilon(mechanism: Derived, links: Sequence[Run], delta: float) -> Bound:
     """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.epsilon(mechanism, run, delta)
+        lower, upper = repeated.epsilon(mechanism, links[0], delta)
     else:
-        lower, upper = 0.0, groups.epsilon(mechanism.size, run, delta)  # type: ignore[attr-defined]
+        lower, upper = 0.0, groups.epsilon(links, delta)
     return Bound(min(lower, upper), max(upper, 0.0), _NAME) if upper < INF else Bound(lower, INF, _NAME)

@@ -1,20 +1,22 @@
-"""A run as a group of records sees it, from the curve of one record (docs/theory/derived.md section 2).
+"""A run as a group of records sees it, from the curves of one record (docs/theory/derived.md section 2).
 
-Each of the records changes a probability p into at most e^e p + delta(e), whatever e is. A chain of ``size`` such lines
-is a line X p + D again, and bounds delta of the group at log X by D. The search looks for a good chain, but the bound
-holds for any.
+Each of the records changes a probability p into at most e^e p + delta(e), whatever e is; delta is that of the link of
+the chain, which has its own number of records. A chain of such lines is a line X p + D again, and bounds delta of the
+group at log X by D. The search looks for a good chain, but the bound holds for any.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...numerics.work import affords
 from .base import Run
 
 _Array = NDArray[np.float64]
@@ -28,6 +30,8 @@ _MARGIN = 1e-11
 """More than a chain of 1000 products and sums of positive numbers errs by, relative to its result."""
 _MOST = 700.0
 _FAINT = 1e-4
+_UNITS = 10**5
+"""Of work, for one link in one round: its narrowings, as measured."""
 
 
 class _Lines(NamedTuple):
@@ -42,49 +46,94 @@ class Chain(NamedTuple):
     log_slope: float
     slope: float
     height: float
-    used: frozenset[int]
+    used: frozenset[tuple[int, int]]
+    """Tables, and the lines of them."""
 
 
-def delta(size: int, run: Run, epsilon: float) -> float:
-    """An upper bound of delta(epsilon) for ``size`` records."""
-    if epsilon >= _largest_loss(size, run):
+def delta(links: Sequence[Run], epsilon: float) -> float:
+    """An upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes them."""
+    if epsilon >= _largest_loss(links):
         return 0.0
     at = min(epsilon, _MOST)  # delta never increases
     reach = abs(at) + 1.0
-    table = _Table(run, [at / size, *np.linspace(-reach, reach, _FIRST)])
+    tables = _Tables(links, [at / len(links), *np.linspace(-reach, reach, _FIRST)])
     best = 1.0
     for _ in range(_ROUNDS):
-        lines = table.lines()
-        ends = _best(lines, size, lambda log_slope, _: log_slope <= at - 4 * _MARGIN)
+        if not affords(_UNITS * len(links)):
+            break
+        lines = tables.lines()
+        ends = _best(lines, lambda log_slope, _: log_slope <= at - 4 * _MARGIN)
         best = min(best, _between(ends, at))
-        if not table.refine(lines, ends):
+        if not tables.refine(lines, ends):
             break
     return best
 
 
-def epsilon(size: int, run: Run, delta: float) -> float:
-    """An upper bound of epsilon(delta) for ``size`` records; infinite where none is known."""
-    best = _largest_loss(size, run)
-    least = delta * _FAINT / size
-    reach = run.epsilon(least).upper if least > 0 else math.inf
+def epsilon(links: Sequence[Run], delta: float) -> float:
+    """An upper bound of epsilon(delta) of the chain of ``links``; infinite where none is known."""
+    best = _largest_loss(links)
+    least = delta * _FAINT / len(links)
+    reach = links[0].epsilon(least).upper if least > 0 else math.inf
     if not reach < _MOST:
         return best
-    table = _Table(run, [*np.linspace(-reach, reach, _FIRST), *np.linspace(0.0, reach, _FIRST)])
+    tables = _Tables(links, [*np.linspace(-reach, reach, _FIRST), *np.linspace(0.0, reach, _FIRST)])
     for _ in range(_ROUNDS):
-        lines = table.lines()
-        chains = _best(lines, size, lambda _, height: height > delta)
+        if not affords(_UNITS * len(links)):
+            break
+        lines = tables.lines()
+        chains = _best(lines, lambda _, height: height > delta)
         found = _slope_at(chains, delta)
         if found == 0:
             return 0.0
         best = min(best, found)
-        if not (table.refine(lines, chains) if found < math.inf else table.extend(lines)):
+        if not (tables.refine(lines, chains) if found < math.inf else tables.extend(lines)):
             break
     return best
 
 
-def _largest_loss(size: int, run: Run) -> float:
+def _largest_loss(links: Sequence[Run]) -> float:
     """Of the chain whose steps all have delta 0."""
-    return math.nextafter(size * run.largest, math.inf)
+    return math.nextafter(math.fsum(run.largest for run in links), math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """The lines of each table, and which table each link has."""
+
+    tables: list[_Lines]
+    which: list[int]
+
+    def __getitem__(self, k: int) -> _Lines:
+        return self.tables[self.which[k]]
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+
+class _Tables:
+    """One for each distinct link."""
+
+    def __init__(self, links: Sequence[Run], nodes: list[float]) -> None:
+        distinct = list({id(run): run for run in links}.values())
+        self._tables = [_Table(run, nodes) for run in distinct]
+        places = {id(run): i for i, run in enumerate(distinct)}
+        self._which = [places[id(run)] for run in links]
+
+    def lines(self) -> _Links:
+        return _Links([table.lines() for table in self._tables], self._which)
+
+    def refine(self, lines: _Links, chains: tuple[Chain, Chain]) -> bool:
+        """More nodes beside those that the best chains use."""
+        used = {pair for chain in chains for pair in chain.used}
+        found = [
+            table.refine(lines.tables[k], {i for where, i in used if where == k})
+            for k, table in enumerate(self._tables)
+        ]
+        return any(found)
+
+    def extend(self, lines: _Links) -> bool:
+        """A node beyond the largest."""
+        return sum(table.extend(one) for table, one in zip(self._tables, lines.tables, strict=True)) > 0
 
 
 class _Table:
@@ -116,9 +165,7 @@ class _Table:
             kept.append(line)
         return _Lines(*(np.array(column) for column in zip(*kept, strict=True)))
 
-    def refine(self, lines: _Lines, chains: tuple[Chain, Chain]) -> bool:
-        """More nodes beside those that the best chains use."""
-        used = {i for chain in chains for i in chain.used}
+    def refine(self, lines: _Lines, used: set[int]) -> bool:
         wanted = set()
         if 0 in used:
             self.extend(lines)
@@ -131,7 +178,6 @@ class _Table:
         return self._add(sorted(wanted))
 
     def extend(self, lines: _Lines) -> bool:
-        """A node beyond the largest."""
         return self._add([min(1.5 * float(lines.log_x[0]) + 1e-3, _MOST)])
 
 
@@ -139,43 +185,45 @@ def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float
     return (flat[2] - steep[2]) / (steep[1] - flat[1])
 
 
-def _best(lines: _Lines, size: int, flat: Callable[[_Array, _Array], NDArray[np.bool_]]) -> tuple[Chain, Chain]:
+def _best(links: _Links, flat: Callable[[_Array, _Array], NDArray[np.bool_]]) -> tuple[Chain, Chain]:
     """The chains on either side of the type I error from which on they are ``flat``, of their log slopes and heights.
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
     """
-    turns = (lines.d[1:] - lines.d[:-1]) / (lines.x[:-1] - lines.x[1:])
+    size = len(links)
+    all_turns = [(lines.d[1:] - lines.d[:-1]) / (lines.x[:-1] - lines.x[1:]) for lines in links.tables]
     low, high = -745.0, 0.0
-    chains = _chain(lines, [0] * size), _chain(lines, [len(lines.x) - 1] * size)
+    chains = _chain(links, [0] * size), _chain(links, [len(links[k].x) - 1 for k in range(size)])
     for _ in range(_NARROWINGS):
         log_p = np.linspace(low, high, _TRIED)
         p, log_slope, height = np.exp(log_p), np.zeros(_TRIED), np.zeros(_TRIED)
         path = np.empty((size, _TRIED), dtype=np.intp)
         for k in range(size):
-            path[k] = np.searchsorted(turns, p, side="right")
-            x, d = lines.x[path[k]], lines.d[path[k]]
-            log_slope += lines.log_x[path[k]]
+            path[k] = np.searchsorted(all_turns[links.which[k]], p, side="right")
+            x, d = links[k].x[path[k]], links[k].d[path[k]]
+            log_slope += links[k].log_x[path[k]]
             p = np.minimum(x * p + d, 1.0)
             height = x * height + d
         enough = flat(log_slope, height)
         first = int(np.argmax(enough)) if enough.any() else -1
         if first < 0:
-            return _chain(lines, list(path[:, -1])), chains[1]
-        second = _chain(lines, list(path[:, first]))
+            return _chain(links, list(path[:, -1])), chains[1]
+        second = _chain(links, list(path[:, first]))
         if first == 0:
             return chains[0], second
-        chains = _chain(lines, list(path[:, first - 1])), second
+        chains = _chain(links, list(path[:, first - 1])), second
         low, high = float(log_p[first - 1]), float(log_p[first])
     return chains
 
 
-def _chain(lines: _Lines, path: list[int]) -> Chain:
+def _chain(links: _Links, path: list[int]) -> Chain:
     log_slope, slope, height = 0.0, 1.0, 0.0
-    for i in path:
+    for k, i in enumerate(path):
+        lines = links[k]
         log_slope += float(lines.log_x[i])
         slope *= float(lines.x[i])
         height = float(lines.x[i]) * height + float(lines.d[i])
-    return Chain(log_slope, slope, height, frozenset(path))
+    return Chain(log_slope, slope, height, frozenset((links.which[k], int(i)) for k, i in enumerate(path)))
 
 
 def _between(chains: tuple[Chain, Chain], epsilon: float) -> float:

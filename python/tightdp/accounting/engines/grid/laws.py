@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from .... import _core
 from .... import mechanisms as m
 from ....derived import Derived
-from ....losses import TOLERANCE, PrivacyLoss, completed, q_mass
+from ....losses import PrivacyLoss, completed
 from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import replaced
+from ...pairs.orders import either_order, hidden
 from ...pairs.replaced import Losses, Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..base import Direction
 from ..closed_form.truncation import truncation
@@ -119,6 +120,11 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
             return _mixture(mixtures.weights_of(norms, shares, q), mixtures.weights_of(norms, shares, q), sigma)
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
+        case Replaced(m.PoissonSampled(inner, q)):
+            return _sampled(inner, q, q, "replace")
+        case Replaced(PrivacyLoss() as given):
+            upper = _user_defined(either_order(given), False).upper
+            return Pair(upper, tuple(one for add in (False, True) for one in _user_defined(given, add).lowers))
         case m.TruncatedPoissonSampled():
             return _truncated(mechanism, direction, mechanism)
         case Replaced(m.TruncatedPoissonSampled() as inner) | Zeroed(m.TruncatedPoissonSampled() as inner):
@@ -367,10 +373,7 @@ def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
 
 def _user_defined(given: PrivacyLoss, add: bool) -> Pair:
     table = given.losses, given.probabilities
-    # What Q's masses lack of 1 is where P has none, whether or not the user says so.
-    lack = 1 - q_mass(np.asarray(given.losses), np.asarray(given.probabilities))
-    hidden = lack if lack - given.minus_infinity > TOLERANCE else given.minus_infinity
-    high = _table(*table, given.infinity, hidden, given.loss_error)
+    high = _table(*table, given.infinity, hidden(given), given.loss_error)
     if given.optimistic is None:
         return _exact(high.reversed() if add else high)
     if not add:

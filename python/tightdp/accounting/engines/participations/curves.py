@@ -72,12 +72,12 @@ def _reach(count: int, q: float) -> float:
 
 
 Curve = Callable[[float], float]
-"""A bound of delta at any epsilon."""
+"""A bound of delta at epsilons from 0 on. Below, that of the reversed pair stands for it (``reversal``)."""
 
 
 class Mixture:
     """sum_k P(K = k) delta_k(eps + k rare + (n - k) common), eps >= 0, delta_k the curve of mu_0^2 + k mu^2, from both
-    sides. The terms' curves must grow with k."""
+    sides. The terms' curves must grow with k, which is proved for eps >= 0: ValueError below."""
 
     def __init__(
         self, k: Participations, mu_squared: Range, beside: Range, rare: float = 0.0, common: float = 0.0
@@ -106,6 +106,8 @@ class Mixture:
 
     def _end(self, epsilon: float) -> int:
         """The least number whose curve is all but 1, or one after the last."""
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: what is below is the reversed pair's")
         low, high = self._k.first, self._k.last + 1
         while low < high:
             numbers = np.unique(np.linspace(low, high - 1, _TRIED).astype(np.int64))
@@ -198,10 +200,21 @@ def above_add(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     return curve
 
 
-def above_replaced(k: Participations, remove: Curve) -> Curve:
-    """Of a record that is replaced in a Poisson sample: neither is in any of the steps with the same probability."""
+def above_replaced(k: Participations, remove: Curve, add: Curve) -> Curve:
+    """Of a record that is replaced in a Poisson sample: neither is in any of the steps with the same probability, so
+    that delta is at most that of removal at an epsilon that is less, and may be below 0."""
     never = _never(k).lo
-    return lambda epsilon: remove(down(epsilon + never))
+
+    def curve(epsilon: float) -> float:
+        at = down(epsilon + never)
+        return remove(at) if at >= 0 else reversal(at, add(-at)).hi
+
+    return curve
+
+
+def reversal(epsilon: float, back: float) -> Range:
+    """delta(epsilon) < 0 of a pair from ``back``, that of the reversed pair at -epsilon: 1 - e^eps + e^eps back."""
+    return -expm1(epsilon) + exp(epsilon) * back
 
 
 def _never(k: Participations) -> Range:

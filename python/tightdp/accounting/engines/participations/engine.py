@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .... import mechanisms as m
-from ...numerics.outward import Range, exp, expm1
+from ...numerics.outward import Range
 from ...pairs.replaced import ReplacedGaussian
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
-from .curves import Curve, Participations
+from .curves import Curve, Participations, reversal
 
 MOST_SIGMA = 0.1
 """Noise multipliers with more are served better elsewhere."""
@@ -48,13 +48,12 @@ class ByParticipations:
         return _interval(participations.epsilon_below(found.below, delta, nearby), upper)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        back = epsilon < 0  # 1 - e^eps + e^eps delta'(-eps), delta' that of the reversed pair
+        back = epsilon < 0
         found = _bounds(parts, _REVERSED[direction] if back else direction)
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
-            front, rest = -expm1(epsilon), exp(epsilon)
-            lower, upper = min((front + rest * lower).lo, 1.0), (front + rest * upper).hi
+            lower, upper = min(reversal(epsilon, lower).lo, 1.0), reversal(epsilon, upper).hi
         return _interval(lower, upper)
 
 
@@ -103,5 +102,5 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
     of_removed = participations.above if direction == "replace" else participations.above_removed
     above = of_removed(high, once, beside)
     if isinstance(mechanism, ReplacedGaussian):
-        above = participations.above_replaced(high, above)
+        above = participations.above_replaced(high, above, participations.above_add(high, once, beside))
     return Bounds(above, participations.seen(low, once, beside).least, start)

@@ -43,8 +43,6 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
         case Replaced(m.DiscreteGaussianVector(sigma, sensitivity)):
             ratio = 2 * Range(sensitivity) / sigma
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
-        case Replaced(m.PoissonSampled(inner)):  # by joint convexity no more than without sampling
-            return log_moment(Replaced(inner), c)
         case m.PureDP() | m.RandomizedResponse() | m.Laplace():
             return exact(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
@@ -64,13 +62,15 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return _mixture(inner, 1.0, 2.0, c)
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians() as inner, q)):
             return _mixture(inner, q, 2.0, c)
+        case Replaced(m.PoissonSampled(inner, q)):  # the curve of a sample of fixed size: grid.md section 6.2
+            return _joined_sample(inner, q, c)
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             twice = (2 if isinstance(mechanism, Replaced) else 1) / Range(inner.mechanism.noise_multiplier)
             return _drawn(inner.sample_size, inner.dataset_size, twice, c)
         case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
             return _truncated(mechanism, c)
         case Zeroed(m.FixedSizeSampled(inner, size, total)):  # no more than by replacing
-            return _fixed_size(inner, size, total, c)
+            return _joined_sample(inner, (Range(size) / total).hi, c)
         case m.PoissonSampled(inner, q):
             unsampled = log_moment(inner, c)
             if isinstance(inner, m.Gaussian):
@@ -85,7 +85,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
                 return INF if found.infinity.hi > 0 else 0.0
             return exact(mechanism, c).hi
         case m.FixedSizeSampled(inner, size, total):
-            return _fixed_size(inner, size, total, c)
+            return _joined_sample(inner, (Range(size) / total).hi, c)
         case Derived():
             return derived.log_moment(mechanism, c, log_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
@@ -143,19 +143,19 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
     else:
         whole = log_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = log_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
-    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _fixed_size
+    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _joined_sample
         fixed = min(_joined(doubled, fixed), log_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
     return log1p((1 - cut).clamp(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
 
 
-def _fixed_size(inner: m.Mechanism, size: int, total: int, c: float) -> float:
+def _joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
+    """Of replacing a record in a sample: no more than without sampling, by joint convexity."""
     doubled = replaced(inner)
     if doubled is None:
         return INF
     unsampled = log_moment(doubled, c)
-    q = (Range(size) / total).hi
     if q >= 1:
         return unsampled
     return min(_joined(doubled, log_moment(m.PoissonSampled(doubled, q), c)), unsampled)

@@ -1,4 +1,4 @@
-"""Which Renyi order bounds epsilon best: what callers of RdpAccountant print."""
+"""Which Renyi order bounds epsilon best: what callers of accountants by Renyi divergences print."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.engines.renyi import engine as renyi
-from ...accounting.engines.renyi.conversion import epsilon_at
-from ...accounting.pairs.neighbors import translate
-from ...composition import Composition
-from ...options import Neighbors
+from ..accounting.engines.renyi import engine as renyi
+from ..accounting.engines.renyi.conversion import epsilon_at
+from ..accounting.pairs.neighbors import translate
+from ..composition import Composition
+from ..options import Neighbors
 
 FEW = 64
 """Up to so many distinct mechanisms their Renyi divergences are computed; more of them take seconds."""

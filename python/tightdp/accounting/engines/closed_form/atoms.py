@@ -1,0 +1,217 @@
+"""Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
+
+Losses and logarithms of masses are decimal numbers of 60 digits, so that sums of many of them keep all digits of a
+double.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .... import mechanisms as m
+from ....losses import TOLERANCE, PrivacyLoss, q_mass
+from ...numerics.outward import ULP, Number, Range, as_range, down, up
+from ...pairs.members import BinaryRange
+from ...pairs.replaced import ReplacedClass, losses
+from ..base import Direction
+from .binomial import CONTEXT
+
+MOST_ATOMS = 256
+"""Of one mechanism: each takes some tens of microseconds. The grid engine is faster beyond."""
+_FAR = 40
+"""Standard deviations of a discrete Gaussian that are kept: beyond lies less than e^-800."""
+_LARGEST_LOSS = 1e30
+"""Of a mechanism that is served: its sum with a logarithm of a mass keeps thirty digits behind the point."""
+_LEAST_DIGIT = 1e-57
+"""More than the logarithm of a number near 1 errs by."""
+LOST = 1e-307
+"""What an upper delta counts for outputs that are not kept, of any number of steps that is served here."""
+_GIVEN = 4 * ULP
+"""Relative error of a probability that a user gives (grid.md section 6.6)."""
+
+
+class Atom(NamedTuple):
+    """A privacy loss and the logarithm of P's mass there; both are within their errors of the truth."""
+
+    loss: Decimal
+    log_p: Decimal
+    loss_error: float = 0.0
+    log_error: float = 0.0
+
+
+class Few(NamedTuple):
+    """All atoms of a pair (P, Q), P's mass where Q has none, and Q's where P has none."""
+
+    atoms: list[Atom]
+    infinity: Range = Range(0.0)
+    hidden: Range = Range(0.0)
+
+    def reversed(self) -> Few:
+        """Those of (Q, P)."""
+        turned = [Atom(-y, p - y, e, e + f) for y, p, e, f in self.atoms]
+        return Few(turned, self.hidden, self.infinity)
+
+    def sampled(self, q: float, add: bool) -> Few:
+        """((1-q) Q + q P, Q), or (P, (1-q) P + q Q) where the record is added (grid.md section 6.1)."""
+        if q == 1:
+            return self
+        with localcontext(CONTEXT):
+            share, rest = Decimal(q), 1 - Decimal(q)
+            if add:
+                found = [Atom(-_log_mixed(-y, share), p, e + _LEAST_DIGIT, f) for y, p, e, f in self.atoms]
+                infinity, hidden, single, sign = Range(0.0), self.hidden * q, self.infinity, -1
+            else:
+                mixed = [_log_mixed(atom.loss, share) for atom in self.atoms]
+                found = [
+                    Atom(z, p - y + z, e + _LEAST_DIGIT, 2 * e + f)
+                    for z, (y, p, e, f) in zip(mixed, self.atoms, strict=True)
+                ]
+                infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
+            if single.lo > 0:  # where one of the two has nothing, the mixture has 1 - q of the other
+                log_p = _middle(single).ln() + (0 if add else rest.ln())
+                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, up(_radius(single) / single.lo)))
+            else:  # what is lost far out is little: it may count as an infinite loss
+                infinity += single
+            return Few(found, infinity, hidden)
+
+
+def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
+    """ln(1 - q + q e^loss), however large the loss."""
+    if loss > 0:
+        return loss + (share + (1 - share) * (-loss).exp()).ln()
+    return (1 - share + share * loss.exp()).ln()
+
+
+def number_of_atoms(mechanism: m.Mechanism) -> int | None:
+    """How many ``atoms`` would find at the most, without computing them; None where it has no such form."""
+    match mechanism:
+        case m.ApproximateDP() if mechanism.nominal_delta == 1:
+            return 0
+        case m.PureDP() | m.ApproximateDP() if mechanism.nominal_epsilon <= _LARGEST_LOSS:
+            return 2
+        case BinaryRange(eta) if eta <= _LARGEST_LOSS:
+            return 2
+        case m.RandomizedResponse(p, buckets):
+            return min(buckets, 3) if p > 0 else 0
+        case ReplacedClass(epsilon) if 2 * epsilon <= _LARGEST_LOSS:
+            return 7
+        case m.DiscreteLaplace(scale, sensitivity) if sensitivity <= _LARGEST_LOSS * scale:
+            return sensitivity + 1
+        case m.DiscreteGaussian(sigma, sensitivity) if sensitivity <= math.sqrt(_LARGEST_LOSS) / _FAR * min(sigma, 1.0):
+            return 2 * math.ceil(_FAR * min(sigma, MOST_ATOMS)) + sensitivity + 3
+        case PrivacyLoss() if (
+            mechanism.optimistic is None and max(map(abs, mechanism.losses), default=0.0) < _LARGEST_LOSS
+        ):
+            return len(mechanism.losses)
+        case m.PoissonSampled(inner, _):
+            found = number_of_atoms(inner)
+            return None if found is None else found + may_fail(inner)
+    return None
+
+
+def may_fail(mechanism: m.Mechanism) -> bool:
+    """Whether P may have mass where Q has none: that is one atom more on a sample."""
+    return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
+
+
+@lru_cache(maxsize=256)
+def atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Few:
+    """The pair of a mechanism that has a ``number_of_atoms``; ``high`` says which one, where rounding leaves two."""
+    with localcontext(CONTEXT):
+        match mechanism:
+            case m.PureDP() | m.ApproximateDP():
+                return _two_points(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
+            case m.RandomizedResponse(p, buckets):
+                return _randomized_response(Decimal(p), buckets)
+            case m.DiscreteLaplace(scale, sensitivity):
+                return _discrete_laplace(Decimal(scale), sensitivity)
+            case m.DiscreteGaussian(sigma, sensitivity):
+                return _discrete_gaussian(Decimal(sigma), sensitivity)
+            case BinaryRange():
+                found = _of_ranges(mechanism.atoms())
+                return found.reversed() if direction == "add" else found
+            case ReplacedClass():
+                of_class = losses(mechanism)[high]
+                return _of_ranges(of_class.atoms(), of_class.infinity)
+            case PrivacyLoss():
+                found = _given(mechanism)
+                return found.reversed() if direction == "add" and not mechanism.mirrored else found
+            case m.PoissonSampled(inner, q):
+                return atoms(inner, direction, high).sampled(q, direction == "add")
+    raise AssertionError(mechanism)
+
+
+def _two_points(epsilon: float, delta: float) -> Few:
+    e, kept = Decimal(epsilon), 1 - Decimal(delta)
+    failure = Range(delta)
+    if kept == 0:
+        return Few([], failure, failure)
+    if e == 0:
+        return Few([Atom(e, kept.ln())], failure, failure)
+    right = kept.ln() - (1 + (-e).exp()).ln()
+    return Few([Atom(-e, right - e), Atom(e, right)], failure, failure)
+
+
+def _randomized_response(p: Decimal, buckets: int) -> Few:
+    """The true answer, the other one that is compared, and all the rest, which say nothing."""
+    if p == 0:
+        return Few([], Range(1.0), Range(1.0))
+    wrong = p / buckets
+    right = 1 - p + wrong
+    loss = right.ln() - wrong.ln()
+    found = [Atom(-loss, wrong.ln()), Atom(loss, right.ln())]
+    if buckets > 2:
+        found.append(Atom(Decimal(0), ((buckets - 2) * wrong).ln()))
+    return Few(found)
+
+
+def _discrete_laplace(scale: Decimal, s: int) -> Few:
+    """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
+    t = (-1 / scale).exp()
+    end = -(1 + t).ln()
+    middle = (1 - t).ln() + end
+    found = [Atom(s / scale, end), Atom(-s / scale, end - s / scale)]
+    return Few(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
+
+
+def _discrete_gaussian(sigma: Decimal, s: int) -> Few:
+    """Of P around 0 and Q around -s, the integers that are not far from both."""
+    reach = math.ceil(_FAR * sigma) + 1
+    half = -1 / (2 * sigma * sigma)
+    exponents = [half * (n * n) for n in range(reach + s + 1)]
+    total = (1 + 2 * sum((one.exp() for one in exponents[1 : reach + 1]), Decimal(0))).ln()
+    found = [Atom(-half * (s * (2 * n + s)), exponents[abs(n)] - total) for n in range(-reach - s, reach + 1)]
+    return Few(found, Range(0.0, LOST), Range(0.0, LOST))
+
+
+def _of_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> Few:
+    beyond = as_range(infinity)
+    return Few([Atom(_middle(y), _middle(p), _radius(y), _radius(p)) for y, p in given], beyond, beyond)
+
+
+def _middle(x: Range) -> Decimal:
+    return Decimal(0.5 * (x.lo + x.hi))
+
+
+def _radius(x: Range) -> float:
+    return 0.0 if x.lo == x.hi else up(x.hi - x.lo)
+
+
+def _given(loss: PrivacyLoss) -> Few:
+    # What Q's masses lack of 1 is where P has none, whether or not the user says so.
+    lack = 1 - q_mass(np.asarray(loss.losses), np.asarray(loss.probabilities))
+    hidden = lack if lack - loss.minus_infinity > TOLERANCE else loss.minus_infinity
+    found = [
+        Atom(Decimal(y), Decimal(p).ln(), loss.loss_error, _GIVEN)
+        for y, p in zip(loss.losses, loss.probabilities, strict=True)
+    ]
+    return Few(found, _about(loss.infinity), _about(hidden))
+
+
+def _about(mass: float) -> Range:
+    return Range(max(down(mass, _GIVEN), 0.0), up(mass, _GIVEN)) if mass > 0 else Range(0.0)

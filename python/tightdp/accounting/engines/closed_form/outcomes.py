@@ -1,0 +1,407 @@
+"""Compositions with few outcomes, summed one by one (docs/theory/closed-forms.md section 8).
+
+Steps of one mechanism are exchangeable: an outcome is how many of them show each atom.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .... import mechanisms as m
+from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, up
+from ...pairs.replaced import ReplacedClass
+from ...pairs.replaced import losses as losses_of
+from ..base import Direction, Parts
+from .atoms import MOST_ATOMS, Few, atoms, may_fail, number_of_atoms
+from .binomial import CONTEXT
+from .law import Law, certified_above, certified_below
+from .single import Between
+
+MOST_OUTCOMES = 1 << 17
+"""A twentieth of a second to find them, and a hundredth for each answer."""
+_MOST_WORK = 3e7
+"""Products for the ratios of an allocation: a fifth of a second."""
+_MOST_LOG = 600.0
+"""The ratios of an allocation, and the number of choices, are doubles with room to spare."""
+_DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
+"""Relative rounding of the widest floating-point numbers of the machine: those of a double, or better."""
+
+_Array = NDArray[np.float64]
+_Long = NDArray[Any]
+
+
+def law(parts: Parts, direction: Direction) -> Law | None:
+    """The law of a composition of few outcomes, which are computed when they are first needed; or None."""
+    total = 1
+    for mechanism, count in parts:
+        total *= _number(mechanism, count)
+        if not 0 < total <= MOST_OUTCOMES:
+            return None
+    two = any(_bounded_by_two(mechanism) for mechanism, _ in parts)
+    high = FewOutcomes(parts, direction, True)
+    return Between(FewOutcomes(parts, direction, False), high) if two else high
+
+
+def _number(mechanism: m.Mechanism, count: int) -> int:
+    """How many outcomes ``count`` steps have; 0 where they are too many, or not known."""
+    if isinstance(mechanism, m.RandomAllocation):
+        found = _multisets(_kinds_allocated(mechanism), mechanism.steps)
+        if not found or not _feasible(mechanism, found):
+            return 0
+        return found if count == 1 else _multisets(found, count)
+    kinds = number_of_atoms(mechanism)
+    return 0 if kinds is None or kinds > MOST_ATOMS else _multisets(max(kinds, 1), count)
+
+
+def _multisets(kinds: int, size: int) -> int:
+    """C(size + kinds - 1, size), or 0 where it is too large."""
+    small = min(size, kinds - 1)
+    if kinds < 1 or (kinds > 1 and size > MOST_OUTCOMES) or small > 10:
+        return 0
+    found = math.comb(size + kinds - 1, small)
+    return found if found <= MOST_OUTCOMES else 0
+
+
+def _kinds_allocated(mechanism: m.RandomAllocation) -> int:
+    """Q's atoms, those where P has nothing among them."""
+    found = number_of_atoms(mechanism.mechanism) or 0
+    return found + may_fail(mechanism.mechanism) if found else 0
+
+
+def _feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+    steps, k = mechanism.steps, mechanism.selected
+    columns = min(steps, number_of_atoms(mechanism.mechanism) or 0)
+    if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
+        return False
+    if min(k, steps - k) * math.log(steps + 1) > _MOST_LOG:
+        return False
+    losses = [atom.loss for atom in atoms(mechanism.mechanism, "remove", True).atoms]
+    return bool(losses) and k * (max(losses) - min(losses)) < _MOST_LOG
+
+
+def _bounded_by_two(mechanism: m.Mechanism) -> bool:
+    inner = getattr(mechanism, "mechanism", mechanism)
+    return isinstance(inner, ReplacedClass) and losses_of(inner)[0] is not losses_of(inner)[1]
+
+
+def allocated(less: Few, more: Few, steps: int, selected: int, direction: Direction, most: int) -> Law | None:
+    """The law of an allocation of atoms between two; None where it has more than ``most`` outcomes."""
+    for few in (less, more):
+        outcomes = _multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
+        losses = [atom.loss for atom in few.atoms]
+        if not (losses and 0 < outcomes <= most) or selected * (max(losses) - min(losses)) > _MOST_LOG:
+            return None
+    low, high = (_sorted(_allocated(few, steps, selected, direction)) for few in (less, more))
+    return Between(Tabled(low), Tabled(high))
+
+
+class Tabled(Law):
+    """A law all of whose outcomes are at hand."""
+
+    def __init__(self, table: _Table) -> None:
+        self.kept = table
+
+    @property
+    def table(self) -> _Table:
+        return self.kept
+
+    def at(self, epsilon: float) -> Range:
+        found = self.table
+        return Range(
+            found.sum_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
+            found.sum_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),
+        )
+
+    def inverse(self, delta: float) -> Range:
+        found = self.table
+        if delta < found.infinity.lo:
+            return Range(INF)
+        root = found.guess(delta)
+        above = INF if delta < found.infinity.hi else certified_above(self, delta, root)
+        return Range(certified_below(self, delta, root), above)
+
+
+class FewOutcomes(Tabled):
+    """A composition of atoms, whose outcomes are found when they are asked about."""
+
+    def __init__(self, parts: Parts, direction: Direction, high: bool) -> None:
+        self._key = parts, direction, high
+
+    @property
+    def table(self) -> _Table:
+        return _table(*self._key)
+
+
+class _Table(NamedTuple):
+    """Losses in ascending order with ranges, P-masses with relative errors, and P's mass where Q has none."""
+
+    low: _Array
+    high: _Array
+    masses: _Array
+    errors: _Array
+    infinity: Range
+
+    def sum_above(self, epsilon: float, losses: _Array, sign: float) -> float:
+        """P's mass at each loss above epsilon times 1 - e^{epsilon - loss}, rounded up or, with sign -1, down."""
+        first = int(np.searchsorted(losses, epsilon, side="right"))
+        terms = self.masses[first:] * -np.expm1(epsilon - losses[first:])
+        if not len(terms):
+            return 0.0
+        error = float(np.dot(terms, self.errors[first:])) * (1 + len(terms) * ULP)
+        exactly = len(terms) <= _SUMMED_EXACTLY
+        total = math.fsum(terms) if exactly else float(terms.sum())
+        total += sign * (error + (2 if exactly else 64) * ULP * total + (4 * len(terms) + 4) * TINY)
+        return max(total, 0.0)
+
+    def guess(self, delta: float) -> float:
+        """About where the curve has the value: within the two losses that it lies between, delta is linear in e^eps."""
+        beyond = delta - 0.5 * (self.infinity.lo + self.infinity.hi)
+        left, right = -1, len(self.low) - 1  # the curve is above delta at the first, and not at the second
+        while right - left > 1:
+            middle = (left + right) // 2
+            terms = self.masses[middle + 1 :] * -np.expm1(self.low[middle] - self.low[middle + 1 :])
+            left, right = (middle, right) if terms.sum() > beyond else (left, middle)
+        if right < 0:
+            return 0.0
+        end, masses = float(self.low[right]), self.masses[right:]
+        share = float(masses.sum() - beyond) / max(float(np.dot(masses, np.exp(end - self.low[right:]))), TINY)
+        return max(end + math.log(share), 0.0) if share > 0 else max(end, 0.0)
+
+
+_SUMMED_EXACTLY = 1 << 12
+"""Terms whose sum is rounded once: longer ones take too long for it."""
+
+
+class _Outcomes(NamedTuple):
+    """Losses and logarithms of P-masses, both within their errors of the truth."""
+
+    losses: _Long
+    log_p: _Long
+    loss_error: _Long
+    log_error: _Long
+    infinity: Range
+
+    def times(self, count: int) -> _Outcomes:
+        """The outcomes of independent steps, by how many of them show which atom."""
+        if count == 1:
+            return self
+        infinity = -expm1(count * log1p(-self.infinity))
+        if not len(self.losses):
+            return self._replace(infinity=infinity)
+        found = _Multisets(len(self.losses), count)
+        return _Outcomes(
+            found.total(self.losses),
+            found.log_number() + found.total(self.log_p),
+            found.total(self.loss_error) + _rounding(count, self.losses),
+            found.total(self.log_error) + _rounding(count, self.log_p) + found.rounding,
+            infinity.clamp(0.0, 1.0),
+        )
+
+    def beside(self, other: _Outcomes) -> _Outcomes:
+        """Those of both, which are independent."""
+        infinity = self.infinity + other.infinity - self.infinity * other.infinity
+        return _Outcomes(
+            np.add.outer(self.losses, other.losses).ravel(),
+            np.add.outer(self.log_p, other.log_p).ravel(),
+            np.add.outer(
+                self.loss_error + _rounding(1, self.losses), other.loss_error + _rounding(1, other.losses)
+            ).ravel(),
+            np.add.outer(
+                self.log_error + _rounding(1, self.log_p), other.log_error + _rounding(1, other.log_p)
+            ).ravel(),
+            infinity.clamp(0.0, 1.0),
+        )
+
+
+def _rounding(count: int, values: _Long) -> float:
+    """Of a sum of that many products of these with whole numbers that add up to no more."""
+    return 16 * _DIGITS * count * float(np.abs(values).max(initial=0.0))
+
+
+class _Multisets:
+    """All ways to distribute ``size`` equal things over ``kinds``: the smaller of two descriptions of each.
+
+    Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind; or those
+    of the things, which tell of each in turn of which kind it is.
+    """
+
+    def __init__(self, kinds: int, size: int) -> None:
+        self.kinds, self.size = kinds, size
+        self.by_kind = kinds - 1 <= size
+        chosen = kinds - 1 if self.by_kind else size
+        number = math.comb(size + kinds - 1, chosen)
+        flat = itertools.chain.from_iterable(itertools.combinations(range(size + kinds - 1), chosen))
+        places = np.fromiter(flat, dtype=np.int64, count=number * chosen).reshape(number, chosen)
+        if self.by_kind:
+            bars = np.column_stack((np.full(number, -1), places, np.full(number, size + kinds - 1)))
+            self.columns = np.diff(bars, axis=1) - 1
+        else:
+            self.columns = places - np.arange(chosen)
+        self._logs = _log_factorials(size)
+        self.rounding = 64 * _DIGITS * (float(self._logs[-1]) + size)
+
+    def total(self, values: _Long) -> _Long:
+        """Of each multiset, the sum of its things' values."""
+        if self.by_kind:
+            parts = (self.columns[:, i] * values[i] for i in range(self.kinds))
+        else:
+            parts = (values[self.columns[:, j]] for j in range(self.size))
+        found: _Long = np.zeros(len(self.columns), dtype=np.longdouble)
+        for part in parts:
+            found += part
+        return found
+
+    def log_number(self) -> _Long:
+        """ln of the number of sequences with each multiset."""
+        found: _Long = np.full(len(self.columns), self._logs[-1])
+        if self.by_kind:
+            for i in range(self.kinds):
+                found -= self._logs[self.columns[:, i]]
+            return found
+        logs, run = np.log(np.arange(1, self.size + 1, dtype=np.longdouble)), np.ones(len(found), dtype=np.int64)
+        for j in range(1, self.size):
+            run = np.where(self.columns[:, j] == self.columns[:, j - 1], run + 1, 1)
+            found -= logs[run - 1]
+        return found
+
+    def symmetric(self, ratios: _Long, k: int) -> _Long:
+        """The elementary symmetric polynomial of degree k of each multiset's ratios, which are at most 1: sums of
+        products of numbers that are not negative."""
+        found = np.zeros((k + 1, len(self.columns)), dtype=np.longdouble)
+        found[0] = 1
+        if not self.by_kind:
+            for j in range(self.size):
+                one = ratios[self.columns[:, j]]
+                for degree in range(min(k, j + 1), 0, -1):
+                    found[degree] += found[degree - 1] * one
+            return cast(_Long, found[k])
+        for i in range(self.kinds):
+            powers = self._powers(ratios[i], k)
+            fresh = np.zeros_like(found)
+            for degree in range(k + 1):
+                for taken in range(degree + 1):
+                    fresh[degree] += found[degree - taken] * powers[taken][self.columns[:, i]]
+            found = fresh
+        return cast(_Long, found[k])
+
+    def _powers(self, ratio: np.longdouble, k: int) -> list[_Long]:
+        """C(n, j) ratio^j for n = 0, ..., size, at j = 0, ..., k."""
+        n = np.arange(self.size + 1, dtype=np.longdouble)
+        found = [np.ones_like(n)]
+        for j in range(k):
+            found.append(found[-1] * np.maximum(n - j, 0) / (j + 1) * ratio)
+        return found
+
+
+def _outcomes(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
+    if isinstance(mechanism, m.RandomAllocation):
+        return _allocated(atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction)
+    return _of_few(atoms(mechanism, direction, high))
+
+
+def _of_few(found: Few) -> _Outcomes:
+    losses, log_p = _long([one.loss for one in found.atoms]), _long([one.log_p for one in found.atoms])
+    return _Outcomes(
+        losses,
+        log_p,
+        _doubles([one.loss_error for one in found.atoms]) + _rounding(1, losses),
+        _doubles([one.log_error for one in found.atoms]) + _rounding(1, log_p),
+        found.infinity,
+    )
+
+
+def _allocated(few: Few, steps: int, k: int, direction: Direction) -> _Outcomes:
+    """Theorem 1 of allocation.md: Q's outcomes are independent, P's have the ratio e_k / C(steps, k) to them."""
+    base = _of_few(few)
+    hidden = few.hidden.lo > 0
+    log_q = base.log_p - base.losses
+    ratios = base.losses
+    if hidden:
+        middle = Decimal(0.5 * (few.hidden.lo + few.hidden.hi))
+        with localcontext(CONTEXT):
+            log_q = np.append(log_q, _long([middle.ln()]))
+    top = ratios.max()
+    scaled = np.exp(ratios - top)
+    scaled = np.append(scaled, np.longdouble(0)) if hidden else scaled
+    found = _Multisets(len(log_q), steps)
+    symmetric = found.symmetric(scaled, k)
+    seen = symmetric > 0
+    with np.errstate(divide="ignore"):
+        loss = np.log(symmetric) + k * top - _long([Decimal(math.comb(steps, k)).ln(CONTEXT)])[0]
+    mass = found.log_number() + found.total(log_q)
+    spread = float(top - ratios.min())
+    loss_error = k * (float(base.loss_error.max()) + _DIGITS * (8 + 4 * spread)) + _DIGITS * (
+        16 * (k + 2) * (len(log_q) + 4) + 8 * k * abs(float(top)) + 2000
+    )
+    uncertain = (few.hidden.hi - few.hidden.lo) / few.hidden.lo if hidden else 0.0
+    log_error = (
+        steps * (float((base.log_error + base.loss_error).max()) + uncertain) + _rounding(steps, log_q) + found.rounding
+    )
+    lost = 0.0 if hidden else up(steps * few.hidden.hi)  # what is nearly nothing counts as an infinite loss
+    here = loss[seen]
+    spent = np.full(len(here), loss_error), np.full(len(here), log_error)
+    if direction == "remove":
+        infinity = -expm1(k * log1p(-few.infinity)) + Range(0.0, lost)
+        return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.clamp(0.0, 1.0))
+    alone = mass[~seen]  # nothing of P is there
+    certain = math.fsum(float(x) for x in np.exp(alone))
+    error = 2 * (log_error + 2 * LIBM) * certain
+    infinity = Range(max(certain - error, 0.0), min(certain + error + lost, 1.0))
+    return _Outcomes(-here, mass[seen], *spent, infinity)
+
+
+def _long(values: list[Decimal]) -> _Long:
+    return np.array([np.longdouble(str(value)) for value in values], dtype=np.longdouble)
+
+
+def _doubles(values: list[float]) -> _Long:
+    return np.array(values, dtype=np.longdouble)
+
+
+@lru_cache(maxsize=8)
+def _table(parts: Parts, direction: Direction, high: bool) -> _Table:
+    found: _Outcomes | None = None
+    for mechanism, count in parts:
+        one = _outcomes(mechanism, direction, high).times(count)
+        found = one if found is None else found.beside(one)
+    assert found is not None
+    return _sorted(found)
+
+
+def _sorted(found: _Outcomes) -> _Table:
+    order = np.argsort(found.losses, kind="stable")
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        y, log_p = found.losses[order].astype(np.float64), found.log_p[order].astype(np.float64)
+        beyond = y > LARGEST
+        y = np.clip(y, -LARGEST, LARGEST)
+        slack = found.loss_error[order].astype(np.float64) * (1 + 4 * ULP) + 2 * ULP * np.abs(y)
+        low = np.minimum.accumulate((y - slack)[::-1])[::-1]
+        high_ends = np.maximum.accumulate(np.where(beyond, INF, y + slack))
+        masses = np.exp(log_p)
+        errors = found.log_error[order].astype(np.float64) + 2 * LIBM + ULP * np.abs(log_p) + 8 * ULP
+    return _Table(low, high_ends, masses, np.expm1(np.minimum(errors, 700.0)), found.infinity)
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(most: int) -> _Long:
+    """ln n! for n = 0, ..., most, within 16 roundings of n ln n + n: from 64 on Stirling's series, whose first term
+    that is left out is below 2^-64."""
+    with localcontext(CONTEXT):
+        few = _long([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])
+    if most < 64:
+        return few
+    n = np.arange(64, most + 1, dtype=np.longdouble)
+    x = 1 / n
+    series = x / 12 - x**3 / 360 + x**5 / 1260 - x**7 / 1680
+    half_log = _long([_HALF_LOG_TWO_PI])[0]
+    return np.concatenate((few, (n + np.longdouble(0.5)) * np.log(n) - n + half_log + series))
+
+
+_HALF_LOG_TWO_PI = Decimal("0.918938533204672741780329736405617639861397473637783412817151540")

@@ -1,0 +1,119 @@
+"""A given pair whose two orders are both neighbours, as they are under "replace" (docs/theory/replace.md section 7)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...losses import TOLERANCE, PrivacyLoss, q_mass
+from ..numerics.outward import up
+
+MOST_NODES = 2000
+"""Of the curve that is made: slopes between them are computed exactly, some ten microseconds each."""
+_FARTHEST = 300.0
+_FAINTEST = 1e-150
+"""Losses beyond, and masses below, count as infinite losses: products of the rest are normal doubles."""
+_APART = 1e-5
+"""Of epsilon, relative to delta there: slopes between points err by 1e-10, a tenth of what masses may add up to."""
+_ULP = 2.0**-53
+_Array = NDArray[np.float64]
+
+
+def hidden(given: PrivacyLoss) -> float:
+    """Q's mass where P has none: what the masses at the losses lack of 1, whether or not that is said."""
+    lack = 1 - q_mass(np.asarray(given.losses), np.asarray(given.probabilities))
+    return lack if lack - given.minus_infinity > TOLERANCE else given.minus_infinity
+
+
+@lru_cache(maxsize=64)
+def either_order(given: PrivacyLoss) -> PrivacyLoss:
+    """The pair whose curve is the larger one of (P, Q) and (Q, P), at every epsilon: its own reverse."""
+    losses, masses = np.asarray(given.losses), np.asarray(given.probabilities)
+    with np.errstate(over="ignore", under="ignore"):
+        back = np.exp(np.log(masses) - losses)
+    nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
+    curves = [
+        _Curve(losses, masses, given.infinity, nodes),
+        _Curve(-losses[::-1], back[::-1], hidden(given), nodes),
+    ]
+    over = curves[0].at - curves[1].at
+    between = np.flatnonzero(over[:-1] * over[1:] < 0)
+    share = over[between] / (over[between] - over[between + 1])
+    crossings = nodes[between] + np.log1p(share * np.expm1(nodes[between + 1] - nodes[between]))
+    beyond = np.maximum(*(curve.before(between + 1, crossings) for curve in curves))
+    at = np.concatenate((nodes, crossings))
+    values = np.concatenate((np.maximum(curves[0].at, curves[1].at), beyond))
+    order = np.argsort(at, kind="stable")
+    at, values = at[order], values[order] * (1 + (2 * len(at) + 32) * _ULP)
+    if len(at) > MOST_NODES:
+        kept = np.unique(np.linspace(0, len(at) - 1, MOST_NODES).astype(np.intp))
+        at, values = at[kept], values[kept]
+    return _mirrored(*_apart(at, np.minimum(values, 1.0)), given.loss_error)
+
+
+def _apart(at: _Array, values: _Array) -> tuple[_Array, _Array]:
+    """The first and the last point, and of those between as many as stand so far apart that slopes are known."""
+    kept = [0]
+    for j in range(1, len(at)):
+        if at[j] - at[kept[-1]] >= _APART * values[kept[-1]]:
+            kept.append(j)
+        elif j == len(at) - 1:
+            kept = [*(kept[:-1] or [0]), j]
+    return at[kept], values[kept]
+
+
+class _Curve:
+    """delta at nodes >= 0 that hold all losses in their range: a sum of positive terms from the last node on."""
+
+    def __init__(self, losses: _Array, masses: _Array, infinity: float, nodes: _Array) -> None:
+        ahead = (losses > 0) & (losses <= _FARTHEST) & (masses >= _FAINTEST)
+        far = float(masses[(losses > 0) & ~ahead].sum())
+        here = np.zeros(len(nodes))
+        np.add.at(here, np.searchsorted(nodes, losses[ahead]), masses[ahead] * np.exp(-losses[ahead]))
+        self._slopes = np.cumsum(here[::-1])[::-1]  # left of each node, in e^epsilon
+        self._nodes, x = nodes, np.exp(nodes)
+        falls = np.append(self._slopes[1:] * (x[1:] - x[:-1]), infinity + far)
+        self.at: _Array = np.cumsum(falls[::-1])[::-1]
+
+    def before(self, node: NDArray[np.intp], epsilons: _Array) -> _Array:
+        """At epsilons left of these nodes, and right of those before."""
+        found: _Array = self.at[node] + self._slopes[node] * (np.exp(self._nodes[node]) - np.exp(epsilons))
+        return found
+
+
+def _mirrored(at: _Array, values: _Array, loss_error: float) -> PrivacyLoss:
+    """The pair whose curve is the lower convex hull of the points from epsilon 0 on, and its own reversal below."""
+    points: list[_Point] = []
+    for epsilon, x, value in zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True):
+        point = _Point(epsilon, Fraction(x), min(Fraction(value), points[-1].value) if points else Fraction(value))
+        while len(points) > 1 and _slope(points[-2], points[-1]) >= _slope(points[-1], point):
+            points.pop()
+        points.append(point)
+    slopes = [_slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
+    kinks = zip(points[1:], pairwise(slopes), strict=True)
+    ahead = [(point.epsilon, up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks]
+    image = [(-epsilon, up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]
+    infinity = float(points[-1].value)
+    middle = 1 - math.fsum((infinity, *(mass for _, mass in (*image, *ahead))))
+    if middle < -TOLERANCE / 2:  # slopes are not known well enough: all that differs counts as infinite
+        ahead, image, infinity, middle = [], [], float(points[0].value), 1 - float(points[0].value)
+    atoms = [(y, mass) for y, mass in (*image, (0.0, middle), *ahead) if mass > 0]
+    losses, masses = tuple(y for y, _ in atoms), tuple(mass for _, mass in atoms)
+    slack = loss_error + 8 * _ULP * (1 + float(at[-1]))
+    return PrivacyLoss(losses, masses, infinity, infinity, "replace", True, slack)
+
+
+class _Point(NamedTuple):
+    epsilon: float
+    x: Fraction
+    value: Fraction
+
+
+def _slope(one: _Point, other: _Point) -> Fraction:
+    return (other.value - one.value) / (other.x - one.x)

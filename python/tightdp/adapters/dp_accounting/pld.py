@@ -1,0 +1,337 @@
+"""The names of ``dp_accounting.pld.privacy_loss_distribution`` over our bounds: only the import changes.
+
+    from tightdp.adapters.dp_accounting import pld
+
+    pld.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(1000).get_epsilon_for_delta(1e-5)
+
+What is composed is kept as mechanisms, and a question goes to the engine that answers it best. The distribution on a
+grid, which other libraries read, is made when it is read, or when it is composed with a distribution of dp_accounting.
+Lower estimates (``pessimistic_estimate=False``), truncated noise, and whatever is not here are dp_accounting's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import dp_accounting.pld
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as theirs
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution as PrivacyLossDistribution
+
+from ... import _check
+from ... import mechanisms as m
+from ...accounting.pairs.neighbors import translate
+from ...composition import Composition
+from . import answers
+from .accountant import TightDPAccountant as PLDAccountant
+from .distribution import INTERVAL
+from .distribution import privacy_loss_distribution as exported
+from .events import below_inverse, mixture, randomized_response
+from .reading import ADD_OR_REMOVE, REPLACE, Reading
+
+__all__ = [
+    "CertifiedDistribution",
+    "PLDAccountant",
+    "PrivacyLossDistribution",
+    "from_discrete_gaussian_mechanism",
+    "from_discrete_laplace_mechanism",
+    "from_gaussian_mechanism",
+    "from_laplace_mechanism",
+    "from_mixture_gaussian_mechanism",
+    "from_privacy_parameters",
+    "from_randomized_response",
+    "from_truncated_subsampled_gaussian_mechanism",
+    "identity",
+]
+
+_CLIPPED = -50.0
+"""Their default ``log_mass_truncation_bound``. Nothing is clipped here, so that no other bound changes an answer."""
+
+
+class CertifiedDistribution(PrivacyLossDistribution):
+    """A ``PrivacyLossDistribution`` whose epsilon and delta are certified upper bounds, as tight as our engines are.
+
+    ``composition`` is what was composed, to be asked for adding and removing. Its grid is made when something reads it:
+    ``_pmf_remove`` and ``_pmf_add`` as ``privacy_loss_distribution`` of this package makes them.
+    """
+
+    def __init__(self, composition: Composition, value_discretization_interval: float = INTERVAL) -> None:
+        self.composition = composition
+        self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
+
+    def get_epsilon_for_delta(self, delta: float) -> float:
+        """An upper bound of epsilon at ``delta`` in [0, 1]."""
+        return answers.epsilon_at(self.composition, "add_or_remove", delta, "delta")
+
+    def get_delta_for_epsilon(self, epsilon: Any) -> Any:
+        """Upper bounds of delta at one epsilon or at many."""
+        given = np.asarray(epsilon, dtype=np.float64)
+        if given.ndim == 0:
+            return answers.delta_at(self.composition, "add_or_remove", float(given), "epsilon")
+        return answers.deltas_at(self.composition, "add_or_remove", given)
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """Upper bounds on the true positive rates of any test; ``deltas`` changes nothing."""
+        return answers.true_positive_rates(self.composition, "add_or_remove", false_positive_rates)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """The least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
+        return answers.gdp_parameter(self.composition, "add_or_remove", false_positive_rates)
+
+    def validate_composable(self, privacy_loss_distribution: Any) -> None:
+        """ValueError where the intervals of the grids differ, or where the other is a lower estimate."""
+        if not isinstance(privacy_loss_distribution, CertifiedDistribution):
+            super().validate_composable(privacy_loss_distribution)
+        elif privacy_loss_distribution._interval != self._interval:
+            raise ValueError(
+                f"value_discretization_interval must be that of the other distribution, {self._interval!r}, got "
+                f"{privacy_loss_distribution._interval!r}"
+            )
+
+    def compose(self, privacy_loss_distribution: Any, tail_mass_truncation: float = 1e-15) -> Any:
+        """Both together; on the grid where the other is dp_accounting's own."""
+        if not isinstance(privacy_loss_distribution, CertifiedDistribution):
+            return super().compose(privacy_loss_distribution, tail_mass_truncation)
+        self.validate_composable(privacy_loss_distribution)
+        return CertifiedDistribution(self.composition + privacy_loss_distribution.composition, self._interval)
+
+    def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> CertifiedDistribution:
+        """``num_times`` of it."""
+        return CertifiedDistribution(self.composition * _check.count("num_times", num_times), self._interval)
+
+    def get_delta_for_epsilon_for_composed_pld(self, privacy_loss_distribution: Any, epsilon: float) -> float:
+        """Delta of both together."""
+        if not isinstance(privacy_loss_distribution, CertifiedDistribution):
+            return float(super().get_delta_for_epsilon_for_composed_pld(privacy_loss_distribution, epsilon))
+        return float(self.compose(privacy_loss_distribution).get_delta_for_epsilon(epsilon))
+
+    @functools.cached_property
+    def _grid(self) -> Any:
+        if answers.reveals(self.composition):
+            return theirs.PrivacyLossDistribution.create_from_rounded_probability({0: 0.0}, 1.0, self._interval)
+        if not self.composition:
+            return theirs.identity(self._interval)
+        return exported(self.composition, "add_or_remove", self._interval)
+
+    @property
+    def _pmf_remove(self) -> Any:
+        return self._grid._pmf_remove
+
+    @property
+    def _pmf_add(self) -> Any:
+        return self._grid._pmf_add
+
+    @property
+    def _symmetric(self) -> bool:
+        return bool(self.composition.symmetric)
+
+
+def _made(mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR_REMOVE) -> CertifiedDistribution:
+    """Under REPLACE_ONE of the mechanism whose pair of adding or removing is that of a replacement."""
+    run = Composition() if mechanism is None else mechanism * 1
+    if relation == REPLACE:
+        translated = translate(run.parts)
+        assert translated is not None  # of all that are made here
+        run = Composition(translated)
+    return CertifiedDistribution(run, interval)
+
+
+def _sampled(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
+    q = _check.probability("sampling_prob", sampling_prob) if sampling_prob != 1 else 1.0
+    return m.PoissonSampled(mechanism, q) if q < 1 else mechanism
+
+
+def _per_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
+    """noise / sensitivity, rounded down: less noise."""
+    deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
+    found = min(deviation / bound, _check.LARGEST)
+    if Fraction(found) * Fraction(bound) > Fraction(deviation):
+        found = math.nextafter(found, 0.0)
+    return max(found, math.ulp(0.0))
+
+
+def identity(value_discretization_interval: float = INTERVAL, pessimistic_estimate: bool = True) -> Any:
+    """What reveals nothing."""
+    if not pessimistic_estimate:
+        return theirs.identity(value_discretization_interval, pessimistic_estimate)
+    return CertifiedDistribution(Composition(), value_discretization_interval)
+
+
+def from_gaussian_mechanism(
+    standard_deviation: float,
+    sensitivity: float = 1,
+    pessimistic_estimate: bool = True,
+    value_discretization_interval: float = INTERVAL,
+    log_mass_truncation_bound: float = _CLIPPED,
+    sampling_prob: float = 1.0,
+    use_connect_dots: bool = True,
+    neighboring_relation: Any = ADD_OR_REMOVE,
+) -> Any:
+    """Gaussian noise, on a Poisson sample; ``sensitivity`` bounds one record's contribution."""
+    if not pessimistic_estimate:
+        return theirs.from_gaussian_mechanism(
+            standard_deviation,
+            sensitivity,
+            pessimistic_estimate,
+            value_discretization_interval,
+            log_mass_truncation_bound,
+            sampling_prob,
+            use_connect_dots,
+            neighboring_relation,
+        )
+    relation = Reading.checked(neighboring_relation, None).relation
+    noise = m.Gaussian(_per_sensitivity("standard_deviation", standard_deviation, sensitivity))
+    return _made(_sampled(noise, sampling_prob), value_discretization_interval, relation)
+
+
+def from_laplace_mechanism(
+    parameter: float,
+    sensitivity: float = 1,
+    pessimistic_estimate: bool = True,
+    value_discretization_interval: float = INTERVAL,
+    sampling_prob: float = 1.0,
+    use_connect_dots: bool = True,
+) -> Any:
+    """Laplace noise of scale ``parameter``, on a Poisson sample."""
+    if not pessimistic_estimate:
+        return theirs.from_laplace_mechanism(
+            parameter,
+            sensitivity,
+            pessimistic_estimate,
+            value_discretization_interval,
+            sampling_prob,
+            use_connect_dots,
+        )
+    noise = m.Laplace(_per_sensitivity("parameter", parameter, sensitivity))
+    return _made(_sampled(noise, sampling_prob), value_discretization_interval)
+
+
+def from_discrete_laplace_mechanism(
+    parameter: float,
+    sensitivity: int = 1,
+    pessimistic_estimate: bool = True,
+    value_discretization_interval: float = INTERVAL,
+    sampling_prob: float = 1.0,
+    use_connect_dots: bool = False,
+) -> Any:
+    """Integer noise with P(n) proportional to e^(-``parameter`` |n|), on a Poisson sample."""
+    if not pessimistic_estimate:
+        return theirs.from_discrete_laplace_mechanism(
+            parameter,
+            sensitivity,
+            pessimistic_estimate,
+            value_discretization_interval,
+            sampling_prob,
+            use_connect_dots,
+        )
+    noise = m.DiscreteLaplace(below_inverse("parameter", parameter), sensitivity)
+    return _made(_sampled(noise, sampling_prob), value_discretization_interval)
+
+
+def from_discrete_gaussian_mechanism(
+    sigma: float,
+    sensitivity: int = 1,
+    truncation_bound: int | None = None,
+    pessimistic_estimate: bool = True,
+    value_discretization_interval: float = INTERVAL,
+    sampling_prob: float = 1.0,
+    use_connect_dots: bool = False,
+) -> Any:
+    """Integer noise with P(n) proportional to e^(-n^2 / (2 ``sigma``^2)), on a Poisson sample."""
+    if not pessimistic_estimate or truncation_bound is not None:
+        return theirs.from_discrete_gaussian_mechanism(
+            sigma,
+            sensitivity,
+            truncation_bound,
+            pessimistic_estimate,
+            value_discretization_interval,
+            sampling_prob,
+            use_connect_dots,
+        )
+    return _made(_sampled(m.DiscreteGaussian(sigma, sensitivity), sampling_prob), value_discretization_interval)
+
+
+def from_mixture_gaussian_mechanism(
+    standard_deviation: float,
+    sensitivities: Sequence[float],
+    sampling_probs: Sequence[float],
+    pessimistic_estimate: bool = True,
+    value_discretization_interval: float = INTERVAL,
+    log_mass_truncation_bound: float = _CLIPPED,
+    use_connect_dots: bool = True,
+) -> Any:
+    """Gaussian noise on a sum to which a record contributes one of ``sensitivities``, drawn by ``sampling_probs``."""
+    if not pessimistic_estimate:
+        return theirs.from_mixture_gaussian_mechanism(
+            standard_deviation,
+            sensitivities,
+            sampling_probs,
+            pessimistic_estimate,
+            value_discretization_interval,
+            log_mass_truncation_bound,
+            use_connect_dots,
+        )
+    event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(standard_deviation, sensitivities, sampling_probs)
+    return _made(mixture(event, Reading(ADD_OR_REMOVE)), value_discretization_interval)
+
+
+def from_truncated_subsampled_gaussian_mechanism(
+    dataset_size: int,
+    sampling_probability: float,
+    truncated_batch_size: int,
+    noise_multiplier: float,
+    value_discretization_interval: float = INTERVAL,
+    log_mass_truncation_bound: float = _CLIPPED,
+    use_connect_dots: bool = True,
+    neighboring_relation: Any = ADD_OR_REMOVE,
+) -> Any:
+    """Gaussian noise on a Poisson sample that is cut to ``truncated_batch_size``."""
+    relation = Reading.checked(neighboring_relation, None).relation
+    gaussian = m.Gaussian(noise_multiplier)
+    cut = m.TruncatedPoissonSampled(gaussian, sampling_probability, truncated_batch_size, dataset_size)
+    return _made(cut, value_discretization_interval, relation)
+
+
+def from_privacy_parameters(
+    privacy_parameters: Any, value_discretization_interval: float = INTERVAL
+) -> CertifiedDistribution:
+    """Anything that is (epsilon, delta)-DP."""
+    return _made(m.ApproximateDP(privacy_parameters.epsilon, privacy_parameters.delta), value_discretization_interval)
+
+
+def from_randomized_response(
+    noise_parameter: float,
+    num_buckets: int,
+    pessimistic_estimate: bool = True,
+    value_discretization_interval: float = INTERVAL,
+    neighboring_relation: Any = REPLACE,
+) -> Any:
+    """Randomised response for two answers of one person, or for an answer and a uniform one."""
+    if not pessimistic_estimate:
+        return theirs.from_randomized_response(
+            noise_parameter,
+            num_buckets,
+            pessimistic_estimate,
+            value_discretization_interval,
+            neighboring_relation,
+        )
+    _check.probability("noise_parameter", noise_parameter)  # an accountant takes what reveals everything, or nothing
+    _check.count("num_buckets", num_buckets, least=2)
+    event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)
+    found = randomized_response(event, Reading.checked(neighboring_relation, None))
+    return _made(found, value_discretization_interval)
+
+
+def __getattr__(name: str) -> Any:
+    """The rest of dp_accounting's module and package, such as ``from_two_probability_mass_functions``."""
+    if name == "privacy_loss_distribution":
+        return sys.modules[__name__]
+    for module in (theirs, dp_accounting.pld):
+        if hasattr(module, name) and not name.startswith("__"):
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

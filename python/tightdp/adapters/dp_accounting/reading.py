@@ -1,0 +1,68 @@
+"""How an event is read: the neighbouring relation, and what its noise is relative to.
+
+dp_accounting's own accountants differ in that. ``PLDAccountant`` reads noise relative to the bound on one record's
+contribution, of which REPLACE_ONE changes two; ``RdpAccountant`` relative to the sensitivity under the relation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from dp_accounting import NeighboringRelation
+
+from ... import _check
+from ...options import Neighbors
+
+ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+REPLACE = NeighboringRelation.REPLACE_ONE
+SPECIAL = NeighboringRelation.REPLACE_SPECIAL
+
+NEIGHBORS: dict[Any, Neighbors] = {ADD_OR_REMOVE: "add_or_remove", REPLACE: "replace", SPECIAL: "replace_special"}
+
+Unit = Literal["contribution", "sensitivity", "clipped_sum"]
+UNITS = "contribution", "sensitivity", "clipped_sum"
+
+
+class Reading(NamedTuple):
+    """A relation and a unit. Mechanisms of ours have noise relative to one contribution: ``of_contribution`` converts.
+
+    - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
+    - "sensitivity": the sensitivity of the query under the relation. Nothing is known of single contributions.
+    - "clipped_sum": the sensitivity of a sum of bounded contributions, twice their bound under REPLACE_ONE.
+    - None: "sensitivity" on a sample of fixed size, as ``RdpAccountant`` alone knows that event, else "contribution".
+    """
+
+    relation: Any
+    unit: Unit | None = None
+
+    @classmethod
+    def checked(cls, relation: Any, unit: Any) -> Reading:
+        if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
+            raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
+        if unit is not None:
+            _check.choice("noise_relative_to", unit, UNITS)
+        return cls(relation, unit)
+
+    @property
+    def doubles(self) -> bool:
+        """Whether noise is relative to twice what a contribution may be."""
+        return self.relation == REPLACE and self.unit in ("sensitivity", "clipped_sum")
+
+    def of_contribution(self, noise: float) -> float:
+        """``noise`` relative to one contribution. A query of sensitivity D may be taken for one of contributions of
+        D/2: only what differs enters its pair (docs/theory/conversions.md section 1)."""
+        return min(2 * noise, _check.LARGEST) if self.doubles else noise
+
+    def of_fixed_size(self) -> Reading:
+        """How noise on a sample of fixed size is read. Its pair is that of any two samples that differ in one record
+        (docs/theory/grid.md section 6.2), so that the sensitivity is all that it needs."""
+        return self._replace(unit="sensitivity") if self.unit is None else self
+
+    def check_contributions(self, event: Any) -> None:
+        """Refuses a sample whose size varies where only a sensitivity under REPLACE_ONE is known: a record that is not
+        drawn leaves an output that may be farther from the others than half of that."""
+        if self.relation == REPLACE and self.unit == "sensitivity":
+            raise ValueError(
+                f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}` "
+                f"where noise is relative to the sensitivity. Found {self.relation}."
+            )

@@ -1,0 +1,106 @@
+"""The values that occur often in a column: a release that is charged (docs/theory/frequent.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _check
+from .accounting.calibrate import calibrate
+from .bound import Bound
+from .composition import Composition
+from .ledger import Ledger
+from .mechanisms import ApproximateDP, Gaussian
+from .release.noise import Philox, RandomSource, source
+from .statement import Statement
+from .tables.cells import plain_text
+from .tables.frequent import MOST_NOISE, column_threshold, occurring
+from .train.driver import opened, paid
+from .train.releases.budget import FixedPlan
+from .train.releases.gate import Gate
+from .train.releases.shares import Spent
+from .train.stated import name_of
+
+SHARE = 0.5
+"""Of delta for a value that one record alone has: the threshold depends on its logarithm."""
+
+
+class FrequentValues(NamedTuple):
+    """What ``frequent_values`` released: all of it may be published."""
+
+    values: tuple[str, ...]
+    """Sorted, so that their order reveals nothing."""
+    threshold: int
+    """The least noisy count of a value that is released."""
+    charged: Composition
+    privacy: Bound
+    """Bound on epsilon at the delta asked for."""
+    statement: Statement
+
+
+def frequent_values(
+    values: Iterable[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    missing: Iterable[str] = ("",),
+    rng: RandomSource | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    note: str = "frequent_values",
+) -> FrequentValues:
+    """The values of a column, as text, whose noisy counts reach a threshold.
+
+    Use them as the categories or labels of a model. The list of all values that occur would not be private.
+
+    Parameters
+    ----------
+    values : one for each record; ``str`` makes a text of each, and whole floats are written as integers
+    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the case that a
+        value of one record alone reaches the threshold
+    missing : texts that stand for no value
+    rng : None is the operating system's secure generator; a ``Philox`` is for experiments
+    ledger : is charged first, with ``note``. It needs a ``failure`` of delta/2 or more
+
+    A record adds one to one count. The noise of a count is a rounded normal number, sampled exactly. The time that it
+    takes depends on the number of different values, and is not protected.
+
+    >>> import tightdp as dp
+    >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]
+    >>> found = dp.frequent_values(clinics, epsilon=0.5, delta=1e-6)
+    >>> found.values, found.privacy.upper <= 0.5
+    (('north', 'south'), True)
+    """
+    epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
+    if delta < 1e-300:
+        raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
+    failing = ApproximateDP(0.0, SHARE * delta)
+    sigma = float(calibrate(lambda z: Gaussian(z) + failing, epsilon=epsilon, delta=delta))
+    if sigma > MOST_NOISE:
+        raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
+    if isinstance(values, (str, bytes)):
+        raise TypeError("values must be a sequence of values, one for each record, got one text")
+    for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
+        if not np.iterable(given):
+            raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
+    counts = occurring(map(plain_text, values), missing)
+    charged, spent = Gaussian(sigma) + failing, Spent(sigma, failing.nominal_delta)
+    _, least = column_threshold(1, *spent)
+    book = opened(ledger)
+    gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
+    (kept,) = gate.frequent(1, lambda: [counts], spent).value
+    privacy = charged.epsilon(delta)
+    statement = Statement(
+        "the frequent values of a column",
+        privacy,
+        delta,
+        charged,
+        released=(f"{len(kept):,} values, whose noisy counts reach {least:,}",),
+        public={"missing": "the texts that stand for no value"},
+        seeded=isinstance(rng, Philox),
+        ledger=name_of(book),
+    )
+    return FrequentValues(kept, least, charged, privacy, statement)

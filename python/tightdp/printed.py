@@ -1,0 +1,110 @@
+"""Numbers as text that stays on the right side of them: ends of bounds, rounded outward in decimal arithmetic."""
+
+from __future__ import annotations
+
+import locale
+import math
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+_SPEC = re.compile(r"(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([eEfFgGn%])?", re.DOTALL)
+"""What ``format`` takes for a float: fill, align, sign, alternate form, zeros, width, groups, precision, letter."""
+_PRECISION = 6
+"""Of ``format`` where a letter stands alone."""
+_DIGITS = 18
+"""So many significant digits read back as the same double, whichever way they were rounded: their last place is less
+than half the distance between two doubles."""
+_BEFORE_POINT = 400
+"""More than the digits that any double, or a hundred times it, has there."""
+
+
+def format_up(x: float, spec: str = "") -> str:
+    """``format(x, spec)``, rounded up: the number that the text states is at least ``x``, exactly.
+
+    For what must not be understated, such as an upper end or a noise multiplier. ``spec`` is that of a float. An empty
+    one gives the shortest text that reads back as ``x``.
+
+    >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
+    ('0.1235', '0.5000', '0.10000000000000001')
+    """
+    return rounded(x, spec, ROUND_CEILING)
+
+
+def format_down(x: float, spec: str = "") -> str:
+    """``format(x, spec)``, rounded down: for what must not be overstated, such as a lower end.
+
+    >>> dp.format_down(0.12349, ".4f")
+    '0.1234'
+    """
+    return rounded(x, spec, ROUND_FLOOR)
+
+
+def round_up(x: float, digits: int) -> float:
+    """``round(x, digits)``, up."""
+    return float(_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
+
+
+def rounded(x: float, spec: str, rounding: str) -> str:
+    """``format(x, spec)`` in a rounding of the module decimal. In ROUND_HALF_EVEN it is what Python prints."""
+    x = float(x)
+    parts = _SPEC.fullmatch(spec)
+    if parts is None or not math.isfinite(x):
+        return format(x, spec)  # or the error of what is no specification for a float
+    fill, align, sign, alternate, zeros, width, groups, precision, letter = parts.groups(default="")
+    kind, size = letter.lower(), int(width or 0)
+    fill, align = fill or ("0" if zeros else " "), align or ("=" if zeros else ">")
+    if kind in ("f", "%"):
+        whole, fraction = _fixed(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
+        after = "%" if kind == "%" else ""
+    else:
+        d = _significant(x, kind, precision, rounding)
+        whole, fraction, after = _laid_out(d, kind, precision, keep=kind == "e" or bool(alternate))
+    after = ("." if fraction or alternate else "") + fraction + after
+    if letter in ("E", "G"):
+        after = after.upper()
+    before = "-" if math.copysign(1.0, x) < 0 else sign.replace("-", "")
+    inside = size - len(before + after) if (fill, align) == ("0", "=") else 0
+    if groups:
+        whole = format(int(whole), f"0{max(inside, 0)}{groups}")  # the zeros are grouped as well
+    text = locale.localize(whole + after, grouping=True) if kind == "n" else whole + after
+    if align == "=":
+        return before + text.rjust(size - len(before), fill)
+    return format(before + text, f"{fill}{align}{size}")
+
+
+def _to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
+    return exact.quantize(Decimal((0, (1,), -places)), rounding, Context(prec=max(places, 0) + _BEFORE_POINT))
+
+
+def _fixed(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
+    """The digits before the point and behind it, of the formats f and %."""
+    _, digits, exponent = _to_places(exact, places + 2 * percent, rounding).as_tuple()
+    whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
+    return whole, fraction
+
+
+def _significant(x: float, kind: str, precision: str, rounding: str) -> Decimal:
+    """``x`` in as many significant digits as the format has."""
+    exact = Decimal(x)
+    if precision or kind:
+        digits = max(int(precision or _PRECISION) + (kind == "e"), 1)
+        return Context(prec=digits, rounding=rounding).create_decimal(exact)
+    tried = (Context(prec=digits, rounding=rounding).create_decimal(exact) for digits in range(1, _DIGITS + 1))
+    return next(short for short in tried if float(short) == x)
+
+
+def _laid_out(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
+    """The digits before the point, behind it, and the exponent, of the formats e, g, n and none. ``keep`` keeps the
+    zeros at the end. Without a letter at least one digit follows the point, and an empty specification has 16 places
+    before the exponent."""
+    digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
+    shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()
+    if kind == "e" or power < -4 or power >= digits - (not kind):
+        whole, fraction, exponent = shown[0], shown[1:], f"e{power:+03d}"
+    elif power < 0:
+        whole, fraction, exponent = "0", "0" * (-power - 1) + shown, ""
+    else:
+        whole, fraction, exponent = shown[: power + 1], shown[power + 1 :], ""
+    if not keep:
+        fraction = fraction.rstrip("0")
+    return whole, fraction or ("0" if not (kind or exponent) else ""), exponent

@@ -1,0 +1,11 @@
+"""The compiled functions that add noise. Whoever imports them releases something: pyproject.toml names who may."""
+
+from .._core import (
+    add_discrete_gaussian,
+    add_discrete_laplace,
+    add_rounded_normals,
+    clipped_sum,
+    random_normal,
+)
+
+__all__ = ["add_discrete_gaussian", "add_discrete_laplace", "add_rounded_normals", "clipped_sum", "random_normal"]

@@ -1,0 +1,45 @@
+"""Noise for sums that were made before: the end of a run of micro-batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _check
+from . import arrays, clipping
+from .noise import RandomSource, source
+
+
+def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
+    """Adds N(0, deviation^2) to every entry, in place, and returns ``total``: the end of a run of micro-batches.
+
+    total : a contiguous int64 array of multiples of ``grid``, or a list of them, such as ``clipped_sum(..., out=,
+        arithmetic="exact")`` filled; or of float32 or float64
+    deviation : in the units of the sum; over ``grid`` at most 2^39
+    grid : of integers, ``exact_grid(max_norm)``: a power of two
+    rng : SecureRandom (the default) or Philox
+
+    To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
+    ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
+    on floats is the idealised form: the charge leaves out roundings of sums and what low bits reveal.
+    """
+    sigma = _check.nonnegative("deviation", deviation)
+    rng = source(rng)
+    parts = list(total) if isinstance(total, (list, tuple)) else [total]
+    dtypes = {clipping.dtype_name(x) if hasattr(x, "dtype") else "?" for x in parts}
+    if dtypes not in ({"float32"}, {"float64"}, {"int64"}):
+        raise TypeError(f"total must hold int64, float32 or float64 arrays, of one dtype, got {sorted(dtypes)}")
+    dtype, exact = dtypes.pop(), grid is not None
+    if exact != (dtype == "int64"):
+        raise ValueError(f"grid must be given for int64 totals, and for no others, got {grid!r} for {dtype}")
+    step = clipping.power_of_two("grid", grid) if exact else 1.0
+    most = clipping.largest_deviation(dtype, step)
+    if not sigma <= most:
+        raise ValueError(f"deviation must be in [0, {most:g}] for {dtype}, got {sigma!r}")
+    rows = [np.empty((0, *x.shape), np.float64 if exact else dtype) for x in parts]
+    found = arrays.examples("total", rows)
+    outs = arrays.outputs(found, parts, "total", integers=exact)
+    run = clipping.Run(found, outs, [(list(range(len(parts))), 1.0)], False, None, None, None, False, 0.01, True)
+    run.execute(sigma, rng, step if exact else 0.0)
+    return total

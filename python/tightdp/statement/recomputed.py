@@ -1,0 +1,112 @@
+"""What a file claims of privacy is computed again from its account, within limits on the work that others may ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from .. import _core
+from ..accounting.accountant import Accountant
+from ..bound import Bound
+from ..composition import Composition
+from ..options import Neighbors
+from .words import lower, upper
+
+MOST_BYTES = 2**25
+"""Of a file: a million weights. Text of such a length is parsed within a second."""
+MOST_VALUES = 100_000
+"""Of everything in an account, such as the atoms of a law: to read so many takes a third of a second."""
+MOST_ENTRIES = 1000
+"""Of an account, and of mechanisms inside of others: to make so many takes half a second."""
+MOST_SAMPLED = 64
+"""Of distinct entries that are no Gaussians: each takes up to a fortieth of a second where only Renyi bounds serve."""
+MOST_SLOW = 10
+"""Of those that are no Poisson samples of Gaussians either: each takes up to a tenth of a second."""
+UNITS = 10**9
+"""Of work, for the bound: a second and a half at the most."""
+PATIENT = "`tightdp verify --patient` takes the time"
+TOLERANCE = 1e-6
+"""Relative: an account that grew step by step, or another processor, has other last digits. What is claimed below what
+is computed is raised to it, so that no claim is below what is proved."""
+LOOSER = 1e-3
+"""The same for what is claimed to be larger, which is no danger: an engine may have got tighter."""
+
+
+def check_length(name: str, size: int) -> None:
+    """ValueError for what is too long to be a file of ours."""
+    if size > MOST_BYTES:
+        raise ValueError(f"{name} must have at most {MOST_BYTES:,} bytes, got {size:,}")
+
+
+def account_of(plain: Any, patient: bool = False) -> Accountant:
+    """The account that ``Accountant.to_json`` wrote, as plain values. ValueError or TypeError for what is none, and,
+    unless ``patient``, for one whose answers may take seconds."""
+    if not patient:
+        _check_work(plain)
+    return Accountant.from_json(json.dumps(plain))
+
+
+def _check_work(account: Any) -> None:
+    values = mechanisms = 0
+    waiting = [account]
+    while waiting:
+        each = waiting.pop()
+        values += 1
+        if isinstance(each, Mapping):
+            mechanisms += "type" in each
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        if values > MOST_VALUES or mechanisms > 2 * MOST_ENTRIES:  # a sample and what it is taken for are two
+            raise ValueError(
+                f"account must have at most {MOST_ENTRIES:,} mechanisms and {MOST_VALUES:,} values; {PATIENT}"
+            )
+    history = account.get("history") if isinstance(account, Mapping) else None
+    entries = history if isinstance(history, list) else []
+    distinct = {
+        json.dumps(each): each for entry in entries if isinstance(entry, Mapping) for each in [entry.get("mechanism")]
+    }
+    sampled, slow = (sum(map(kind, distinct.values())) for kind in (_is_sampled, _is_slow))
+    if sampled + slow > MOST_SAMPLED or slow > MOST_SLOW:
+        raise ValueError(
+            f"account must have at most {MOST_SAMPLED} different mechanisms beside Gaussians, and {MOST_SLOW} beside "
+            f"their Poisson samples, got {sampled + slow} and {slow}; {PATIENT}"
+        )
+
+
+def _is_sampled(mechanism: Any) -> bool:
+    match mechanism:
+        case {"type": "PoissonSampled", "mechanism": {"type": "Gaussian"}}:
+            return True
+    return False
+
+
+def _is_slow(mechanism: Any) -> bool:
+    return not (_is_sampled(mechanism) or (isinstance(mechanism, Mapping) and mechanism.get("type") == "Gaussian"))
+
+
+def recomputed(
+    claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
+) -> Bound:
+    """The bound that a statement may go on claiming. ValueError where its account does not bear out what it claims;
+    ``ours`` says that this version wrote it, whose answers must be the same."""
+
+    def ask(**options: Any) -> Bound:
+        with nullcontext() if patient else _core.Budget(UNITS):
+            return charged.epsilon(delta, neighbors=neighbors, **options)
+
+    found = ask()
+    if ours and claimed.upper > found.upper * (1 + LOOSER) and claimed.engine in ("grid", "prv", "renyi", "gdp"):
+        found = ask(engine=claimed.engine)
+    too_low = claimed.upper < found.upper * (1 - TOLERANCE)
+    too_high = claimed.upper > found.upper * (1 + LOOSER) and ours
+    crossed = claimed.lower > found.lower * (1 + TOLERANCE) + TOLERANCE
+    if too_low or too_high or crossed:
+        hint = "" if patient else f" (where that takes more than a second of work, {PATIENT})"
+        raise ValueError(
+            f"epsilon is said to be from {lower(claimed.lower)} to {upper(claimed.upper)} at delta {upper(delta)}, and "
+            f"what was charged gives {lower(found.lower)} to {upper(found.upper)}{hint}"
+        )
+    return Bound(min(claimed.lower, found.lower), max(claimed.upper, found.upper), claimed.engine)

@@ -1,0 +1,21 @@
+"""The one place where PyTorch's sums get their noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..release.kernels import add_rounded_normals
+from ..release.noise import RandomSource
+from ..release.noisy_sums import add_noise
+from .plan import Plan
+
+
+def add_to(totals: list[Any], plan: Plan, source: RandomSource) -> None:
+    """Adds a step's noise to all of its integer sums, in place."""
+    add_noise(totals, plan.deviation, grid=plan.grid, rng=source)
+
+
+def add_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
+    """Adds one process' share of a step's noise: that of the entries from ``start`` to ``end``, which the other
+    processes leave out."""
+    add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)

@@ -1,0 +1,9 @@
+"""Truth by enumeration, written from what the mechanisms' docstrings say and from nothing that the engines use.
+
+For small data sets: every neighbour, every outcome of the sampler's coins, the two laws of the output, and from them
+any curve. A law of a pair of neighbours bounds what may be claimed from one side: no upper end may lie below it.
+
+`data_sets` lists neighbours, `samplers` the coins, `noise` the laws of what is added, `classes` members of the classes,
+`repetitions` the best of several runs, `mechanisms` joins these for each public class, `pairs` computes with laws,
+`truth` composes them, `cases` draws runs and says what was drawn, and `check` asks the library.
+"""

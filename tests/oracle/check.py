@@ -1,0 +1,253 @@
+"""Asks the library about a run and holds each answer against enumerated truth and against the other answers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import tightdp as dp
+from tightdp.accounting.engines.auto import NAMES
+
+from .mechanisms import EPSILONS
+from .truth import Parts, Truth
+
+ROUNDING = 1e-9
+"""Relative: the oracle's own masses are known to 1e-11."""
+ABSOLUTE = 1e-13
+"""Of sums of probabilities, which are at most 1."""
+TINY = 1e-290
+"""Where masses may be no doubles."""
+ALPHAS = np.array([1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.95])
+PRIORS = np.array([0.02, 0.2, 0.5, 0.8, 0.98])
+ORDERS = np.array([1.25, 2.0, 5.0, 16.0])
+ATTAINED = (
+    dp.Gaussian, dp.Laplace, dp.DiscreteGaussian, dp.DiscreteLaplace, dp.PureDP, dp.RandomizedResponse,
+    dp.MixtureOfGaussians, dp.PrivacyLoss, dp.TreeAggregation,
+)  # fmt: skip
+"""The documentation calls them exact, and the worst data sets and members are among those that are enumerated."""
+
+
+@dataclass(frozen=True)
+class Case:
+    run: dp.Mechanism | dp.Composition
+    relation: str
+    group: int = 1
+
+    @property
+    def asked(self) -> dp.Mechanism | dp.Composition:
+        return self.run if self.group == 1 else self.run.group(self.group)
+
+    @property
+    def truth(self) -> Truth:
+        return Truth(self.parts, self.relation, self.group)
+
+    @property
+    def parts(self) -> Parts:
+        """As they were written: a composition keeps the simplest form of each."""
+        return ((self.run, 1),) if isinstance(self.run, dp.Mechanism) else tuple(self.run.parts)
+
+    def __str__(self) -> str:
+        grouped = "" if self.group == 1 else f".group({self.group})"
+        return f"({self.run!r}){grouped}, neighbors={self.relation!r}"
+
+
+class Refused(Exception):
+    """The library says that it has no proof here."""
+
+
+def alarms(
+    case: Case, curves: bool = True, patience: float = math.inf, epsilons: np.ndarray = EPSILONS
+) -> Iterator[str]:
+    """What cannot be true. Raises ``Refused`` where nothing is claimed. Where the first answer takes ``patience``
+    seconds of CPU, few more are asked for."""
+    try:
+        start = time.process_time()
+        if patience < math.inf:
+            yield from (f"{case}: {text}" for text in _profile(case, EPSILONS[4:5]))
+        quick = time.process_time() - start <= patience
+        yield from (f"{case}: {text}" for text in _profile(case, epsilons if quick else EPSILONS[2:3]))
+        if curves and quick:
+            for about in (_epsilon, _tests, _moments, _gdp):
+                yield from (f"{case}: {text}" for text in about(case))
+    except dp.ContradictionError as error:
+        yield f"{case}: ContradictionError: {error}"
+    except ValueError as error:
+        if str(error).startswith("neighbors must be"):
+            raise Refused(str(error)) from None
+        raise
+
+
+def _profile(case: Case, epsilons: np.ndarray) -> Iterator[str]:
+    asked = case.asked.profile(epsilons, neighbors=case.relation)
+    least = case.truth.least_delta(epsilons)
+    for e, upper, truth in zip(epsilons, asked.upper, least, strict=True):
+        if truth > upper * (1 + ROUNDING) + TINY:
+            yield f"delta({e:g}) has upper end {upper:.9g}, enumerated is {truth:.9g}"
+    most = case.truth.most_delta(epsilons) if attained(case) else None
+    if most is not None:
+        for e, lower, truth in zip(epsilons, asked.lower, most, strict=True):
+            if lower > truth * (1 + ROUNDING) + ABSOLUTE:
+                yield f"delta({e:g}) has lower end {lower:.9g}, enumerated is at most {truth:.9g}"
+
+
+def useless(case: Case, epsilons: np.ndarray = EPSILONS) -> Iterator[str]:
+    """Upper ends that another answer, or the probability of being looked at, shows to be too high."""
+    try:
+        ends = [case.asked.delta(float(e), neighbors=case.relation).upper for e in np.sort(epsilons)]
+    except dp.ContradictionError as error:
+        yield f"{case}: ContradictionError: {error}"
+        return
+    for before, after, e in zip(ends[:-1], ends[1:], np.sort(epsilons)[1:], strict=True):
+        if after > before * (1 + ROUNDING):
+            yield f"{case}: delta({e:g}) has upper end {after:.9g}, that of a smaller epsilon is {before:.9g}"
+    seen = looked_at(case)
+    for e, upper in zip(np.sort(epsilons), ends, strict=True):
+        if e >= 0 and upper > seen * (1 + ROUNDING) + 1e-15:
+            yield f"{case}: delta({e:g}) has upper end {upper:.9g}, it is looked at with probability {seen:.9g}"
+
+
+def attained(case: Case) -> bool:
+    """Whether the lower end must be below what enumeration finds."""
+    for mechanism, _ in case.parts:
+        inner = mechanism
+        if isinstance(mechanism, dp.PoissonSampled):
+            inner = mechanism.mechanism
+            if case.relation == "replace" and not isinstance(inner, (dp.Gaussian, dp.MixtureOfGaussians, dp.PureDP)):
+                return False
+        if not isinstance(inner, ATTAINED):
+            return False
+    return True
+
+
+def looked_at(case: Case) -> float:
+    """The probability that a record of the group is in any sample; 1 where that is not known here."""
+    missed = 1.0
+    for mechanism, count in case.parts:
+        match mechanism:
+            case dp.PoissonSampled(_, q) | dp.TruncatedPoissonSampled(_, q):
+                missed *= (1 - q) ** (count * case.group * (2 if case.relation == "replace" else 1))
+            case _:
+                return 1.0
+    return 1 - missed
+
+
+def _epsilon(case: Case) -> Iterator[str]:
+    for delta in (0.3, 1e-2, 1e-5):
+        bound = case.asked.epsilon(delta, neighbors=case.relation)
+        if bound.upper < 60:
+            least = float(case.truth.least_delta(np.array([bound.upper]))[0])
+            if least > delta * (1 + ROUNDING):
+                yield f"epsilon({delta:g}) has upper end {bound.upper:.9g}, whose enumerated delta is {least:.9g}"
+        if attained(case) and bound.lower > 0:
+            at = np.array([bound.lower * (1 - ROUNDING) - ABSOLUTE])
+            most = case.truth.most_delta(at)
+            if most is not None and most[0] < delta * (1 - ROUNDING) - ABSOLUTE:
+                yield f"epsilon({delta:g}) has lower end {bound.lower:.9g}, whose enumerated delta is {most[0]:.9g}"
+
+
+def _tests(case: Case) -> Iterator[str]:
+    """The trade-off curve, the Bayes risk and the advantage."""
+    curve = case.asked.tradeoff(ALPHAS, neighbors=case.relation)
+    for run in case.truth.runs():
+        slack = ROUNDING + run.below.error * 10
+        for alpha, lower, beta in zip(ALPHAS, curve.lower, run.below.type_two(ALPHAS), strict=True):
+            if lower > beta + slack:
+                yield f"tradeoff({alpha:g}) has lower end {lower:.9g}, a test has {beta:.9g}"
+    risks = case.asked.bayes_risk(PRIORS, neighbors=case.relation)
+    possible = PRIORS * (1 - case.truth.least_delta(np.log(1 / PRIORS - 1)))
+    for prior, lower, risk in zip(PRIORS, risks.lower, possible, strict=True):
+        if lower > risk * (1 + ROUNDING) + ABSOLUTE:
+            yield f"bayes_risk({prior:g}) has lower end {lower:.9g}, a test has {risk:.9g}"
+    advantage = case.asked.advantage(neighbors=case.relation).upper
+    least = float(case.truth.least_delta(np.zeros(1))[0])
+    if advantage < least * (1 - ROUNDING) - ABSOLUTE:
+        yield f"advantage has upper end {advantage:.9g}, a test has {least:.9g}"
+
+
+def _moments(case: Case) -> Iterator[str]:
+    try:
+        curve = case.asked.renyi(ORDERS, neighbors=case.relation)
+    except ValueError as error:
+        if "renyi" in str(error) or "Renyi" in str(error):
+            return
+        raise
+    for run in case.truth.runs():
+        if run.below.error:
+            continue
+        for order, upper in zip(ORDERS, curve.upper, strict=True):
+            least = run.below.renyi(order)
+            if least > upper * (1 + 1e-7) + ROUNDING:
+                yield f"renyi({order:g}) has upper end {upper:.9g}, two data sets have {least:.9g}"
+
+
+def _gdp(case: Case) -> Iterator[str]:
+    for delta in (0.0, 1e-3):
+        mu = case.asked.gdp(delta, neighbors=case.relation).upper
+        if not 0 < mu < 1e3:
+            continue
+        at = np.array([e for e in EPSILONS if e >= 0])
+        allowed = np.maximum(delta, dp.Gaussian(1 / mu).profile(at).upper)
+        least = case.truth.least_delta(at)
+        for e, most, found in zip(at, allowed, least, strict=True):
+            if found > most * (1 + ROUNDING) + TINY:
+                yield f"gdp({delta:g}) is {mu:.9g}, which allows delta({e:g}) {most:.9g}; enumerated is {found:.9g}"
+
+
+def disagreements(case: Case, epsilons: Sequence[float] = (0.0, 1.0, 3.0)) -> list[str]:
+    """Engines whose intervals exclude each other or the truth."""
+    least = case.truth.least_delta(np.array(epsilons, dtype=float))
+    found = []
+    for e, truth in zip(epsilons, least, strict=True):
+        bounds = {}
+        for name in NAMES:
+            if name == "gdp":  # an approximation, which bounds nothing
+                continue
+            try:
+                bound = case.asked.delta(e, neighbors=case.relation, engine=name)
+            except ValueError:
+                continue
+            except dp.ContradictionError as error:
+                found.append(f"{case}: engine {name!r}: ContradictionError: {error}")
+                continue
+            bounds[name] = bound
+            if truth > bound.upper * (1 + ROUNDING) + TINY:
+                found.append(f"{case}: {name} has delta({e:g}) upper end {bound.upper:.9g}, enumerated is {truth:.9g}")
+        for one, a in bounds.items():
+            for other, b in bounds.items():
+                if a.lower > b.upper * (1 + 1e-13) + 1e-300:
+                    found.append(
+                        f"{case}: delta({e:g}) is at least {a.lower!r} ({one}) and at most {b.upper!r} ({other})"
+                    )
+    return found
+
+
+def overspent(case: Case, epsilon: float, delta: float) -> list[str]:
+    """Filters that allow, and odometers that read, less than the truth."""
+    found = []
+    parts = case.asked._composition().parts
+    least = float(case.truth.least_delta(np.array([epsilon]))[0])
+    for family in ("renyi", "zcdp", "gaussian"):
+        options = {"failure": delta / 2} if family == "renyi" else {}
+        try:
+            filter_ = dp.PrivacyFilter(epsilon, delta, family=family, neighbors=case.relation, **options)
+            for mechanism, count in parts:
+                filter_.spend(mechanism, count)
+        except (dp.BudgetExceeded, ValueError):
+            continue
+        if least > delta * (1 + ROUNDING):
+            found.append(f"{case}: a {family} filter of ({epsilon:g}, {delta:g}) allows it, enumerated is {least:.9g}")
+    odometer = dp.Odometer(delta, np.geomspace(0.1, 20, 12), neighbors=case.relation)
+    try:
+        for mechanism, count in parts:
+            odometer.spend(mechanism, count)
+    except ValueError:
+        return found
+    if math.isfinite(odometer.epsilon):
+        least = float(case.truth.least_delta(np.array([odometer.epsilon]))[0])
+        if least > delta * (1 + ROUNDING):
+            found.append(f"{case}: an odometer reads {odometer.epsilon:g} at {delta:g}, enumerated is {least:.9g}")
+    return found

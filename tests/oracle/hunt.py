@@ -1,0 +1,89 @@
+"""Draws and checks for some time: `cd tests && python -m oracle.hunt --seed 1 --seconds 600`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+
+import numpy as np
+
+from .cases import Report, draw, public
+from .check import Case, Refused, alarms, disagreements, overspent, useless
+from .mechanisms import candidates
+from .truth import composed
+
+PATIENCE = 0.3
+"""Seconds of CPU; a run whose answers take longer is asked for few."""
+
+
+class TooLong(Exception):
+    """A case took more time than the command line gives it."""
+
+
+def late(*_: object) -> None:
+    raise TooLong
+
+
+def checks(case: Case, rng: np.random.Generator, curves: float = 0.2) -> Iterator[str]:
+    """What cannot be true of a case, or is needlessly wide; what takes long is asked of some."""
+    start = time.process_time()
+    yield from alarms(case, curves=bool(rng.random() < curves), patience=PATIENCE)
+    if time.process_time() - start > 10 * PATIENCE:
+        return
+    yield from useless(case)
+    if rng.random() < 0.3:
+        yield from disagreements(case)
+    if rng.random() < 0.3:
+        yield from overspent(case, float(rng.uniform(0.2, 8)), float(10 ** -rng.uniform(0.3, 5)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of CPU")
+    parser.add_argument("--each", type=float, default=15.0, help="seconds of CPU for one case")
+    parser.add_argument("--curves", type=float, default=0.3, help="share of cases with all derived curves")
+    parser.add_argument("--only", type=int, help="the number of one case, to repeat it")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGPROF, late)
+    report, found, slow, number = Report(), 0, 0, arguments.only or 0
+    end = time.process_time() + arguments.seconds
+    while time.process_time() < end:
+        rng = np.random.default_rng([arguments.seed, number])
+        kinds = [None, *public()]
+        case = draw(rng, kinds[rng.integers(len(kinds))])
+        signal.setitimer(signal.ITIMER_PROF, arguments.each)
+        texts = []
+        try:
+            for text in checks(case, rng, arguments.curves):
+                texts.append(text)
+                print(f"ALARM [{arguments.seed}, {number}] {text}", flush=True)
+            report.add(case)
+        except Refused:
+            report.add(case, refused=True)
+        except TooLong:
+            slow += 1
+            report.add(case)
+            print(f"SLOW [{arguments.seed}, {number}] {case}", flush=True)
+        except Exception:
+            texts.append("")
+            print(f"ALARM [{arguments.seed}, {number}] {case}: {traceback.format_exc()}", flush=True)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        found += bool(texts)
+        candidates.cache_clear()
+        composed.cache_clear()
+        number += 1
+        if arguments.only is not None:
+            break
+    print(report)
+    print(f"{number} cases, {found} with alarms, {slow} not asked to the end")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Every answer against enumerated truth. The fixed cases are the same in every run; hunts draw others."""
+
+import time
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.options import NEIGHBORS
+
+from . import cases, fixed
+from .check import Case, Refused, alarms, disagreements, overspent, useless
+from .hunt import checks
+from .mechanisms import EPSILONS
+from .noise import Continuous, laws
+from .pairs import Pair
+from .samplers import truncated
+
+HUNT = 40.0
+"""Seconds that a hunt's turn gives to draws."""
+
+
+def sound(case, curves=False, epsilons=EPSILONS):
+    try:
+        found = list(alarms(case, curves, epsilons=epsilons))
+    except Refused:
+        return False
+    assert not found, "\n".join(found)
+    return True
+
+
+@pytest.mark.parametrize("case", fixed.CASES, ids=lambda case: str(case)[:120])
+def test_no_neighbours_are_above_an_upper_end(case):
+    compared = sound(case, epsilons=np.array([-0.7, 0.0, 1.0, 3.0]))
+    assert compared or any(refused(part, case.relation) for part, _ in case.parts)
+
+
+def refused(mechanism, relation):
+    """A user-defined loss names its own relation."""
+    given = isinstance(getattr(mechanism, "mechanism", mechanism), dp.PrivacyLoss)
+    return given or (type(mechanism), relation) in fixed.REFUSED
+
+
+@pytest.mark.parametrize("case", fixed.COMBINED, ids=lambda case: str(case)[:120])
+def test_parts_that_are_right_are_right_together(case):
+    sound(case, epsilons=np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize(("case", "epsilons"), fixed.WIDE, ids=lambda x: str(x)[:60])
+def test_no_answer_is_wider_than_another_shows(case, epsilons):
+    assert not list(useless(case, epsilons))
+
+
+CURVES = [
+    Case(dp.PoissonSampled(dp.Gaussian(0.8), 0.3) * 3, "add_or_remove"),
+    Case(dp.PoissonSampled(dp.Gaussian(0.8), 0.3) * 3, "replace"),
+    Case(dp.RandomizedResponse(0.4, 3) * 2, "replace"),
+    Case(fixed.EITHER, "replace"),
+    Case(fixed.EVEN, "replace"),
+    Case(dp.ApproximateDP(1.0, 0.02), "replace"),
+]
+
+
+@pytest.mark.parametrize("case", CURVES, ids=lambda case: str(case)[:120])
+def test_every_curve_is_that_of_the_same_laws(case):
+    sound(case, curves=True)
+    assert not list(useless(case))
+    assert not disagreements(case)
+    assert not overspent(case, 3.0, 0.05)
+
+
+SCALED = [
+    (lambda s: dp.PoissonSampled(dp.Gaussian(s), 0.3) * 2, "replace"),
+    (lambda s: dp.PoissonSampled(dp.Laplace(s), 0.3), "add_or_remove"),
+    (lambda s: dp.RandomAllocation(dp.Gaussian(s), 2), "add_or_remove"),
+]
+
+
+@pytest.mark.parametrize(("scaled", "relation"), SCALED)
+def test_calibrated_noise_meets_its_target(scaled, relation):
+    found = dp.calibrate(scaled, epsilon=1.0, delta=0.01, neighbors=relation)
+    assert Case(scaled(float(found)), relation).truth.least_delta(np.ones(1))[0] <= 0.01
+
+
+@pytest.mark.parametrize("case", CURVES, ids=lambda case: str(case)[:120])
+def test_an_accountant_answers_as_the_run(case):
+    account = dp.Accountant()
+    for mechanism, count in case.parts:
+        account.compose(mechanism, count)
+    assert account.delta(1.0, neighbors=case.relation) == case.run.delta(1.0, neighbors=case.relation)
+    assert case.truth.least_delta(np.ones(1))[0] <= account.delta(1.0, neighbors=case.relation).upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("relation", fixed.RELATIONS)
+def test_a_banded_factorization_is_its_cyclic_samples(relation):
+    """Two bands, three steps, C = 1: a record of the first group may be in the first and the third step."""
+    run = dp.banded_factorization(0.8, bands=2, steps=3, sampling_probability=0.3)
+    truth = Case(dp.PoissonSampled(dp.Gaussian(0.8), 0.3) * 2, relation).truth
+    assert (truth.least_delta(EPSILONS) <= run.profile(EPSILONS, neighbors=relation).upper * (1 + 1e-9)).all()
+
+
+def test_every_mechanism_is_compared_under_every_relation():
+    """A new mechanism needs a place in ``fixed.RUNS``, and what it claims under each relation."""
+    seen = {name: set() for name in fixed.RELATIONS}
+    for run in fixed.RUNS:
+        for relation in fixed.RELATIONS:
+            seen[relation] |= {name.split(" of ")[0] for name in cases.kinds(Case(run, relation).parts)}
+    for kind in cases.public():
+        for relation in fixed.RELATIONS:
+            assert kind.__name__ in seen[relation], f"{kind.__name__} has no oracle under {relation}"
+    assert {*fixed.RELATIONS, "add", "remove"} == set(NEIGHBORS)
+    assert {*cases.PLAIN, *cases.WHOLE, *cases.SAMPLED, dp.Group, dp.RepeatAndSelect} == set(cases.public())
+
+
+def test_the_oracle_itself():
+    """Closed forms: two laws that are known, and the coins of a truncated sample."""
+    at = np.array([-1.0, 0.0, 0.5, 2.0])
+    below, above = laws(Continuous("normal", 0.5), {(1.0,): 1}, {(0.0,): 1}, at)
+    exact = dp.Gaussian(0.5).profile(at)
+    assert (below.least(at) <= exact.upper).all() and (below.least(at) >= exact.lower * (1 - 1e-9)).all()
+    assert above is not None and (above.most(at) >= exact.lower).all()
+    assert sum(p for _, p in truncated(5, 0.3, 2)) == 1
+    assert Pair(np.array([0.9, 0.1]), np.array([0.5, 0.5])).least(np.array([0.0]))[0] == pytest.approx(0.4)
+
+
+@pytest.mark.hunt
+@pytest.mark.parametrize("kind", [None, *cases.public()], ids=lambda kind: getattr(kind, "__name__", "any"))
+def test_fresh_draws(kind):
+    rng, end = np.random.default_rng(), time.process_time() + HUNT / (1 + len(cases.public()))
+    report = cases.Report()
+    while time.process_time() < end:
+        case = cases.draw(rng, kind)
+        try:
+            found = list(checks(case, rng))
+            report.add(case)
+        except Refused:
+            found = []
+            report.add(case, refused=True)
+        assert not found, "\n".join(found)
+    print(report)

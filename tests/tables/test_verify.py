@@ -1,0 +1,282 @@
+"""A file that says something else than what follows from its account is refused, and crafted ones in two seconds."""
+
+import copy
+import json
+import time
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+from tightdp.cli import main
+
+RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+STATED = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, size=1000, settings={"steps": "1000"}, dataset="people")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    ages = np.random.default_rng(0).integers(20, 80, 500)
+    lines = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
+    (folder / "people.csv").write_text("\n".join(["age,ill", *lines]) + "\n")
+    ledger = dp.Ledger.create(folder / "l", epsilon=2.0, delta=1e-4, dataset="people of 2030")
+    options = ["--label", "ill", "--bounds", "age=18:90", "--classes", "no,yes", "--epsilon", "1", "--delta", "1e-5"]
+    assert main(["train", str(folder / "people.csv"), *options, "--ledger", str(folder / "l")]) == 0
+    assert main(["statement", str(folder / "people.model.json"), "--out", str(folder / "page.html")]) == 0
+    return folder, ledger
+
+
+def verify(path, *options):
+    return main(["verify", str(path), *options])
+
+
+def test_what_train_writes_is_verified(trained, capsys):
+    folder, ledger = trained
+    model = dp.load(folder / "people.model.json")
+    (folder / "s.json").write_text(model.statement.to_json())
+    for name in ("people.model.json", "page.html", "s.json"):
+        with_ledger = ["--ledger", str(folder / "l"), "--model", str(folder / "people.model.json")]
+        assert verify(folder / name, *with_ledger) == 0
+        out = capsys.readouterr().out
+        assert model.statement.guarantee in out and "bound: computed again from the account" in out
+        assert model.parameters_hash in out and "ledger: entry 1 of 'people of 2030' is what was charged" in out
+    assert verify(folder / "page.html", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["checked"][-1] == "page: is that of the statement, to the last character"
+    assert ledger.identity in model.statement.ledger and model.statement.dataset == "people of 2030"
+
+
+def test_the_hash_is_that_of_what_predicts(trained):
+    """It is repeated here by what the page says of it, from the file alone."""
+    import hashlib
+
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    stated = plain.pop("statement")
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    assert stated["parameters"] == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def edited(plain, path, value):
+    plain = copy.deepcopy(plain)
+    at = plain
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("epsilon",), 0.001, "epsilon is said to be"),
+        (("epsilon_lower",), 5.0, "epsilon is said to be"),
+        (("epsilon",), 40.0, "epsilon is said to be"),
+        (("epsilon",), None, "epsilon is said to be"),
+        (("epsilon",), "1", "epsilon must be"),
+        (("delta",), 1e-9, "epsilon is said to be"),
+        (("neighbors",), "replace", "neighbors must be those of the account"),
+        (("account", "history", 0, "count"), 100_000, "epsilon is said to be"),
+        (("account", "history", 0, "mechanism", "sampling_probability"), 0.02, "epsilon is said to be"),
+        (("guarantee",), "(0.1, 1e-9)-differentially private", "guarantee must be what the other entries say"),
+        (("meaning",), ["Nobody can find out anything."], "meaning must be"),
+        (("warnings",), [], "warnings must be"),
+        (("not_covered",), [], "not_covered must be"),
+        (("charged",), "Gaussian(noise_multiplier=100.0) * 1", "charged must be"),
+        (("parameters",), "sha256:0", "parameters must be sha256"),
+        (("date",), "yesterday", "date must be"),
+        (("settings",), [], "settings must be"),
+        (("version",), 3, "version must be text"),
+        (("ledger",), {}, "ledger must be text"),
+        (("public",), [["a", "b"]], "public must be a mapping"),
+        (("engine",), 7, "engine must be text"),
+        (("tightdp_statement",), True, "text must be what"),
+    ],
+)
+def test_a_number_that_was_edited_is_refused(tmp_path, path, value, message, capsys):
+    plain = dp.Statement("a", RUN.epsilon(1e-5), 1e-5, RUN, size=100_000).to_dict()
+    assert dp.Statement.from_dict(plain).to_dict() == plain
+    bad = edited(plain, path, value)
+    (tmp_path / "s.json").write_text(json.dumps(bad))
+    assert verify(tmp_path / "s.json") == 2
+    err = capsys.readouterr().err
+    assert message in err and len(err.splitlines()) == 1 and "Traceback" not in err
+    with pytest.raises((ValueError, TypeError, RuntimeError)):
+        dp.Statement.from_json(json.dumps(bad))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("statement", "epsilon"), 0.001), (("coef", 0, 0), 7.0), (("intercept", 0), 7.0), (("classes",), ["no", "Yes"]),
+     (("columns", 0, "high"), 91.0), (("label",), "well")],
+)  # fmt: skip
+def test_neither_side_of_a_model_can_be_changed_alone(trained, tmp_path, path, value, capsys):
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    (tmp_path / "m.json").write_text(json.dumps(edited(plain, path, value)))
+    for command in ("verify", "statement"):
+        assert main([command, str(tmp_path / "m.json")]) == 2
+    assert main(["predict", str(tmp_path / "m.json"), str(trained[0] / "people.csv")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and all(str(tmp_path / "m.json") in line for line in lines)
+
+
+def test_a_page_that_was_edited_is_refused(trained, tmp_path, capsys):
+    text = (trained[0] / "page.html").read_text()
+    assert text.count("people of 2030") > 1
+    for bad in (
+        text.replace("<h1>Privacy", "<h1>Perfect privacy"),
+        text.replace("people of 2030", "people of 2031", 1),
+    ):
+        (tmp_path / "page.html").write_text(bad)
+        assert verify(tmp_path / "page.html") == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_another_model_and_another_ledger_are_told(trained, tmp_path, capsys):
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    plain["intercept"][0] += 1
+    del plain["statement"]["parameters"]
+    (tmp_path / "m.json").write_text(json.dumps(plain))
+    assert verify(trained[0] / "page.html", "--model", str(tmp_path / "m.json")) == 2
+    dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-4, dataset="people of 2030")
+    assert verify(trained[0] / "page.html", "--ledger", str(tmp_path / "l")) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "is about sha256:" in lines[0] and "was not charged to this ledger" in lines[1]
+
+
+NEW = ("settings", "parameters", "dataset", "date", "meaning", "not_covered", "check")
+
+
+def test_statements_of_the_first_files_are_read():
+    plain = {name: value for name, value in STATED.to_dict().items() if name not in NEW}
+    old = dp.Statement.from_dict(plain)
+    assert old.privacy == STATED.privacy and old.parameters is None and old.date == ""
+    assert "Made by tightdp" in str(old) and dp.Statement.from_dict(old.to_dict()) == old
+    with pytest.raises(ValueError, match="epsilon is said to be"):
+        dp.Statement.from_dict({**plain, "epsilon": 0.001, "epsilon_lower": 0.0})
+
+
+def test_last_digits_are_raised_to_what_is_proved():
+    plain = STATED.to_dict()
+    found = dp.Statement.from_dict({**plain, "epsilon": STATED.privacy.upper * (1 - 5e-7), "epsilon_lower": 1.0})
+    assert found.privacy.upper == STATED.privacy.upper and found.privacy.lower == 1.0
+
+
+@pytest.mark.parametrize("engine", ["renyi", "prv", "grid"])
+def test_the_bound_of_another_engine_is_its_own(engine):
+    made = dp.Statement("a", RUN.epsilon(1e-5, engine=engine), 1e-5, RUN)
+    assert dp.Statement.from_json(made.to_json()) == made
+
+
+def sampled(inner, q=0.01):
+    return {"type": "PoissonSampled", "mechanism": inner, "sampling_probability": q}
+
+
+def gaussian(z):
+    return {"type": "Gaussian", "noise_multiplier": z}
+
+
+def laplace(z):
+    return {"type": "Laplace", "noise_multiplier": z}
+
+
+def nested(depth):
+    inner = gaussian(1.0)
+    for _ in range(depth):
+        inner = {"type": "RandomAllocation", "mechanism": inner, "steps": 2, "selected": 1}
+    return inner
+
+
+CRAFTED = {
+    "many entries": [(gaussian(1 + k / 1000), 1) for k in range(50_000)],
+    "many samples": [(sampled(gaussian(1 + k / 1000)), 1000) for k in range(60)],
+    "more samples": [(sampled(gaussian(1 + k / 1000)), 1000) for k in range(900)],
+    "many slow ones": [(sampled(laplace(1 + k / 1000)), 1000) for k in range(300)],
+    "as many slow ones as pass": [(sampled(laplace(1 + k / 1000)), 1000) for k in range(10)],
+    "many parts of one": [
+        (sampled({"type": "Composition", "parts": [[laplace(1 + k / 100), 1] for k in range(2000)]}), 2)
+    ],
+    "many atoms": [({"type": "PrivacyLoss", "losses": [0.0] * 300_000}, 1)],
+    "nested": [(nested(300), 1)],
+    "huge counts": [(sampled(gaussian(1 + k / 100)), 2**52) for k in range(60)],
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_crafted_accounts_end_within_two_seconds(tmp_path, name, capsys):
+    """They took from half a minute on. Here a pass may take ten times as long: the machine may be busy."""
+    history = [{"mechanism": mechanism, "count": count} for mechanism, count in CRAFTED[name]]
+    plain = edited(STATED.to_dict(), ("account", "history"), history)
+    (tmp_path / "s.json").write_text(json.dumps(plain))
+    start = time.process_time()
+    assert verify(tmp_path / "s.json") == 2
+    taken = time.process_time() - start
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1 and len(err) < 1000
+    assert taken < 20, taken
+
+
+def test_a_long_account_is_for_the_patient():
+    run = sum((dp.Laplace(10 + k / 100) for k in range(12)), dp.Composition())
+    made = dp.Statement("a", run.epsilon(1e-5), 1e-5, run)
+    with pytest.raises(ValueError, match=r"10 beside their Poisson samples, got 12 and 12; `tightdp verify --patient`"):
+        dp.Statement.from_json(made.to_json())
+    assert dp.Statement.from_json(made.to_json(), patient=True) == made
+
+
+def test_what_is_too_long_is_not_parsed(tmp_path, capsys):
+    with (tmp_path / "m.json").open("wb") as file:
+        file.truncate(2**25 + 1)
+    assert verify(tmp_path / "m.json") == main(["statement", str(tmp_path / "m.json")]) == 2
+    assert capsys.readouterr().err.count("must have at most 33,554,432 bytes") == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("label",), 3, "label must be text"),
+        (("label",), ["a"], "label must be text"),
+        (("classes",), "ab", "classes must be a list"),
+        (("classes",), [1, 2], "classes must be text"),
+        (("columns",), {"a": 1}, "columns must be a list"),
+        (("coef",), {"0": [1.0]}, "coef must be"),
+        (("columns", 0), {"kind": "category", "name": "age", "categories": ["a", "a"]}, "different texts"),
+        (("columns", 0), {"kind": "category", "name": "age", "categories": ["a", 3]}, "must be text"),
+        (("tightdp_model",), True, "is a model of format True"),
+    ],
+)
+def test_wrong_types_of_a_model_are_refused_when_it_is_read(trained, tmp_path, path, value, message):
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    (tmp_path / "m.json").write_text(json.dumps(edited(plain, path, value)))
+    with pytest.raises((ValueError, TypeError), match=message):
+        dp.load(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"tightdp_schema": 1}', "<!DOCTYPE html>", "\x00"])
+def test_what_is_none_of_ours(tmp_path, text, capsys):
+    (tmp_path / "x").write_text(text)
+    assert verify(tmp_path / "x") == verify(tmp_path / "nowhere") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_name_that_is_given_twice_is_refused(trained, tmp_path, capsys):
+    """Some readers take the first value, others the last."""
+    path = tmp_path / "twice.json"
+    path.write_text(
+        (trained[0] / "people.model.json").read_text().replace('"epsilon":', '"epsilon": 0.01, "epsilon":', 1)
+    )
+    assert verify(path) == 2
+    assert "'epsilon' must be given once" in capsys.readouterr().err
+
+
+def test_a_lower_end_alone_is_never_infinite():
+    with pytest.raises(ValueError, match="must be at least epsilon_lower"):
+        dp.Statement.from_dict({**STATED.to_dict(), "epsilon_lower": None})
+
+
+def test_a_hash_that_was_taken_out_is_missed(trained, tmp_path, capsys):
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    del plain["statement"]["parameters"]
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(plain))
+    assert verify(path) == 2
+    assert "parameters must have their hash" in capsys.readouterr().err
