@@ -52,7 +52,7 @@ class Chain(NamedTuple):
 
 def delta(links: Sequence[Run], epsilon: float) -> float:
     """An upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes them."""
-    if epsilon >= _largest_loss(links):
+    if _largest_loss(links) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, _MOST)  # delta never increases
     reach = abs(at) + 1.0

@@ -15,6 +15,8 @@ from .base import Run
 _CELLS = 16
 """Of the type I error of a test, in each of which the least gain of selecting is bounded by a line."""
 _LARGEST = 1e300
+_FAR = 700.0
+"""How far the search for a lower end goes."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
 _SHARES = 0.0, 0.25, 0.6
@@ -45,7 +47,7 @@ def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float) -> tuple[float, 
     if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
         upper = _last(lambda eps: _most(runs, run, gain, eps) > delta, 0.0, upper)[1]
     # Selecting loses at least as much as the test of one run that it prefers, at mean times its probabilities.
-    high = min(upper, once.lower)
+    high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _last(lambda eps: _least(runs, run, eps, eps) > delta, start * high, high)
         if low > start * high:
