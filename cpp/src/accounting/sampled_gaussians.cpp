@@ -23,8 +23,8 @@ namespace {
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Work for a question, about two seconds: a caller in C cannot interrupt it.
-constexpr std::int64_t kUnits = 2'000'000'000;
+// Work for a question, about two seconds with what is done last: a caller in C cannot interrupt it.
+constexpr std::int64_t kUnits = 1'000'000'000;
 
 // Found when the library is loaded.
 const std::string fault_of_library = library_fault();
