@@ -60,7 +60,7 @@ def demo() -> None:
     run(BIN / "python", "examples/digits.py")
 
 
-def pytest(place: Path, *options: str | Path) -> None:
+def pytest(place: Path, *options: str) -> None:
     """The tests on all cores, the same each time."""
     parallel = "-n", "auto", "--dist", "loadgroup"
     run(place / FOLDER / "python", "-m", "pytest", "-q", *parallel, *options, PYTHONHASHSEED="0")
@@ -69,14 +69,14 @@ def pytest(place: Path, *options: str | Path) -> None:
 def test() -> None:
     """Every test that this machine can run without other libraries than scikit-learn."""
     install("test")
-    pytest(VENV, "--skipped-to", SKIPPED)
+    pytest(VENV, f"--skipped-to={SKIPPED}")
 
 
 def peers() -> None:
     """What `test` skipped, and what tests more with PyTorch, other accountants and readers of tables installed."""
     place = ROOT / ".venv-peers"
     install("test", "peers", place=place)
-    pytest(place, *(("--skipped-in", SKIPPED) if SKIPPED.exists() else ()))
+    pytest(place, *([f"--skipped-in={SKIPPED}"] if SKIPPED.exists() else []))
 
 
 def hunt(*options: str) -> None:
