@@ -9,7 +9,7 @@ wide, other points are asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .. import _core
 from ..bound import Bound, ContradictionError
@@ -111,56 +111,38 @@ def _fall(a: float, b: float) -> Range:
     return -expm1(Range(a) - b) if a > -INF else Range(1.0)
 
 
-def cut_delta(found: Bound, epsilon: float, known: KnownCurve, deltas: Ask, epsilons: Ask, work: int) -> Bound:
-    """Bounds of delta(epsilon) that took so much ``work``, with what is known beside them."""
-    known.add(epsilon, found.lower, found.upper)
-    low, high = known.delta(epsilon)
+def cut(found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int) -> Bound:
+    """Bounds of what ``curve``, "delta" or "epsilon", is ``at`` a number, that took so much ``work``, with what is
+    known beside them. ``asks`` answer further questions of both kinds."""
+    take = {"delta": known.add, "epsilon": known.add_inverse}
+    follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
+    beside = {"delta": _beside_delta, "epsilon": _beside_epsilon}[curve]
+
+    def ends() -> tuple[float, float]:
+        low, high = follows(at)
+        return max(low, found.lower), min(high, found.upper)
+
+    take[curve](at, found.lower, found.upper)
+    low, high = ends()
     idle = 0
     with _core.Budget(_SHARE * work + _SPARE):
         for step in _STEPS:
-            if not _wide(low, high) or idle == _PATIENCE or not affords(_UNITS):
+            if not high - low > _WIDE * high or idle == _PATIENCE or not affords(_UNITS):
                 break
             before = low, high
-            inside = _between(step, max(low, _LEAST), high) if step in _INSIDE else None
-            if inside is None:
-                beside = {"zero": 0.0, "half": epsilon / 2, "double": 2 * epsilon}[step]
-                if abs(beside) < _FAR and beside != epsilon:
-                    known.add(beside, *_ends(deltas(beside)))
-            elif low < inside < min(high, 1.0):
-                known.add_inverse(inside, *_ends(epsilons(inside)))
-            low, high = known.delta(epsilon)
+            for other, there in beside(step, at, low, high):
+                answer = asks[other](there)
+                take[other](there, answer.lower, answer.upper)
+            low, high = ends()
             idle = 0 if (low, high) != before else idle + 1
-    return _joined(found, low, high)
+    if (low, high) == (found.lower, found.upper):
+        return found
+    return Bound(low, high, f"{found.engine}+{NAME}", found.error_budget)
 
 
-def cut_epsilon(found: Bound, delta: float, known: KnownCurve, deltas: Ask, epsilons: Ask, work: int) -> Bound:
-    """Bounds of epsilon(delta) that took so much ``work``, with what is known beside them."""
-    known.add_inverse(delta, found.lower, found.upper)
-    low, high = _both(known.epsilon(delta), found)
-    idle = 0
-    with _core.Budget(_SHARE * work + _SPARE):
-        for step in _STEPS:
-            if not _wide(low, high) or idle == _PATIENCE or not affords(_UNITS):
-                break
-            before = low, high
-            if step in _INSIDE:
-                most = high if high < INF else min(4 * low + 1, _FAR)
-                inside = _between(step, max(low, _NEAR * _NEAR * most), most)
-                if low < inside < min(high, _FAR):
-                    known.add(inside, *_ends(deltas(inside)))
-            elif step == "zero":
-                known.add(0.0, *_ends(deltas(0.0)))
-            else:
-                beside = delta / _BESIDE if step == "half" else delta * _BESIDE
-                if 0 < beside < 1:
-                    known.add_inverse(beside, *_ends(epsilons(beside)))
-            low, high = _both(known.epsilon(delta), found)
-            idle = 0 if (low, high) != before else idle + 1
-    return _joined(found, low, high)
-
-
+Points = list[tuple[str, float]]
+"""What to ask for next: curves, and where."""
 _STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
-_INSIDE = "near low", "near high", "middle"
 _BESIDE = 1e3
 """Deltas on either side of one, over it."""
 _PATIENCE = 3
@@ -169,27 +151,30 @@ _UNITS = 10**6
 """Of work, for a step of this search: the cuts of a dozen points."""
 
 
-def _between(step: str, low: float, high: float) -> float:
-    """A number in an interval: is the truth at its lower end, at its upper one, or in which half of the logarithms?"""
-    if step == "middle":
-        return math.sqrt(low) * math.sqrt(high)
-    return low * (1 + _NEAR) if step == "near low" else high * (1 - _NEAR)
+def _beside_delta(step: str, epsilon: float, low: float, high: float) -> Points:
+    """What may narrow an interval of delta(epsilon)."""
+    if step in _INSIDE:
+        inside = _INSIDE[step](max(low, _LEAST), high)
+        return [("epsilon", inside)] if low < inside < min(high, 1.0) else []
+    there = {"zero": 0.0, "half": epsilon / 2, "double": 2 * epsilon}[step]
+    return [("delta", there)] if abs(there) < _FAR and there != epsilon else []
 
 
-def _wide(low: float, high: float) -> bool:
-    return not high - low <= _WIDE * high
+def _beside_epsilon(step: str, delta: float, low: float, high: float) -> Points:
+    """What may narrow an interval of epsilon(delta)."""
+    if step in _INSIDE:
+        most = high if high < INF else min(4 * low + 1, _FAR)
+        inside = _INSIDE[step](max(low, _NEAR * _NEAR * most), most)
+        return [("delta", inside)] if low < inside < min(high, _FAR) else []
+    if step == "zero":
+        return [("delta", 0.0)]
+    there = {"half": delta / _BESIDE, "double": delta * _BESIDE}[step]
+    return [("epsilon", there)] if 0 < there < 1 else []
 
 
-def _both(one: tuple[float, float], found: Bound) -> tuple[float, float]:
-    """What an interval and a bound know together: the points do not hold the lower end that is asked about."""
-    return max(one[0], found.lower), min(one[1], found.upper)
-
-
-def _ends(bound: Bound) -> tuple[float, float]:
-    return bound.lower, bound.upper
-
-
-def _joined(found: Bound, lower: float, upper: float) -> Bound:
-    if (lower, upper) == (found.lower, found.upper):
-        return found
-    return Bound(lower, upper, f"{found.engine}+{NAME}", found.error_budget)
+_INSIDE: dict[str, Callable[[float, float], float]] = {
+    "near low": lambda low, high: low * (1 + _NEAR),
+    "near high": lambda low, high: high * (1 - _NEAR),
+    "middle": lambda low, high: math.sqrt(low) * math.sqrt(high),
+}
+"""Numbers in an interval: is the truth at its lower end, at its upper one, or in which half of the logarithms?"""

@@ -18,7 +18,7 @@ from ...composition import FEW, Parts, canonical
 from ...derived import Derived, Group
 from ...mechanisms import ZCDP
 from ...options import Direction
-from ..known_curve import Ask, KnownCurve, cut_delta, cut_epsilon
+from ..known_curve import Ask, KnownCurve, cut
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import affords
 from ..pairs.dominating import dominating
@@ -58,7 +58,7 @@ def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: flo
     if engine != "auto" or _narrow(found, request.width):
         return found
     work = _core.work_spent() - before
-    return cut_epsilon(found, delta, *_known(parts, direction, request, links), work)
+    return _cut(found, "epsilon", delta, parts, direction, request, links, work)
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
@@ -68,7 +68,7 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
     found = _delta(engine, parts, direction, epsilon, request, links)
     if engine == "auto" and not _narrow(found, request.width):
         work = _core.work_spent() - before
-        found = cut_delta(found, epsilon, *_known(parts, direction, request, links), work)
+        found = _cut(found, "delta", epsilon, parts, direction, request, links, work)
     elif engine == "auto" and epsilon >= 0 and (most := looked_at(parts)) < found.upper:
         found = _both(found, replace(found, lower=0.0, upper=most), _about_delta(parts, direction, epsilon, request))
     if found.upper == 0 and engine != "gdp" and epsilon < largest_of(parts, direction):
@@ -76,13 +76,22 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
     return found
 
 
-def _known(parts: Parts, direction: Direction, request: Request, links: _Links | None) -> tuple[KnownCurve, Ask, Ask]:
-    """What is known of a curve without asking, and how to ask for more."""
-    return (
-        KnownCurve(looked_at(parts), largest_of(parts, direction)),
-        lambda at: _delta("auto", parts, direction, at, request, links),
-        lambda at: _epsilon("auto", parts, direction, at, request, links),
-    )
+def _cut(
+    found: Bound,
+    curve: str,
+    at: float,
+    parts: Parts,
+    direction: Direction,
+    request: Request,
+    links: _Links | None,
+    work: int,
+) -> Bound:
+    """An answer with what is known of its curve without asking, and what others are about it."""
+    asks = {
+        "delta": lambda at: _delta("auto", parts, direction, at, request, links),
+        "epsilon": lambda at: _epsilon("auto", parts, direction, at, request, links),
+    }
+    return cut(found, curve, at, KnownCurve(looked_at(parts), largest_of(parts, direction)), asks, work)
 
 
 def _epsilon(
