@@ -39,7 +39,7 @@ def _once(mechanism: Mechanism) -> float:
             return min((-expm1(size * log1p(-1 / Range(total)))).hi, 1.0) if total > 1 else 1.0
         case m.MixtureOfGaussians(_, norms, shares):
             missed = [share for norm, share in zip(norms, shares, strict=True) if norm == 0]
-            return (1 - Range(missed[0]) * Range(1 - _ROUNDED, 1 + _ROUNDED)).hi if missed else 1.0
+            return (1 - Range(missed[0]) * Range(1 - _SCALED, 1 + _SCALED)).hi if missed else 1.0
         case Group(run, size):
             return min((Range(looked_at(run._composition().parts)) * size).hi, 1.0)
         case RepeatAndSelect(run, mean):
@@ -47,5 +47,7 @@ def _once(mechanism: Mechanism) -> float:
     return 1.0
 
 
-_ROUNDED = 2.0**-40
-"""More, relatively, than the roundings here, and than by which probabilities of a mixture are from adding up to 1."""
+_ROUNDED = 2.0**-46
+"""Many times the roundings of a logarithm, a product, a sum and an exponential, relatively."""
+_SCALED = 2.0**-40
+"""More than by which probabilities of a mixture are from adding up to 1."""
