@@ -19,8 +19,6 @@ ROUNDING = 1e-9
 """Relative: the oracle's own masses are known to 1e-11."""
 ABSOLUTE = 1e-13
 """Of sums of probabilities, which are at most 1."""
-FAR = 700.0
-"""An epsilon at which a lower end of infinity is held against the truth: e^700 is a double."""
 TINY = 1e-290
 """Where masses may be no doubles."""
 ALPHAS = np.array([1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.95])
@@ -145,7 +143,7 @@ def _epsilon(case: Case) -> Iterator[str]:
             if least > delta * (1 + ROUNDING):
                 yield f"epsilon({delta:g}) has upper end {bound.upper:.9g}, whose enumerated delta is {least:.9g}"
         if attained(case) and bound.lower > 0:
-            at = np.array([min(bound.lower, FAR) * (1 - ROUNDING) - ABSOLUTE])
+            at = np.array([bound.lower * (1 - ROUNDING) - ABSOLUTE])
             most = case.truth.most_delta(at)
             if most is not None and most[0] < delta * (1 - ROUNDING) - ABSOLUTE:
                 yield f"epsilon({delta:g}) has lower end {bound.lower:.9g}, whose enumerated delta is {most[0]:.9g}"

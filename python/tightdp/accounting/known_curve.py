@@ -113,7 +113,7 @@ def _fall(a: float, b: float) -> Range:
 
 def cut(found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int) -> Bound:
     """Bounds of what ``curve``, "delta" or "epsilon", is ``at`` a number, that took so much ``work``, with what is
-    known beside them. ``asks`` answer further questions of both kinds."""
+    known beside them. ``asks`` answer further questions of both kinds, if there is any use in them."""
     take = {"delta": known.add, "epsilon": known.add_inverse}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
     beside = {"delta": _beside_delta, "epsilon": _beside_epsilon}[curve]
@@ -126,7 +126,7 @@ def cut(found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[st
     low, high = ends()
     idle = 0
     with _core.Budget(_SHARE * work + _SPARE):
-        for step in _STEPS:
+        for step in _STEPS if asks else ():
             if not high - low > _WIDE * high or idle == _PATIENCE or not affords(_UNITS):
                 break
             before = low, high

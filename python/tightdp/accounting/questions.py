@@ -25,6 +25,7 @@ from .engines.base import DEFAULT, Engine, Request
 from .engines.grid import ENGINE as grid
 from .engines.renyi.engine import divergence
 from .numerics.outward import down, up
+from .numerics.work import one_question
 from .pairs import neighbors as relations
 from .pairs.largest import largest_added, largest_of
 from .pairs.members import members, revealing
@@ -87,7 +88,8 @@ class Question(NamedTuple):
         """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own."""
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
-        bounds = [self.delta(float(eps)) for eps in at.ravel()[order]]
+        with one_question():
+            bounds = [self.delta(float(eps)) for eps in at.ravel()[order]]
         lower, upper = np.empty(at.size), np.empty(at.size)
         lower[order] = np.maximum.accumulate([b.lower for b in bounds][::-1])[::-1] if bounds else []
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
@@ -106,8 +108,10 @@ class Question(NamedTuple):
         """prior * (1 - delta(log((1 - prior) / prior))), the least error of guessing whether the record is there."""
         at = _check.reals_in("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
-        for i, p in enumerate(at.ravel()):
-            if 0 < p < 1:
+        inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
+        with one_question():
+            for i in inside:
+                p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
                 slack = 4e-15  # of the logarithm (delta has slope at most 1 in eps) and of the product
                 most = min(p, 1 - p)
@@ -141,7 +145,7 @@ class Question(NamedTuple):
             found = [auto.delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
-        with _core.Budget(_UNITS):
+        with one_question(), _core.Budget(_UNITS):
             end = largest_of(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
@@ -162,9 +166,10 @@ class Question(NamedTuple):
         asked = self.pairs()
         answers: list[Bound] = []
         with _core.Budget(_UNITS):
-            for pair in asked:
+            for left, pair in zip(range(len(asked), 0, -1), asked, strict=True):
                 if not (most and answers and answers[0].lower > 0 and most(*pair) <= answers[0].lower):
-                    answers.append(ask(*pair))
+                    with _core.Budget(_UNITS // left):  # or the next one would have nothing left
+                        answers.append(ask(*pair))
         worst = max(answers, key=lambda answer: answer.upper)
         lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
         if worst.engine == "gdp":  # its term is infinite, whatever the width

@@ -21,7 +21,7 @@ from ..options import Direction
 from .engines import auto
 from .engines.base import Engine, Request
 from .numerics.outward import expm1
-from .numerics.work import affords
+from .numerics.work import affords, one_question
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -54,7 +54,7 @@ def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: st
         def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
             return _absolute(engine, request, parts, direction, eps)
 
-        with _core.Budget(_UNITS):
+        with one_question(), _core.Budget(_UNITS):
             curves.append(_one_pair(delta, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple
 
 from ... import _core
@@ -20,7 +20,7 @@ from ...mechanisms import ZCDP
 from ...options import Direction
 from ..known_curve import Ask, KnownCurve, cut
 from ..numerics.outward import INF, TINY, expm1
-from ..numerics.work import affords
+from ..numerics.work import affords, one_question
 from ..pairs.dominating import dominating
 from ..pairs.largest import largest_of, largest_within
 from ..pairs.looked_at import looked_at
@@ -40,35 +40,44 @@ _AUTO: tuple[Engine, ...] = tuple(
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
 
 
-_SEARCHED, _NESTED, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6
-"""Units of work of one step of a search that Python does, of one whose run is made of another one, and of one answer of
-the engine "renyi": about a millisecond each million, as measured."""
+_SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
+"""Units of work of one step of a search that Python does, of one whose run is made of another one (both ends, and the
+upper one alone), and of one answer of the engine "renyi": about a millisecond each million, as measured."""
+_ALONE = nullcontext()
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """What is known of any epsilon."""
 
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
+    with one_question() if derived.single(parts) else _ALONE:
+        return _known_epsilon(engine, parts, direction, delta, request)
+
+
+def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     before = _core.work_spent()
-    links = _shared(parts)
-    found = _epsilon(engine, parts, direction, delta, request, links)
+    found = _epsilon(engine, parts, direction, delta, request)
     if found.upper == INF and found.lower < INF and engine == "auto" and direction != "replace":
         most = largest_within(parts, delta)
         found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
     if engine != "auto" or _narrow(found, request.width):
         return found
     work = _core.work_spent() - before
-    return _cut(found, "epsilon", delta, parts, direction, request, links, work)
+    return _cut(found, "epsilon", delta, parts, direction, request, work)
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
+    with one_question() if derived.single(parts) else _ALONE:
+        return _known_delta(engine, parts, direction, epsilon, request)
+
+
+def _known_delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     before = _core.work_spent()
-    links = _shared(parts)
-    found = _delta(engine, parts, direction, epsilon, request, links)
+    found = _delta(engine, parts, direction, epsilon, request)
     if engine == "auto" and not _narrow(found, request.width):
         work = _core.work_spent() - before
-        found = _cut(found, "delta", epsilon, parts, direction, request, links, work)
+        found = _cut(found, "delta", epsilon, parts, direction, request, work)
     elif engine == "auto" and epsilon >= 0 and (most := looked_at(parts)) < found.upper:
         found = _both(found, replace(found, lower=0.0, upper=most), _about_delta(parts, direction, epsilon, request))
     if found.upper == 0 and engine != "gdp" and epsilon < largest_of(parts, direction):
@@ -83,66 +92,43 @@ def _cut(
     parts: Parts,
     direction: Direction,
     request: Request,
-    links: _Links | None,
     work: int,
 ) -> Bound:
-    """An answer with what is known of its curve without asking, and what others are about it."""
-    asks = {
-        "delta": lambda at: _delta("auto", parts, direction, at, request, links),
-        "epsilon": lambda at: _epsilon("auto", parts, direction, at, request, links),
-    }
+    """An answer with what is known of its curve without asking, and what others are about it: nothing where all
+    answers are of the same lines."""
+    asks: dict[str, Ask] = {}
+    if not isinstance(derived.single(parts), Group):
+        asks["delta"] = lambda at: _delta("auto", parts, direction, at, request)
+        asks["epsilon"] = lambda at: _epsilon("auto", parts, direction, at, request)
     return cut(found, curve, at, KnownCurve(looked_at(parts), largest_of(parts, direction)), asks, work)
 
 
-def _epsilon(
-    engine: str | Engine,
-    parts: Parts,
-    direction: Direction,
-    delta: float,
-    request: Request,
-    links: _Links | None,
-) -> Bound:
+def _epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
 
     def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
-    question = _Question(parts, direction, "epsilon", delta, _NOTHING, request.width)
+    question = _Question(parts, direction, "epsilon", delta, _NOTHING, request.width, request.above)
     found = _answer(engine, question, ask)
-    if engine == "auto" and links and (alone := derived.single(parts)):
-        found = _both(found, derived.epsilon(alone, links(direction, request), delta), question)
+    if engine == "auto" and (alone := derived.single(parts)):
+        found = _both(found, derived.epsilon(alone, _links(alone, direction, request), delta), question)
     return found
 
 
-def _delta(
-    engine: str | Engine,
-    parts: Parts,
-    direction: Direction,
-    epsilon: float,
-    request: Request,
-    links: _Links | None,
-) -> Bound:
+def _delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
 
     def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
 
     question = _about_delta(parts, direction, epsilon, request)
     found = _answer(engine, question, ask)
-    if engine == "auto" and links and (alone := derived.single(parts)):
-        found = _both(found, derived.delta(alone, links(direction, request), epsilon), question)
+    if engine == "auto" and (alone := derived.single(parts)):
+        found = _both(found, derived.delta(alone, _links(alone, direction, request), epsilon, request.above), question)
     return found
 
 
 def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
-    return _Question(parts, direction, "delta", epsilon, _any_delta(epsilon), request.width)
-
-
-_Links = Callable[[Direction, Request], list[derived.Run]]
-
-
-def _shared(parts: Parts) -> _Links | None:
-    """What ``parts`` are made of, if that is another run: one and the same for all that a question asks of it."""
-    alone = derived.single(parts)
-    return None if alone is None else cache(lambda direction, request: _links(alone, direction, request))
+    return _Question(parts, direction, "delta", epsilon, _any_delta(epsilon), request.width, request.above)
 
 
 def _links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.Run]:
@@ -157,22 +143,52 @@ def _links(mechanism: Derived, direction: Direction, request: Request) -> list[d
 
 
 def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
+    """One and the same for all parts of a question."""
+    with one_question() as kept:
+        key = run, direction, request
+        if key not in kept:
+            kept[key] = _unseen_run(*key)
+        found: derived.Run = kept[key]
+        return found
+
+
+def _unseen_run(run: Parts, direction: Direction, request: Request) -> derived.Run:
     parts = tuple(part for part in run if not reveals_nothing(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    links = _shared(parts)
-    units = _SEARCHED if links is None else _NESTED
+    units = _SEARCHED if derived.single(parts) is None else _NESTED
+
+    def deltas(direction: Direction, request: Request) -> Ask:
+        work = _NESTED_ABOVE if request.above and units == _NESTED else units
+        return _Kept(lambda at: _delta("auto", parts, direction, at, request), _any_delta, work)
+
+    forth = deltas(direction, rough)
     return derived.Run(
-        cache(_within_budget(lambda at: _delta("auto", parts, direction, at, rough, links), _any_delta, units)),
-        cache(_within_budget(lambda at: _delta("auto", parts, back, at, rough, links), _any_delta, units)),
-        _within_budget(lambda at: _epsilon("auto", parts, direction, at, request, links), lambda _: _NOTHING, units),
-        largest_of(parts, direction),
+        delta=forth,
+        back=forth if back == direction else deltas(back, rough),
+        above=deltas(direction, replace(rough, above=True)),
+        epsilon=_Kept(lambda at: _epsilon("auto", parts, direction, at, request), lambda _: _NOTHING, units),
+        largest=largest_of(parts, direction),
+        largest_back=largest_of(parts, back),
     )
 
 
-def _within_budget(ask: Ask, nothing: Ask, units: int) -> Ask:
-    """What is asked by a search, which goes on with what is known of anything once its question's work is done."""
-    return lambda at: ask(at) if affords(units) else nothing(at)
+class _Kept:
+    """Answers that searches ask for, within their budget: once that is spent, what is known of anything."""
+
+    def __init__(self, ask: Ask, nothing: Ask, units: int) -> None:
+        self._ask, self._nothing, self._units = ask, nothing, units
+        self._known: dict[float, Bound] = {}
+
+    def __call__(self, at: float) -> Bound:
+        if at in self._known:
+            return self._known[at]
+        if not affords(self._units):
+            return self._nothing(at)
+        found = self._ask(at)
+        if affords(0):  # and it is all that the engines know
+            self._known[at] = found
+        return found
 
 
 def _any_delta(epsilon: float) -> Bound:
@@ -207,6 +223,7 @@ class _Question(NamedTuple):
     at: float
     trivial: Bound
     width: float
+    above: bool
 
 
 def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
@@ -214,12 +231,12 @@ def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Pa
     known = members(parts, direction)
     loose = known != (parts,)
     if engine == "auto":
-        found = _auto(question, ask, loose)
+        found = _auto(question, ask, loose or question.above)
         for other in dominating(parts):
             upper = _auto(question._replace(parts=other), ask, loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
-        if not loose:
+        if not loose or question.above:
             return found
         each = [_auto(question._replace(parts=member), ask, loose=False).lower for member in known]
         return _raised(found, max(each), question)
@@ -250,12 +267,13 @@ def _named(question: _Question) -> str:
 def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
     names: list[str] = []
     best = question.trivial
+    known = fixed_size.ENGINE.refuse(question.parts, question.direction) is not None  # by one pair, the same to all
     for engine in _AUTO:
         if engine.refuse(question.parts, question.direction) is not None:
             continue
         if engine is renyi.ENGINE:
             # Asked for whatever is left, as it has an upper end. For one zCDP mechanism it searches the best member.
-            affords(_IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) else 1))
+            affords(_IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.above else 1))
         found = ask(engine, question.parts)
         below = best.lower if loose else found.lower  # a lower bound of the pair is none of the class
         if below > best.lower or found.upper < best.upper:
@@ -272,6 +290,8 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
             else:
                 best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
         if engine is closed_form.ENGINE or (not loose and _narrow(best, question.width)):
+            break
+        if question.above and known and _narrow(found, question.width):
             break
     return best
 

@@ -20,6 +20,8 @@ class Request:
     eps_error: float = EPS_ERROR
     delta_error: float = DELTA_ERROR
     """What the ``prv`` engine's theorem takes."""
+    above: bool = False
+    """Whether the upper end alone is asked for: the interval may then be that of a dominating pair."""
     max_bytes: int = 1 << 30
     """Memory an engine may take; it refuses, with the figure, what needs more."""
 

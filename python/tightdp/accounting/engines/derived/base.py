@@ -10,9 +10,14 @@ from ..base import Bound
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Bounds of its curve in one direction; ``back`` are those in the other. ``largest`` bounds its privacy loss."""
+    """Bounds of its curve in one direction; ``back`` are those in the other. Of ``above`` only upper ends count.
+
+    ``largest`` and ``largest_back`` bound its privacy loss in both directions.
+    """
 
     delta: Callable[[float], Bound]
     back: Callable[[float], Bound]
+    above: Callable[[float], Bound]
     epsilon: Callable[[float], Bound]
     largest: float
+    largest_back: float

@@ -20,11 +20,12 @@ def single(parts: Parts) -> Derived | None:
     return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
 
-def delta(mechanism: Derived, links: Sequence[Run], epsilon: float) -> Bound:
-    """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run."""
+def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, above: bool = False) -> Bound:
+    """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run.
+    ``above``: the upper one alone."""
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.delta(mechanism, links[0], epsilon)
+        lower, upper = repeated.delta(mechanism, links[0], epsilon, above)
     else:
         lower, upper = 0.0, groups.delta(links, epsilon)
     lower = max(lower, least)

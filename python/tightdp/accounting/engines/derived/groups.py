@@ -2,93 +2,64 @@
 
 Each of the records changes a probability p into at most e^e p + delta(e), whatever e is; delta is that of the link of
 the chain, which has its own number of records. A chain of such lines is a line X p + D again, and bounds delta of the
-group at log X by D. The search looks for a good chain, but the bound holds for any.
+group at log X by D. Which lines a group has depends on its curves alone, and a question takes the best of all their
+chains: so the answers to all questions are one convex function of e^epsilon and its inverse.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import insort
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.work import affords
 from .base import Run
+from .lines import MOST, Lines
 
-_Array = NDArray[np.float64]
-_FIRST = 9
-_ROUNDS = 8
-_MOST_NODES = 400
-_TRIED = 96
-"""Type I errors at which chains are followed together."""
-_NARROWINGS = 5
 _MARGIN = 1e-11
 """More than a chain of 1000 products and sums of positive numbers errs by, relative to its result."""
-_MOST = 700.0
-_FAINT = 1e-4
-_UNITS = 10**5
-"""Of work, for one link in one round: its narrowings, as measured."""
-
-
-class _Lines(NamedTuple):
-    """Upper bounds exp(log_x) p + d of the probability of an event under the next of the neighbours."""
-
-    log_x: _Array
-    x: _Array
-    d: _Array
+_LOOSE = 1e-4
+"""How far lines may be above the curve, relatively, for all links together: a shift of epsilon."""
+_SAME = 1e-13
+"""Relatively, a chain that is lower by less is the same one."""
+_NARROW = 1e-9
+"""Of the logarithm of a probability, where the search for two chains beside each other ends in any case."""
+_STEPS = 120
+_UNITS = 2 * 10**4
+"""Of work, for one link in one round: some twenty chains, as measured."""
+_LEAST = -745.0
 
 
 class Chain(NamedTuple):
     log_slope: float
     slope: float
     height: float
-    used: frozenset[tuple[int, int]]
-    """Tables, and the lines of them."""
+    used: tuple[int, ...]
+    """The line of each link, as a place among the lowest ones."""
 
 
 def delta(links: Sequence[Run], epsilon: float) -> float:
     """An upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes them."""
     if _largest_loss(links) <= epsilon < math.inf:
         return 0.0
-    at = min(epsilon, _MOST)  # delta never increases
-    reach = abs(at) + 1.0
-    tables = _Tables(links, [at / len(links), *np.linspace(-reach, reach, _FIRST)])
-    best = 1.0
-    for _ in range(_ROUNDS):
-        if not affords(_UNITS * len(links)):
-            break
-        lines = tables.lines()
-        ends = _best(lines, lambda log_slope, _: log_slope <= at - 4 * _MARGIN)
-        best = min(best, _between(ends, at))
-        if not tables.refine(lines, ends):
-            break
-    return best
+    at = min(epsilon, MOST)  # delta never increases
+    return _search(
+        links,
+        lambda chain: chain.log_slope <= at - 4 * _MARGIN,
+        lambda steep, flat: _between(steep, flat, at),
+        nothing=1.0,
+    )
 
 
 def epsilon(links: Sequence[Run], delta: float) -> float:
     """An upper bound of epsilon(delta) of the chain of ``links``; infinite where none is known."""
-    best = _largest_loss(links)
-    least = delta * _FAINT / len(links)
-    reach = links[0].epsilon(least).upper if least > 0 else math.inf
-    if not reach < _MOST:
-        return best
-    tables = _Tables(links, [*np.linspace(-reach, reach, _FIRST), *np.linspace(0.0, reach, _FIRST)])
-    for _ in range(_ROUNDS):
-        if not affords(_UNITS * len(links)):
-            break
-        lines = tables.lines()
-        chains = _best(lines, lambda _, height: height > delta)
-        found = _slope_at(chains, delta)
-        if found == 0:
-            return 0.0
-        best = min(best, found)
-        if not (tables.refine(lines, chains) if found < math.inf else tables.extend(lines)):
-            break
-    return best
+    return _search(
+        links,
+        lambda chain: chain.height > delta,
+        lambda steep, flat: _slope_at(steep, flat, delta),
+        nothing=_largest_loss(links),
+    )
 
 
 def _largest_loss(links: Sequence[Run]) -> float:
@@ -96,139 +67,77 @@ def _largest_loss(links: Sequence[Run]) -> float:
     return math.nextafter(math.fsum(run.largest for run in links), math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class _Links:
-    """The lines of each table, and which table each link has."""
+def _search(
+    links: Sequence[Run],
+    flat: Callable[[Chain], bool],
+    answer: Callable[[Chain, Chain], float],
+    nothing: float,
+) -> float:
+    """The least ``answer`` of two chains on either side of where they become ``flat``.
 
-    tables: list[_Lines]
-    which: list[int]
-
-    def __getitem__(self, k: int) -> _Lines:
-        return self.tables[self.which[k]]
-
-    def __len__(self) -> int:
-        return len(self.which)
-
-
-class _Tables:
-    """One for each distinct link."""
-
-    def __init__(self, links: Sequence[Run], nodes: list[float]) -> None:
-        distinct = list({id(run): run for run in links}.values())
-        self._tables = [_Table(run, nodes) for run in distinct]
-        places = {id(run): i for i, run in enumerate(distinct)}
-        self._which = [places[id(run)] for run in links]
-
-    def lines(self) -> _Links:
-        return _Links([table.lines() for table in self._tables], self._which)
-
-    def refine(self, lines: _Links, chains: tuple[Chain, Chain]) -> bool:
-        """More nodes beside those that the best chains use."""
-        used = {pair for chain in chains for pair in chain.used}
-        found = [
-            table.refine(lines.tables[k], {i for where, i in used if where == k})
-            for k, table in enumerate(self._tables)
-        ]
-        return any(found)
-
-    def extend(self, lines: _Links) -> bool:
-        """A node beyond the largest."""
-        return sum(table.extend(one) for table, one in zip(self._tables, lines.tables, strict=True)) > 0
+    More lines are looked at beside those that these chains use, until there are none left that could be lower.
+    """
+    distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
+    chain = [distinct[id(run)] for run in links]
+    best = nothing
+    while affords(_UNITS * len(links)):
+        steep, gentle = _sides(chain, flat)
+        best = min(best, answer(steep, gentle))
+        used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}
+        found = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
+        if not any(found):
+            break
+    return best
 
 
-class _Table:
-    """Epsilons and upper bounds of delta there."""
-
-    def __init__(self, run: Run, nodes: list[float]) -> None:
-        self._run = run
-        self._nodes: list[tuple[float, float]] = []
-        self._add(nodes)
-
-    def _add(self, nodes: list[float]) -> bool:
-        known = {e for e, _ in self._nodes}
-        new = [float(e) for e in nodes if float(e) not in known]
-        for e in new[: max(_MOST_NODES - len(known), 0)]:
-            insort(self._nodes, (e, self._run.delta(e).upper))
-        return bool(new) and len(known) < _MOST_NODES
-
-    def lines(self) -> _Lines:
-        """Ordered by slope, steepest first; those that are nowhere the lowest left out."""
-        kept: list[tuple[float, float, float]] = []
-        for e, d in reversed([(-math.inf, 1.0), *self._nodes]):
-            line = e, math.exp(min(e, _MOST)) * (1 + 1e-15), d
-            if kept and not line[1] < kept[-1][1] * (1 - 1e-12):
-                continue  # no other slope
-            while kept and kept[-1][2] >= d:
-                kept.pop()
-            while len(kept) > 1 and _crossing(kept[-1], line) <= _crossing(kept[-2], kept[-1]):
-                kept.pop()
-            kept.append(line)
-        return _Lines(*(np.array(column) for column in zip(*kept, strict=True)))
-
-    def refine(self, lines: _Lines, used: set[int]) -> bool:
-        wanted = set()
-        if 0 in used:
-            self.extend(lines)
-        for i in used:
-            for j in (i - 1, i + 1):
-                if 0 <= j < len(lines.x) and np.isfinite(lines.log_x[j]) and np.isfinite(lines.log_x[i]):
-                    middle = 0.5 * (lines.log_x[i] + lines.log_x[j])
-                    if abs(lines.log_x[i] - lines.log_x[j]) > 1e-6 * (1 + abs(middle)):
-                        wanted.add(float(middle))
-        return self._add(sorted(wanted))
-
-    def extend(self, lines: _Lines) -> bool:
-        return self._add([min(1.5 * float(lines.log_x[0]) + 1e-3, _MOST)])
-
-
-def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
-    return (flat[2] - steep[2]) / (steep[1] - flat[1])
-
-
-def _best(links: _Links, flat: Callable[[_Array, _Array], NDArray[np.bool_]]) -> tuple[Chain, Chain]:
-    """The chains on either side of the type I error from which on they are ``flat``, of their log slopes and heights.
+def _sides(links: Sequence[Lines], flat: Callable[[Chain], bool]) -> tuple[Chain, Chain]:
+    """The chains on either side of the type I error from which on they are ``flat``.
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
     """
-    size = len(links)
-    all_turns = [(lines.d[1:] - lines.d[:-1]) / (lines.x[:-1] - lines.x[1:]) for lines in links.tables]
-    low, high = -745.0, 0.0
-    chains = _chain(links, [0] * size), _chain(links, [len(links[k].x) - 1 for k in range(size)])
-    for _ in range(_NARROWINGS):
-        log_p = np.linspace(low, high, _TRIED)
-        p, log_slope, height = np.exp(log_p), np.zeros(_TRIED), np.zeros(_TRIED)
-        path = np.empty((size, _TRIED), dtype=np.intp)
-        for k in range(size):
-            path[k] = np.searchsorted(all_turns[links.which[k]], p, side="right")
-            x, d = links[k].x[path[k]], links[k].d[path[k]]
-            log_slope += links[k].log_x[path[k]]
-            p = np.minimum(x * p + d, 1.0)
-            height = x * height + d
-        enough = flat(log_slope, height)
-        first = int(np.argmax(enough)) if enough.any() else -1
-        if first < 0:
-            return _chain(links, list(path[:, -1])), chains[1]
-        second = _chain(links, list(path[:, first]))
-        if first == 0:
-            return chains[0], second
-        chains = _chain(links, list(path[:, first - 1])), second
-        low, high = float(log_p[first - 1]), float(log_p[first])
-    return chains
+    steep, gentle = _chain(links, 0.0), _chain(links, 1.0)
+    if flat(steep):
+        return steep, steep
+    if not flat(gentle):
+        return gentle, Chain(-math.inf, 0.0, 1.0, gentle.used)
+    low, high = _LEAST, 0.0
+    for step in range(_STEPS):
+        if high - low <= _NARROW:
+            break
+        at = _crossing(steep, gentle)
+        crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
+        middle = math.log(at) if crossed else 0.5 * (low + high)
+        between = _chain(links, at if crossed else math.exp(middle))
+        if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
+            break  # no chain is below both
+        if flat(between):
+            gentle, high = between, middle
+        else:
+            steep, low = between, middle
+    return steep, gentle
 
 
-def _chain(links: _Links, path: list[int]) -> Chain:
+def _crossing(steep: Chain, gentle: Chain) -> float:
+    return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
+
+
+def _chain(links: Sequence[Lines], p: float) -> Chain:
+    """The lines that are lowest at ``p`` and at what they make of it."""
     log_slope, slope, height = 0.0, 1.0, 0.0
-    for k, i in enumerate(path):
-        lines = links[k]
-        log_slope += float(lines.log_x[i])
-        slope *= float(lines.x[i])
-        height = float(lines.x[i]) * height + float(lines.d[i])
-    return Chain(log_slope, slope, height, frozenset((links.which[k], int(i)) for k, i in enumerate(path)))
+    used = []
+    for lines in links:
+        i = bisect_right(lines.turns, p)
+        used.append(i)
+        x, d = lines.slopes[i], lines.heights[i]
+        p = min(x * p + d, 1.0)
+        log_slope += lines.log_slopes[i]
+        slope = x * slope if x else 0.0  # and not 0 * inf
+        height = x * height + d if x else d
+    return Chain(log_slope, slope, height, tuple(used))
 
 
-def _between(chains: tuple[Chain, Chain], epsilon: float) -> float:
+def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
     """The height of the mean of two chains whose slope is e^epsilon; if one of them alone is flat enough, of that."""
-    steep, flat = chains
     target = math.exp(epsilon) * (1 - _MARGIN)
     if not flat.slope <= target:
         return 1.0
@@ -241,9 +150,8 @@ def _between(chains: tuple[Chain, Chain], epsilon: float) -> float:
     return min(best * (1 + _MARGIN), 1.0)
 
 
-def _slope_at(chains: tuple[Chain, Chain], delta: float) -> float:
+def _slope_at(steep: Chain, flat: Chain, delta: float) -> float:
     """An epsilon at which the mean of two chains is no higher than ``delta``; infinite where there is none."""
-    steep, flat = chains
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
@@ -252,6 +160,6 @@ def _slope_at(chains: tuple[Chain, Chain], delta: float) -> float:
         log_slope = flat.log_slope
     for wider in (1e-10, 1e-8, 1e-6):  # outward, until the bound holds that rounding is part of
         epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
-        if epsilon <= _MOST and _between(chains, epsilon) <= delta:
-            return 0.0 if _between(chains, 0.0) <= delta else epsilon
+        if epsilon <= MOST and _between(steep, flat, epsilon) <= delta:
+            return 0.0 if _between(steep, flat, 0.0) <= delta else epsilon
     return math.inf

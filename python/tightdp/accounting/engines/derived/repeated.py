@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from ....derived import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
@@ -26,15 +27,16 @@ _BESIDE = 0.0, 0.5, 0.9, 0.98
 """Parts of epsilon at which a curve's upper bounds say how large the set of its test can be."""
 
 
-def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float) -> tuple[float, float]:
-    """Ends of delta; the trivial lower one is left to the caller."""
+def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float, above: bool = False) -> tuple[float, float]:
+    """Ends of delta, or the upper one alone; the trivial lower one is left to the caller."""
     if epsilon < 0:  # 1 - e^eps + e^eps delta'(-eps)
-        back = Run(run.back, run.delta, run.epsilon, run.largest)
-        lower, upper = delta(mechanism, back, -epsilon)
+        back = replace(run, delta=run.back, back=run.delta, largest=run.largest_back, largest_back=run.largest)
+        lower, upper = delta(mechanism, back, -epsilon, above)
         return (exp(epsilon) * lower - expm1(epsilon)).lo, (exp(epsilon) * upper - expm1(epsilon)).hi
     runs = repetitions(mechanism)
     gain = runs.gain(lambda eps: run.back(eps).upper)
-    lower = max(_least(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES)
+    shares = () if above else _SHARES
+    lower = max((_least(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in shares), default=0.0)
     return lower, _most(runs, run, gain, epsilon)
 
 

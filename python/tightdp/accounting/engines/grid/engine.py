@@ -84,7 +84,7 @@ def _best(parts: Parts, direction: Direction, ask: Callable[..., Any], request: 
         return nothing
     upper_laws = [(pair.upper, count) for pair, count in pairs]
     points = _points(request)
-    if all(pair.lowers == (pair.upper,) for pair, _ in pairs):
+    if request.above or all(pair.lowers == (pair.upper,) for pair, _ in pairs):
         lower, upper, budget, _, _ = ask(upper_laws, width=request.width, most_points=points)
         return Bound(lower, upper, ENGINE.name, budget)
     choices = range(max(len(pair.lowers) for pair, _ in pairs))

@@ -46,7 +46,7 @@ class Renyi:
         kept, failure = split(parts)
         upper = (failure + (1 - failure) * conversion.delta(lambda c: total(kept, c), epsilon)).hi
         lower = max((-expm1(epsilon)).lo, 0.0)
-        if (alone := _alone(parts)) is not None:
+        if not request.above and (alone := _alone(parts)) is not None:
             lower = max(lower, zcdp.delta(alone.rho, alone.xi, epsilon))
             for member in members.of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)

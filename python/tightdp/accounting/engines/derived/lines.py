@@ -1,0 +1,104 @@
+"""Upper bounds e^e p + delta(e) of a probability under the next of two neighbours, at epsilons that are looked at as
+they are needed (docs/theory/derived.md section 2).
+
+Which epsilons there are is a function of the curve: the powers of two, the ends of the losses, and the middles of
+intervals, halved until one more line would lower the others by less than a tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from itertools import pairwise
+
+from .base import Run
+
+MOST = 700.0
+"""The largest epsilon: e^700 is a double."""
+_FIRST = 0.5
+_WIDEST = 1.0
+"""Of an interval that may be left as it is: its middle then shows a third of what any line in it would gain."""
+_NARROWEST = 2.0**-24
+"""Of an interval that is halved, relatively."""
+
+
+class Lines:
+    """Those of one link that are lowest anywhere: ``turns[i]`` is where line i + 1 becomes lower than line i.
+
+    Steepest first. The last is the probability 1.
+    """
+
+    def __init__(self, run: Run, tolerance: float) -> None:
+        self._run = run
+        self._tolerance = tolerance
+        self._top = min(run.largest, MOST)
+        self._bottom = max(-run.largest_back, math.log(tolerance))  # what is left is 1 within the tolerance
+        self._delta: dict[float, float] = {}
+        self._nodes: list[float] = []
+        self._done: set[float] = set()
+        """Left ends of the intervals in which there are no more."""
+        for e in -_FIRST, 0.0, _FIRST, 2 * _FIRST:
+            self._look_at(min(max(e, self._bottom), self._top))
+        self._settle()
+
+    def refine(self, used: Iterable[int]) -> bool:
+        """Looks at more lines beside some, by their places; False where there are none."""
+        lowest = [math.inf, *self.log_slopes]
+        around = [-math.inf, *self._nodes, math.inf]
+        beside = set()
+        for i in used:
+            for high, low in pairwise(lowest[i : i + 3]):
+                k, j = bisect_left(around, low), bisect_left(around, high)
+                beside |= {(low, around[k + 1]), (around[j - 1], high)}
+        found = [self._between(a, b) for a, b in sorted(beside)]  # of every interval
+        if any(found):
+            self._settle()
+        return any(found)
+
+    def _look_at(self, e: float) -> bool:
+        """False where that is done already."""
+        if e in self._delta:
+            return False
+        self._delta[e] = self._run.above(e).upper
+        insort(self._nodes, e)
+        return True
+
+    def _between(self, a: float, b: float) -> bool:
+        """One more line between two that are beside each other, if there is any; says whether its halves have more."""
+        if a == -math.inf:
+            return self._look_at(max(min(2 * b, -_FIRST), self._bottom))
+        if b == math.inf:
+            return self._look_at(min(max(2 * a, _FIRST), self._top))
+        if a in self._done or b - a <= _NARROWEST * max(abs(a), abs(b), _FIRST):
+            return False
+        middle = 0.5 * (a + b)
+        self._look_at(middle)
+        if b - a <= _WIDEST and self._gain(a, middle, b) <= self._tolerance:
+            self._done |= {a, middle}
+        return True
+
+    def _gain(self, a: float, middle: float, b: float) -> float:
+        """By how much the line of ``middle`` is below those beside it where they cross, relatively."""
+        at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
+        before = math.exp(a) * at + self._delta[a]
+        return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0
+
+    def _settle(self) -> None:
+        """Leaves out the lines that are nowhere the lowest."""
+        kept: list[tuple[float, float, float]] = []
+        for e, d in reversed([(-math.inf, 1.0), *((e, self._delta[e]) for e in self._nodes)]):
+            line = e, math.exp(e) * (1 + 1e-15), d
+            if kept and not line[1] < kept[-1][1] * (1 - 1e-12):
+                continue  # no other slope
+            while kept and kept[-1][2] >= d:
+                kept.pop()
+            while len(kept) > 1 and _crossing(kept[-1], line) <= _crossing(kept[-2], kept[-1]):
+                kept.pop()
+            kept.append(line)
+        self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
+        self.turns = [_crossing(steep, flat) for steep, flat in pairwise(kept)]
+
+
+def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+    return (flat[2] - steep[2]) / (steep[1] - flat[1])
