@@ -1,9 +1,12 @@
 """What is wrong with a table, or with what is declared of it, is said before anything is spent."""
 
 import csv
+import errno
 import io
 import json
+import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import pytest
 import tightdp as dp
 from tightdp.cli import main
 from tightdp.tables import rows
+from tightdp.tables.model import TableModel
 from tightdp.tables.rows import Rows
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
@@ -83,6 +87,46 @@ def test_a_model_is_replaced_by_force_alone(data, ledger, capsys):
     assert ledger.spent == spent and data.with_suffix(".model.json").read_bytes() == model
     assert train(data, ledger, *GOOD, "--epsilon", ".1", "--force") == 0
     assert ledger.spent > spent and data.with_suffix(".model.json").read_bytes() != model
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs devices that are files")
+@pytest.mark.parametrize("place", ["/dev/full", "/dev/null", "/proc/model"])
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_spent(data, ledger, place, capsys):
+    assert train(data, ledger, *GOOD, "--out", place, "--force") == 2
+    assert f"--out {place}: " in capsys.readouterr().err and ledger.spent == 0
+
+
+def test_a_model_that_cannot_be_written_is_printed(data, ledger, monkeypatch, capsys):
+    def full(model, path):
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableModel, "save", full)
+        assert train(data, ledger, *GOOD) == 2
+    printed = capsys.readouterr()
+    assert "is on standard output: keep it" in printed.err and ledger.spent > 0
+    assert TableModel.from_dict(json.loads(printed.out)).label == "ill"
+    assert sorted(path.name for path in data.parent.iterdir()) == ["l", "people.csv"]
+
+
+def read(file):
+    return TableModel.from_dict(json.loads(file.read_text()))
+
+
+def test_a_model_of_another_run_is_not_replaced(data, ledger, monkeypatch, capsys):
+    """It was written after this run had begun."""
+    out, save = data.with_suffix(".model.json"), TableModel.save
+
+    def late(model, path):
+        out.write_text("another model")
+        save(model, path)
+
+    monkeypatch.setattr(TableModel, "save", late)
+    assert train(data, ledger, *GOOD) == 2
+    kept = Path(capsys.readouterr().err.split("is in ")[1].strip())
+    assert out.read_text() == "another model" and read(kept).label == "ill"
+    assert train(data, ledger, *GOOD, "--epsilon", ".1", "--force") == 0
+    assert read(out).label == "ill"
 
 
 def test_force_replaces_models_alone(data, ledger, capsys):

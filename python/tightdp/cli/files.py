@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..tables.rows import Format
@@ -38,6 +41,38 @@ def keep_model(out: Path, force: bool) -> None:
         raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
     if out.is_file() and _begins(out, b"SQLite format 3"):
         raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
+
+
+@contextmanager
+def reserved(option: str, out: Path) -> Iterator[Path]:
+    """A new file beside ``out``, for ``put``, which is gone at the end. ValueError where none can be made: before
+    anything is spent on what is to stand in it."""
+    if out.exists() and not out.is_file():
+        raise ValueError(f"{option} {out}: must be a file, and this is a folder or a device")
+    place = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    try:
+        place.touch(exist_ok=False)
+    except OSError as error:
+        raise ValueError(f"{option} {out}: cannot be written ({error.strerror})") from None
+    try:
+        yield place
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def put(place: Path, out: Path, force: bool) -> None:
+    """Gives a reserved file its name. ValueError, which names where it is, if another run has made that file meanwhile:
+    without ``force`` it is not replaced."""
+    try:
+        if not force:
+            return out.hardlink_to(place)
+    except FileExistsError:
+        kept = place.with_name(place.name.removeprefix("."))
+        place.replace(kept)
+        raise ValueError(f"--out {out}: was made by another run meanwhile: this one's model is in {kept}") from None
+    except OSError:  # a file system without links
+        pass
+    place.replace(out)
 
 
 def keep_budget(out: Path) -> None:

@@ -79,6 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
         files.keep_apart("--out", out, given)
     check_writable("--out", out)
     files.keep_model(out, arguments.force)
+    with files.reserved("--out", out) as place:
+        return _trained(arguments, out, place)
+
+
+def _trained(arguments: argparse.Namespace, out: Path, place: Path) -> int:
+    """Trains, and writes the model to ``place``, which is to become ``out``."""
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     values, written = declared.declared(arguments), files.written(arguments)
     rows = Rows.read(arguments.data, written)
@@ -118,7 +124,15 @@ def run(arguments: argparse.Namespace) -> int:
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
     statement = dataclasses.replace(statement, parameters=model.parameters_hash, dataset=dataset)
-    dataclasses.replace(model, statement=statement).save(out)
+    model = dataclasses.replace(model, statement=statement)
+    try:
+        model.save(place)
+    except OSError as error:
+        print(json.dumps(model.to_dict(), allow_nan=False))
+        raise OSError(
+            f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
+        ) from error
+    files.put(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
         score = classifier.score(encode(test, columns, allow_missing=False), test.column(values.label))
