@@ -66,7 +66,7 @@ def test_a_compressed_file_with_a_wrong_byte(tmp_path):
 def test_another_encoding_is_said(tmp_path):
     file = tmp_path / "data.csv"
     file.write_bytes(text(",").encode("latin-1"))
-    with pytest.raises(ValueError, match=r"must be a text file in UTF-8, and is not at byte \d+ \(--encoding\)"):
+    with pytest.raises(ValueError, match=r"must be a text file in UTF-8, and is not \(--encoding\)"):
         Rows.read(file)
 
 

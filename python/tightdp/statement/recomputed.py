@@ -25,7 +25,7 @@ MOST_SAMPLED = 64
 MOST_SLOW = 10
 """Of those that are no Poisson samples of Gaussians either: each takes up to a tenth of a second."""
 UNITS = 10**9
-"""Of work, for the bound: a second and a half at the most."""
+"""Of work, for the bound: two seconds, and three and a half for the worst that was found."""
 PATIENT = "`tightdp verify --patient` takes the time"
 TOLERANCE = 1e-6
 """Relative: an account that grew step by step, or another processor, has other last digits. What is claimed below what

@@ -80,10 +80,9 @@ class Rows:
                 data = gzip.GzipFile(fileobj=raw) if compressed else raw
                 with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
                     return cls._parsed(file, text, written.delimiter)
-        except UnicodeError as error:
-            where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+        except UnicodeError:
             name = "UTF-8" if written == Format() else written.encoding
-            raise ValueError(f"{file}: must be a text file in {name}, and is not{where} (--encoding)") from None
+            raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
         except (csv.Error, _TooLong) as error:
