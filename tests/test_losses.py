@@ -1,6 +1,7 @@
 """User-defined losses: what was said of them is all that is used, and bounds hold what it leaves open."""
 
 import math
+from decimal import Context, Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -152,3 +153,16 @@ def test_what_can_be_seen_of_a_pair_is_checked():
     dp.PrivacyLoss(table.losses, table.probabilities, optimistic=(*ascending, 0.0))
     with pytest.raises(ValueError, match=r"^optimistic must be a pair that"):
         dp.PrivacyLoss(*ascending, optimistic=(table.losses, table.probabilities, 0.0))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_what_is_left_of_q_is_rounded_up(seed):
+    """Against fractions of the numbers that were given, and fifty digits of e^-loss."""
+    rng = np.random.default_rng(seed)
+    losses, p = rng.uniform(-3, 8, 6), rng.dirichlet(np.ones(6))
+    scale = float(np.sum(p * np.exp(-losses))) * float(rng.choice([1.0, 1.5]))
+    losses += max(math.log(scale), 0.0)
+    found = dp.PrivacyLoss.from_pmf(losses, p).minus_infinity
+    with localcontext(Context(prec=50)):
+        kept = sum(Decimal(float(x)) * (-Decimal(float(y))).exp() for y, x in zip(losses, p, strict=True))
+        assert 0 <= Decimal(found) - max(1 - kept, Decimal(0)) < Decimal("1e-13")

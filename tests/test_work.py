@@ -64,6 +64,24 @@ def test_the_trade_off_of_next_to_no_privacy():
     assert np.all(found.lower >= 0) and np.all(found.upper < 1e-9)
 
 
+def test_many_distinct_parts_that_only_moments_serve():
+    """An eighth of the parts, eight times each, is nearly the same run, and is searched over more orders."""
+
+    def run(parts, count):
+        found = [dp.PoissonSampled(dp.BoundedRange(1 + i / parts), 0.01) * count for i in range(parts)]
+        return sum(found[1:], found[0])
+
+    many = timed(lambda: run(64, 1).epsilon(1e-5, neighbors="remove"))
+    few = run(8, 8).epsilon(1e-5, neighbors="remove")
+    assert few.upper < many.upper < 1.2 * few.upper
+
+
+def test_a_trade_off_whose_deltas_take_long():
+    """A group of 300, of which about thirty are drawn: an attacker hardly errs."""
+    run = (sampled(1.0, 0.01, 10)).group(300)
+    assert run.tradeoff([0.1, 0.5], neighbors="remove").upper.max() < 1e-2
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("least", [5e-324, 1e-160, 1e-60])
 def test_the_least_discrete_noise(least):

@@ -112,8 +112,8 @@ class PrivacyLoss(Mechanism):
     ) -> PrivacyLoss:
         """Finitely many losses, in any order, with P's probabilities; equal losses are merged, zeros dropped.
 
-        ``minus_infinity`` defaults to 1 less Q's masses p e^{-loss}, roundings included: pass 0.0 if Q has no more
-        mass.
+        ``minus_infinity`` defaults to 1 less Q's masses p e^{-loss}, rounded up, and so never to 0: pass 0.0 if Q has
+        no more mass.
         """
         y, p = _vector("losses", losses), _vector("probabilities", probabilities)
         if len(y) != len(p):
@@ -124,7 +124,7 @@ class PrivacyLoss(Mechanism):
         masses = np.zeros(len(merged))
         np.add.at(masses, where, p[p > 0])
         if minus_infinity is None:
-            minus_infinity = min(1.0, max(0.0, 1 - q_mass(merged, masses)))
+            minus_infinity = _hidden(merged, masses)
         table = tuple(merged.tolist()), tuple(masses.tolist())
         return cls(*table, infinity, minus_infinity, relation, mirrored, loss_error)
 
@@ -276,3 +276,10 @@ def q_mass(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
     """What Q has at the losses."""
     with np.errstate(over="ignore"):
         return float(np.sum(np.exp(np.log(masses) - losses)))
+
+
+def _hidden(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+    """What Q has where P has nothing, rounded up."""
+    digits = np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0) + math.log2(1 + len(losses)) + 8
+    least = q_mass(losses, masses) * (1 - 2.0**-51 * digits)  # logarithms, exponentials and the sum round
+    return min(1.0, max(0.0, math.nextafter(1 - least, 1.0)))

@@ -12,11 +12,13 @@ import tightdp as dp
 
 from .data_sets import ROLES
 from .mechanisms import EPSILONS, Candidate, candidates
-from .pairs import merged, product, spread
+from .pairs import Pair, merged, product, spread
 
 Parts = tuple[tuple[dp.Mechanism, int], ...]
 FEW = 800
 """Outcomes of a step, or of those before it, in a product."""
+UNSEEN = (Candidate(Pair(np.ones(1), np.ones(1), label="unseen"), None),)
+"""Of a step of which no data sets are enumerated: it may reveal nothing."""
 MOST = 6
 """Choices of data sets that are followed through a composition."""
 
@@ -34,7 +36,7 @@ def strategies(steps: Sequence[tuple[Candidate, ...]]) -> list[tuple[int, ...]]:
 @lru_cache(maxsize=512)
 def composed(parts: Parts, role: str, group: int) -> tuple[Candidate, ...]:
     """Whole runs, for some choices of data sets."""
-    steps = [candidates(mechanism, role, group) for mechanism, count in parts for _ in range(count)]
+    steps = [candidates(mechanism, role, group) or UNSEEN for mechanism, count in parts for _ in range(count)]
     if len(steps) == 1:
         return steps[0]
     found = []

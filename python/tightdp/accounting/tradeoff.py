@@ -25,6 +25,8 @@ from .numerics.work import affords, one_question
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
+Ask = Callable[[float, float], Ends]
+"""Bounds of delta at an epsilon, asked for with a relative width."""
 _LEAST = 1e-14
 """Where x stops: below, g(x) <= x (1 - alpha)."""
 _MOST = 700.0
@@ -37,7 +39,7 @@ _ROUGH = 3e-3
 """Relative width that deltas are first asked for."""
 _PATIENCE = 6
 """Rounds in which the width must shrink: by a factor of 4 each where delta is known well enough."""
-_UNITS = 3 * 10**9
+_UNITS = 2 * 10**9
 """Of work, for all nodes of one pair: what is found later is what needs no lattice."""
 _NODE = 10**5
 """Of work, for a node whose delta has a formula."""
@@ -51,8 +53,11 @@ def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: st
     curves = []
     for parts, direction in pairs:
 
-        def delta(eps: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
-            return _absolute(engine, request, parts, direction, eps)
+        def delta(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
+            if not affords(_NODE):
+                return max((-expm1(eps)).lo, 0.0), 1.0
+            found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
+            return found.lower, found.upper
 
         with one_question(), _core.Budget(_UNITS):
             curves.append(_one_pair(delta, alphas.ravel(), request.width))
@@ -61,26 +66,13 @@ def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: st
     return Curve(lower.reshape(alphas.shape), upper.reshape(alphas.shape))
 
 
-def _absolute(engine: str | Engine, request: Request, parts: Parts, direction: Direction, eps: float) -> Ends:
-    """Bounds of delta a quarter of the width apart: small ones need few digits, or none."""
-    width, rough = request.width / 4, replace(request, width=max(request.width, _ROUGH))
-    if not affords(_NODE):
-        return max((-expm1(eps)).lo, 0.0), 1.0
-    found = auto.delta(engine, parts, direction, eps, rough)
-    if found.upper - found.lower <= width:
-        return found.lower, found.upper
-    fine = replace(request, width=min(width / found.upper, rough.width))
-    again = auto.delta(engine, parts, direction, eps, fine)
-    return max(found.lower, again.lower), min(found.upper, again.upper)
-
-
-def _one_pair(delta: Callable[[float], Ends], alphas: Array, tolerance: float) -> Curve:
+def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
     most = min(-np.log(inside.min()), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
-    known = _bounds(delta, nodes)
+    known = _falling(_bounds(delta, nodes, tolerance))
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
     for _ in range(_ROUNDS):
@@ -97,9 +89,11 @@ def _one_pair(delta: Callable[[float], Ends], alphas: Array, tolerance: float) -
         if not middles.size:
             break
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
-        known = np.concatenate((known, _bounds(delta, middles)))[order]
+        known = _falling(np.concatenate((known, _bounds(delta, middles, tolerance)))[order])
         nodes = np.concatenate((nodes, middles))[order]
-    never = delta(1e6)[1]  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
+    never = delta(1e6, max(tolerance, _ROUGH))[
+        1
+    ]  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
     lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
@@ -107,8 +101,28 @@ def _one_pair(delta: Callable[[float], Ends], alphas: Array, tolerance: float) -
     return Curve(lower, np.clip(upper, lower, 1 - alphas))
 
 
-def _bounds(delta: Callable[[float], Ends], nodes: Array) -> Array:
-    return np.array([delta(float(eps)) for eps in nodes])
+def _bounds(delta: Ask, nodes: Array, tolerance: float) -> Array:
+    """At all nodes, a quarter of the tolerance apart: small deltas need few digits, or none.
+
+    If the work ends before, those near 0 say most about the others, and few digits of all more than many of one.
+    """
+    order = np.argsort(np.abs(nodes), kind="stable")
+    rough = max(tolerance, _ROUGH)
+    found = np.empty((len(nodes), 2))
+    for i in order:
+        found[i] = delta(float(nodes[i]), rough)
+    for i in order:
+        lower, upper = found[i]
+        if upper - lower > tolerance / 4:
+            low, high = delta(float(nodes[i]), min(tolerance / 4 / upper, rough))
+            found[i] = max(lower, low), min(upper, high)
+    return found
+
+
+def _falling(known: Array) -> Array:
+    """What the bounds at each node say of those beside it, as delta never increases."""
+    lower, upper = np.maximum.accumulate(known[::-1, 0])[::-1], np.minimum.accumulate(known[:, 1])
+    return np.stack((lower, upper), axis=1)
 
 
 def _envelope(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:

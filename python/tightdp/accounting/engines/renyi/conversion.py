@@ -22,12 +22,17 @@ _REFINE = 28
 
 def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
     """Least upper bound of epsilon(delta) over the orders searched, not below 0; inf where every moment is."""
-    return max(minimum(lambda c: epsilon_at(c, log_moment(c), delta)), 0.0)
+    return max(minimum(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
 
 
 def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Least upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return min(up(exp(minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))).hi, 0.0), 1.0)
+    return chance(minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
+
+
+def chance(log_delta: float) -> float:
+    """delta from an upper bound of its logarithm."""
+    return min(up(exp(log_delta).hi, 0.0), 1.0)
 
 
 def epsilon_at(c: float, moment: float, delta: float) -> float:
@@ -49,8 +54,8 @@ def log_kappa(c: float) -> Range:
     return -log1p(c) - c * log1p(1 / Range(c))
 
 
-def minimum(value: Callable[[float], float]) -> float:
-    """Minimum over c of a quasi-convex function that may be infinite from some c on."""
+def minimum(value: Callable[[float], float]) -> tuple[float, float]:
+    """Minimum over c of a quasi-convex function that may be infinite from some c on, and where it was found."""
     best_at, best, c = _LEAST, value(_LEAST), _LEAST
     worse = 0
     while c < _MOST and worse < 4:
@@ -60,11 +65,38 @@ def minimum(value: Callable[[float], float]) -> float:
             best_at, best, worse = c, found, 0
         elif found == INF or best < INF:
             worse += 1
-    low, high = math.log(best_at / _SCAN), math.log(best_at * _SCAN)
+    return _refined(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
+
+
+def descent(value: Callable[[float], float], start: float) -> float:
+    """The same from near the minimum, in few steps: each may cost a second. ``value`` may be infinite at ``start``."""
+    best_at, best = start, value(start)
+    while best == INF and best_at > _LEAST:
+        best_at /= _SCAN
+        best = value(best_at)
+    if best == INF:
+        return INF
+    for ratio in (_STEP, 1 / _STEP):
+        while _LEAST < best_at < _MOST and (found := value(best_at * ratio)) < best:
+            best_at, best = best_at * ratio, found
+    return _refined(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
+
+
+_STEP = 1.5
+"""Ratio of orders in a descent."""
+_FEW = 6
+"""Golden sections after it: the order to within 1.5^2 * 0.618^6 = 8 %, the minimum to a part of its square."""
+
+
+def _refined(
+    value: Callable[[float], float], least: float, most: float, times: int, best: tuple[float, float]
+) -> tuple[float, float]:
+    """The minimum and its place, by golden sections of an interval of orders, if it is below ``best``."""
+    low, high = math.log(least), math.log(most)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = value(math.exp(left)), value(math.exp(right))
-    for _ in range(_REFINE):
-        best = min(best, at_left, at_right)
+    for _ in range(times):
+        best = min(best, (at_left, math.exp(left)), (at_right, math.exp(right)))
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - _GOLDEN * (high - low)
@@ -73,4 +105,4 @@ def minimum(value: Callable[[float], float]) -> float:
             low, left, at_left = left, right, at_right
             right = low + _GOLDEN * (high - low)
             at_right = value(math.exp(right))
-    return min(best, at_left, at_right)
+    return min(best, (at_left, math.exp(left)), (at_right, math.exp(right)))

@@ -5,11 +5,14 @@ The lower bound is trivial but for one release of a class that is defined by Ren
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
+from ....composition import FEW
 from ....derived import Derived
 from ...numerics.outward import INF, Range, down, expm1, log1p
+from ...numerics.work import affords
 from ...pairs import members
 from ...pairs.replaced import ReplacedClass, losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
@@ -34,7 +37,7 @@ class Renyi:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         kept, failure = split(parts)
         spare = down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
-        upper = conversion.epsilon(lambda c: total(kept, c), spare) if spare > 0 else INF
+        upper = max(_least(kept, lambda c, k: conversion.epsilon_at(c, k, spare)), 0.0) if spare > 0 else INF
         lower = 0.0
         if (alone := _alone(parts)) is not None:
             lower = zcdp.epsilon(alone.rho, alone.xi, delta)
@@ -44,7 +47,8 @@ class Renyi:
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         kept, failure = split(parts)
-        upper = (failure + (1 - failure) * conversion.delta(lambda c: total(kept, c), epsilon)).hi
+        rest = conversion.chance(_least(kept, lambda c, k: conversion.log_delta_at(c, k, epsilon)))
+        upper = (failure + (1 - failure) * rest).hi
         lower = max((-expm1(epsilon)).lo, 0.0)
         if not request.above and (alone := _alone(parts)) is not None:
             lower = max(lower, zcdp.delta(alone.rho, alone.xi, epsilon))
@@ -67,6 +71,44 @@ def _alone(parts: Parts) -> m.ZCDP | None:
     """The one release of a class whose best member of one bit is a lower end."""
     mechanism, count = parts[0] if len(parts) == 1 else (None, 0)
     return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
+
+
+def _least(parts: Parts, value: Callable[[float, float], float]) -> float:
+    """The least ``value`` of c and K(c) over the orders that are searched.
+
+    Of many parts a few, spread over all, say near which order; there the others count, as often as the budget allows.
+    """
+    if len(parts) <= FEW:
+        return conversion.minimum(lambda c: value(c, total(parts, c)))[0]
+    pilot = parts[:: -(-len(parts) // FEW)]
+    start = conversion.minimum(lambda c: value(c, (Range(total(pilot, c)) * len(parts) / len(pilot)).hi))[1]
+    units = sum(_UNITS if _quick(one) else _UNITS_SAMPLED for one, _ in parts)
+    asked = 0
+
+    def at(c: float) -> float:
+        nonlocal asked
+        asked += 1
+        if not affords(units) and not (asked == 1 and units <= _LAST):
+            return INF
+        return value(c, total(parts, c))
+
+    return conversion.descent(at, start)
+
+
+def _quick(mechanism: m.Mechanism) -> bool:
+    match mechanism:
+        case m.PoissonSampled(inner):
+            return isinstance(inner, m.Gaussian)
+        case m.TruncatedPoissonSampled() | m.FixedSizeSampled() | m.RandomAllocation():
+            return False
+    return True
+
+
+_UNITS, _UNITS_SAMPLED = 10**5, 10**6
+"""Of work, for one moment: of a Gaussian, sampled or not, a tenth of a millisecond, of other noise on a sample up to
+two, half of it kept."""
+_LAST = 10**9
+"""What a question may spend beyond its budget on the one order that gives it an upper end."""
 
 
 def total(parts: Parts, c: float) -> float:
