@@ -280,3 +280,18 @@ def test_a_hash_that_was_taken_out_is_missed(trained, tmp_path, capsys):
     path.write_text(json.dumps(plain))
     assert verify(path) == 2
     assert "parameters must have their hash" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["model", "statement"])
+def test_entries_are_those_that_are_written(trained, tmp_path, inside, capsys):
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    part = plain["statement"] if inside else plain
+    path = tmp_path / "m.json"
+    for name in sorted(part.keys() - {"date"}):  # without a date it is a file of before, which had fewer
+        kept = part.pop(name)
+        path.write_text(json.dumps(plain))
+        assert verify(path) == 2, name
+        part[name] = kept
+    part["approved"] = "by the board"
+    path.write_text(json.dumps(plain))
+    assert verify(path) == 2 and "more: approved" in capsys.readouterr().err.splitlines()[-1]

@@ -12,11 +12,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .._core import __version__
 from ..ledger import Ledger
 from ..statement import Statement
 from ..statement.page import kept_in
 from ..statement.recomputed import check_length
 from ..tables.model import TableModel, read
+from ..train.stated import listed
 
 EPILOG = """\
 example:
@@ -73,12 +75,25 @@ def _of(plain: Any, patient: bool) -> tuple[Statement, list[str]]:
         model = TableModel.from_dict(plain, patient=patient)
         if model.statement.parameters is None and model.statement.date:
             raise ValueError("parameters must have their hash in the statement, which was taken out of it")
+        _check_entries(plain, model.to_dict(), model.statement)
+        _check_entries(plain["statement"], model.statement.to_dict(), model.statement)
         if model.statement.parameters is None:
             return model.statement, [*_said(model.statement), "parameters: the statement has no hash of them"]
         return model.statement, [*_said(model.statement), f"parameters: have the hash {model.parameters_hash}"]
     if isinstance(plain, dict) and "tightdp_statement" in plain:
-        return (made := Statement.from_dict(plain, patient=patient)), _said(made)
+        made = Statement.from_dict(plain, patient=patient)
+        _check_entries(plain, made.to_dict(), made)
+        return made, _said(made)
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
+
+
+def _check_entries(plain: dict[str, Any], written: dict[str, Any], statement: Statement) -> None:
+    """ValueError for entries that this version does not write, and for those that it writes and a file lacks."""
+    if statement.version != __version__ or not statement.date:
+        return  # of a version that wrote others
+    for names, what in ((plain.keys() - written.keys(), "more"), (written.keys() - plain.keys(), "fewer")):
+        if names:
+            raise ValueError(f"must have the entries that tightdp writes, and has {what}: {listed(sorted(names))}")
 
 
 def _page(file: Path, text: str, kept: str, patient: bool) -> tuple[Statement, list[str]]:
@@ -95,6 +110,7 @@ def _said(statement: Statement) -> list[str]:
     return [
         f"bound: computed again from the account, different mechanisms: {len(statement.charged.parts):,}",
         "words: follow from the values",
+        "not to be seen from a file: its date, the data set's name, and that noise was drawn as it says",
     ]
 
 
