@@ -11,6 +11,7 @@
 // After the host's answers to the names of a device.
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/one_read.cuh"
+#include "clipping/device/partial_sums.cuh"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp {
@@ -18,6 +19,8 @@ namespace {
 
 using namespace clipping;
 using namespace cuda;
+
+constexpr int kAddThreads = 64;
 
 template <class T>
 std::string emulate(const ClipRequest& r, const SmallDevice& device) {
@@ -54,8 +57,11 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     } else {
         throw std::invalid_argument("a device of this size takes the plain way");
     }
-    std::vector<double> sums(static_cast<std::size_t>(clip.columns), 0.0);
-    for (std::size_t i = 0; i < partial.size(); ++i) sums[i % sums.size()] += partial[i];
+    std::vector<double> sums(static_cast<std::size_t>(clip.columns), kPoison);
+    const auto parts = static_cast<std::int64_t>(partial.size() / sums.size());
+    on_host::Launch(static_cast<unsigned>(ceiling(clip.columns, kWarp)), kAddThreads, 8 * kAddThreads, [&] {
+        add_partial_kernel(partial.data(), parts, clip.columns, sums.data());
+    }).run();
     const DeviceFinish f = device_finish(r, clip, sums.data());
     for (std::int64_t tile = 0; tile * random::kTileValues < clip.columns; ++tile)
         for (int lane = 0; lane < random::kLanes; ++lane)

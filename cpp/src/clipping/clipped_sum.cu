@@ -8,6 +8,7 @@
 
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/one_read.cuh"
+#include "clipping/device/partial_sums.cuh"
 #include "clipping/device/request.hpp"
 #include "clipping/device/segment_table.cuh"
 #include "runtime/cuda_scratch.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlockWarps = kThreads / 32;
+constexpr int kAddThreads = 1024;
 
 Machine machine_here(std::int64_t& cache) {
     cache = attribute(cudaDevAttrL2CacheSize);
@@ -25,25 +27,6 @@ Machine machine_here(std::int64_t& cache) {
     const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     const bool grid = attribute(cudaDevAttrCooperativeLaunch) != 0;
     return {attribute(cudaDevAttrMultiProcessorCount), half, alone - 1024, grid};
-}
-
-// sums[column] = the blocks' partial sums: 32 columns a block, every 32nd part a warp, the warps in order.
-constexpr int kAddThreads = 1024;
-__global__ void __launch_bounds__(kAddThreads)
-    add_partial_kernel(const double* partial, std::int64_t parts, std::int64_t columns, double* sums) {
-    constexpr int warps = kAddThreads / kWarp;
-    __shared__ double by_warp[warps][kWarp];
-    const std::int64_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, c = blockIdx.x * std::int64_t{32} + lane;
-    double sum = 0;
-    if (c < columns) {
-#pragma unroll 8
-        for (std::int64_t i = warp; i < parts; i += warps) sum += partial[i * columns + c];
-    }
-    by_warp[warp][lane] = sum;
-    __syncthreads();
-    if (warp > 0 || c >= columns) return;
-    for (int w = 1; w < warps; ++w) sum += by_warp[w][lane];
-    sums[c] = sum;
 }
 
 // Rows [begin, begin + count): squares[row - begin][piece], a warp a piece.
@@ -161,7 +144,7 @@ class Launch {
 
     void finish_partial(const Scratch& partial, std::int64_t parts) {
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
-        add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, kWarp)), kAddThreads, 0, stream_>>>(
+        add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, kWarp)), kAddThreads, 8 * kAddThreads, stream_>>>(
             partial.as<double>(), parts, clip_.columns, sums.as<double>());
         check(cudaGetLastError(), "the launch of the partial sums");
         finish(sums.as<double>());
