@@ -47,7 +47,7 @@ def test_what_follows_from_points_of_a_curve_holds_for_the_curve(
     """Of losses y with P-masses p whose Q-masses add up to at most 1: the rest of Q's mass is where P has none."""
     total = math.fsum(p for _, p in masses) * max(1.0, math.exp(max(-y for y, _ in masses)))
     law = [(y, p / total) for y, p in masses]
-    law.append((20.0, 1 - math.fsum(p for _, p in law)))
+    law.append((60.0, max(0.0, 1 - math.fsum(p for _, p in law))))
     known = KnownCurve()
     for at in known_at:
         truth = delta_of(law, at)

@@ -19,6 +19,9 @@ ROUNDING = 1e-9
 """Relative: the oracle's own masses are known to 1e-11."""
 ABSOLUTE = 1e-13
 """Of sums of probabilities, which are at most 1."""
+CUT = 0.02
+"""Relative width below which answers are cut no more; those that stay wide are cut by other points for each question.
+Answers about groups are all of the same lines."""
 TINY = 1e-290
 """Where masses may be no doubles."""
 ALPHAS = np.array([1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.95])
@@ -97,12 +100,15 @@ def _profile(case: Case, epsilons: np.ndarray) -> Iterator[str]:
 def useless(case: Case, epsilons: np.ndarray = EPSILONS) -> Iterator[str]:
     """Upper ends that another answer, or the probability of being looked at, shows to be too high."""
     try:
-        ends = [case.asked.delta(float(e), neighbors=case.relation).upper for e in np.sort(epsilons)]
+        found = [case.asked.delta(float(e), neighbors=case.relation) for e in np.sort(epsilons)]
     except dp.ContradictionError as error:
         yield f"{case}: ContradictionError: {error}"
         return
+    ends = [bound.upper for bound in found]
+    lower = min(bound.lower / bound.upper if bound.upper else 1.0 for bound in found)
+    allowed = CUT if lower < 1 - CUT and case.group == 1 else ROUNDING
     for before, after, e in zip(ends[:-1], ends[1:], np.sort(epsilons)[1:], strict=True):
-        if after > before * (1 + ROUNDING):
+        if after > before * (1 + allowed):
             yield f"{case}: delta({e:g}) has upper end {after:.9g}, that of a smaller epsilon is {before:.9g}"
     seen = looked_at(case)
     for e, upper in zip(np.sort(epsilons), ends, strict=True):

@@ -49,14 +49,16 @@ class Pair:
         """A lower bound of sup over events of P - x Q, whatever the roundings."""
         p, q = self._tails(log_x)
         x = np.exp(np.minimum(log_x, 700.0))
-        taken = p * (1 - SLACK) - x * q * (1 + SLACK) - self.error * (1 + x)
+        with np.errstate(over="ignore"):  # an error that knows nothing
+            taken = p * (1 - SLACK) - x * q * (1 + SLACK) - self.error * (1 + x)
         return np.maximum(np.maximum(taken, -np.expm1(np.minimum(log_x, 0.0))), 0.0)
 
     def most(self, log_x: np.ndarray) -> np.ndarray:
         """An upper bound of the same."""
         p, q = self._tails(log_x)
         x = np.exp(np.minimum(log_x, 700.0))
-        return np.clip(p * (1 + SLACK) - x * q * (1 - SLACK) + SLACK * x * q + self.error * (1 + x), 0.0, 1.0)
+        with np.errstate(over="ignore"):
+            return np.clip(p * (1 + SLACK) - x * q * (1 - SLACK) + SLACK * x * q + self.error * (1 + x), 0.0, 1.0)
 
     def type_two(self, alphas: np.ndarray) -> np.ndarray:
         """The least probability of missing P at each probability ``alphas`` of accusing Q wrongly (Neyman, Pearson)."""
