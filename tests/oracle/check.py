@@ -22,6 +22,8 @@ ABSOLUTE = 1e-13
 CUT = 0.02
 """Relative width below which answers are cut no more; those that stay wide are cut by other points for each question.
 Answers about groups are all of the same lines."""
+FAR = 700.0
+"""An epsilon at which a lower end of infinity is held against the truth: e^700 is a double."""
 TINY = 1e-290
 """Where masses may be no doubles."""
 ALPHAS = np.array([1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.95])
@@ -149,7 +151,7 @@ def _epsilon(case: Case) -> Iterator[str]:
             if least > delta * (1 + ROUNDING):
                 yield f"epsilon({delta:g}) has upper end {bound.upper:.9g}, whose enumerated delta is {least:.9g}"
         if attained(case) and bound.lower > 0:
-            at = np.array([bound.lower * (1 - ROUNDING) - ABSOLUTE])
+            at = np.array([min(bound.lower, FAR) * (1 - ROUNDING) - ABSOLUTE])
             most = case.truth.most_delta(at)
             if most is not None and most[0] < delta * (1 - ROUNDING) - ABSOLUTE:
                 yield f"epsilon({delta:g}) has lower end {bound.lower:.9g}, whose enumerated delta is {most[0]:.9g}"
