@@ -187,16 +187,19 @@ try:
 except KeyboardInterrupt:
     print(time.time(), flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "started\n"
-        time.sleep(0.7)
-        sent = time.time()
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
-        ended = time.time()
-    heard = float(out) - sent
-    assert heard < 0.2 + 0.5, heard  # .06 on an idle machine
-    assert ended - sent < 3
+    delays = []
+    for _ in range(4):  # on a busy machine a process may wait for its turn: once out of four it need not
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "started\n"
+            time.sleep(0.7)
+            sent = time.time()
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=30)
+        assert time.time() - sent < 10
+        delays.append(float(out) - sent)
+        if delays[-1] < 0.2 + 0.3:  # .06 on an idle machine
+            return
+    raise AssertionError(delays)
 
 
 def test_bounds_in_a_sample_of_the_box():

@@ -103,6 +103,20 @@ class Attends(nn.Module):
         return self.out(y.mean(0)) + weights.square().sum((1, 2))[:, None]
 
 
+class Bags(nn.Module):
+    """Sums and means of words, some of which are padding, from a table that serves single words too."""
+
+    def __init__(self, words=13, width=4):
+        super().__init__()
+        self.mean, self.sum = nn.EmbeddingBag(words, width, padding_idx=0), nn.EmbeddingBag(words, width, mode="sum")
+        self.one, self.out = nn.Embedding(words, width), nn.Linear(3 * width, words)
+        self.one.weight = self.sum.weight
+
+    def forward(self, x):
+        found = torch.cat([self.mean(x), self.sum(x), self.one(x[:, 0])], 1)
+        return self.out(found)[:, None].expand(-1, x.shape[1], -1)
+
+
 def convolutions():
     return nn.Sequential(
         nn.Conv2d(2, 4, 3, stride=(2, 1), padding=(1, 2), dilation=(1, 2)), nn.GroupNorm(2, 4), nn.ReLU(inplace=True),
@@ -141,6 +155,7 @@ CASES = {
     "positions of each record": (lambda: Language(tied=False, each=True, padding=None), words, sentences),
     "long sentences": (lambda: Language(words=3, width=2, length=40), words,
                        lambda: [torch.randint(0, 3, (9, 40)), torch.randint(0, 3, (9, 40))]),
+    "bags of words": (Bags, words, lambda: [x * (torch.arange(9) > 0)[:, None] for x in sentences()]),
     "bare parameters": (Bare, cross_entropy, lambda: [torch.randn(9, 5, 4), torch.randint(0, 3, (9,))]),
     "attention of PyTorch": (Attends, cross_entropy, lambda: [torch.randn(9, 5, 4), torch.randint(0, 3, (9,))]),
     "shared": (Shared, cross_entropy, rows),

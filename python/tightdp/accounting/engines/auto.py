@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -43,14 +42,15 @@ _AUTO: tuple[Engine, ...] = tuple(
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
 """Units of work of one step of a search that Python does, of one whose run is made of another one (both ends, and the
 upper one alone), and of one answer of the engine "renyi": about a millisecond each million, as measured."""
-_ALONE = nullcontext()
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """What is known of any epsilon."""
 
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
-    with one_question() if derived.single(parts) else _ALONE:
+    if derived.single(parts) is None:
+        return _known_epsilon(engine, parts, direction, delta, request)
+    with one_question():
         return _known_epsilon(engine, parts, direction, delta, request)
 
 
@@ -68,7 +68,9 @@ def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, del
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
-    with one_question() if derived.single(parts) else _ALONE:
+    if derived.single(parts) is None:
+        return _known_delta(engine, parts, direction, epsilon, request)
+    with one_question():
         return _known_delta(engine, parts, direction, epsilon, request)
 
 
@@ -267,7 +269,6 @@ def _named(question: _Question) -> str:
 def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
     names: list[str] = []
     best = question.trivial
-    known = fixed_size.ENGINE.refuse(question.parts, question.direction) is not None  # by one pair, the same to all
     for engine in _AUTO:
         if engine.refuse(question.parts, question.direction) is not None:
             continue
@@ -291,9 +292,14 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
                 best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
         if engine is closed_form.ENGINE or (not loose and _narrow(best, question.width)):
             break
-        if question.above and known and _narrow(found, question.width):
+        if question.above and _narrow(found, question.width) and _has_one_pair(question):
             break
     return best
+
+
+def _has_one_pair(question: _Question) -> bool:
+    """Whether all engines bound the same pair of laws: of a sample of a fixed size one of them knows more."""
+    return fixed_size.ENGINE.refuse(question.parts, question.direction) is not None
 
 
 def _narrow(bound: Bound, width: float) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from ... import mechanisms as m
 from ...composition import Mechanism, Parts
 from ...derived import Group, RepeatAndSelect
-from ..numerics.outward import INF, Range, expm1, log1p
+from ..numerics.outward import Range, expm1, log1p
 from .kinds import once
 from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
@@ -18,10 +20,12 @@ def looked_at(parts: Parts) -> float:
 
 def _any(parts: Parts, size: int) -> float:
     """That any of a group of ``size`` records is, in any release."""
-    missed = Range(0.0)
-    for mechanism, count in parts:
-        missed += count * log1p(-Range(_of_group(mechanism, size)))
-    return min((-expm1(missed)).hi, 1.0) if missed.lo > -INF else 1.0
+    shares = [(_of_group(mechanism, size), count) for mechanism, count in parts]
+    if any(share >= 1 for share, _ in shares):
+        return 1.0
+    # A few roundings of numbers of one sign: in plain numbers, since it is asked in every question of microseconds.
+    missed = math.fsum(count * math.log1p(-share) for share, count in shares)
+    return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 
 
 def _of_group(mechanism: Mechanism, size: int) -> float:
@@ -33,8 +37,10 @@ def _of_group(mechanism: Mechanism, size: int) -> float:
             return _any(run._composition().parts, size * inside)
         case RepeatAndSelect(run, mean):
             return min((Range(_any(run._composition().parts, size)) * mean).hi, 1.0)
+    if size == 1:
+        return _once(mechanism)
     anyone = min((Range(_once(mechanism)) * size).hi, 1.0)
-    if size > 1 and (q := _drawn_alone(mechanism)) < 1:
+    if (q := _drawn_alone(mechanism)) < 1:
         return min(anyone, (-expm1(size * log1p(-Range(q)))).hi)
     return anyone
 
@@ -51,7 +57,8 @@ def _once(mechanism: Mechanism) -> float:
     """The same of one record."""
     match mechanism:
         case m.PoissonSampled(inner, q):
-            return min((Range(q) * _once(inner)).hi, 1.0)
+            share = _once(inner)
+            return q if share == 1 else min((Range(q) * share).hi, 1.0)
         case m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
             return q
         case m.FixedSizeSampled(_, size, total):
@@ -64,5 +71,7 @@ def _once(mechanism: Mechanism) -> float:
     return 1.0
 
 
+_ROUNDED = 2.0**-46
+"""Many times the roundings of a logarithm, a product, a sum and an exponential, relatively."""
 _SCALED = 2.0**-40
 """More than by which probabilities of a mixture are from adding up to 1."""

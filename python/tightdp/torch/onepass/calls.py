@@ -79,6 +79,30 @@ def embedding(
     return Use(found, found.shape[1:], parts)
 
 
+def embedding_bag(
+    x: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: Any = None,
+) -> Use:  # fmt: skip
+    """An embedding whose words add up, or their mean: each word gets the gradient of its bag, or its share of it."""
+    if offsets is not None or x.ndim < 3:
+        raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
+    if mode not in ("sum", "mean") or per_sample_weights is not None:
+        raise Unsupported("bags are supported as sums and means without weights")
+    if max_norm is not None or scale_grad_by_freq:
+        raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
+    words = x.reshape(-1, x.shape[-1])
+    found = F.embedding_bag(words, weight, mode=mode, padding_idx=padding_idx)
+    counted = torch.ones_like(words) if padding_idx is None else (words != padding_idx % len(weight)).long()
+    share = counted if mode == "sum" else counted / counted.sum(1, keepdim=True).clamp(min=1)
+
+    def parts(g: Any) -> Parts:
+        each = (g[:, None, :] * share[:, :, None].to(g.dtype)).reshape(len(x), -1, weight.shape[1])
+        return [(weight, Outer(x.reshape(len(x), -1), each, weight.shape[0]))]
+
+    return Use(found, (*x.shape[1:-1], weight.shape[1]), parts)
+
+
 def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
     found = F.layer_norm(x, normalized_shape, weight, bias, eps)
     return _scaled(found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps))
@@ -122,6 +146,7 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
 RULES: dict[Any, tuple[Rule, int, str]] = {
     F.linear: (linear, 0, "input"),
     F.embedding: (embedding, 0, "input"),
+    F.embedding_bag: (embedding_bag, 0, "input"),
     F.layer_norm: (layer_norm, 0, "input"),
     F.group_norm: (group_norm, 0, "input"),
     F.rms_norm: (rms_norm, 0, "input"),

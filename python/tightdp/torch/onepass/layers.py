@@ -9,7 +9,6 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 _EXACT = 'arithmetic="exact", which takes any module'
 _INSTEAD: tuple[tuple[Any, str], ...] = (
-    (torch.nn.EmbeddingBag, f"Embedding and the mean over its words, or {_EXACT}"),
     (torch.nn.PReLU, f"LeakyReLU, or {_EXACT}"),
     (torch.nn.modules.batchnorm._BatchNorm, f"GroupNorm, freeze its weight and bias, or use {_EXACT}"),
     (torch.nn.modules.instancenorm._InstanceNorm, f"GroupNorm with a group for each channel, or {_EXACT}"),
