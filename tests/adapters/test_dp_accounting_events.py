@@ -1,5 +1,7 @@
 """Events of dp_accounting as our mechanisms, and back."""
 
+import dataclasses
+import importlib.util
 import math
 
 import pytest
@@ -11,7 +13,7 @@ import tightdp as dp
 dpa = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
 from dp_accounting import UnsupportedEventError, dp_event  # noqa: E402
 
-from tightdp.adapters.dp_accounting import TightDPAccountant, from_event, to_event  # noqa: E402
+from tightdp.adapters.dp_accounting import TightDPAccountant, events, from_event, to_event  # noqa: E402
 
 ADD, ONE, SPECIAL = (dpa.NeighboringRelation(i) for i in (1, 2, 3))
 
@@ -89,7 +91,12 @@ def test_the_special_record_of_randomised_response_answers_uniformly():
         for epsilon in (0.0, 0.1, 0.5, 2.0):
             for one, other in ((answer, uniform), (uniform, answer)):
                 truth = sum(max(a - math.exp(epsilon) * b, 0.0) for a, b in zip(one, other, strict=True))
-                assert run.delta(epsilon).upper >= truth - 1e-15
+                relation = "remove" if one is answer else "add"
+                found = run.delta(epsilon, neighbors=relation)
+                assert found.upper >= truth - 1e-15 and found.lower <= truth + 1e-15
+                assert found.width <= 1e-13
+    many = from_event(dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 2), 3), SPECIAL)
+    assert many.renyi([2.0]).upper == pytest.approx(3 * math.log(max(1.25, 0.25 / 0.75 + 0.25 / 0.25)), rel=1e-12)
 
 
 def test_trees_of_one_epoch_are_gaussians():
@@ -160,6 +167,46 @@ def test_later_events_where_the_installed_version_has_them():
         else:
             with pytest.raises(ValueError, match=type(mechanism).__name__):
                 to_event(mechanism)
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomAllocationDpEvent(dp_event.DpEvent):
+    """As in versions after 0.6, whose field names and order these are."""
+
+    event: dp_event.DpEvent
+    num_selected: int
+    num_steps: int
+
+
+@pytest.fixture
+def later_events(monkeypatch):
+    """The module as it is imported where dp_accounting has the event."""
+    monkeypatch.setattr(dp_event, "RandomAllocationDpEvent", RandomAllocationDpEvent, raising=False)
+    spec = importlib.util.spec_from_file_location(events.__name__ + "_later", events.__file__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_random_allocations(later_events):
+    """An allocation of one step is the mechanism; all steps, as often; no noise reveals everything."""
+    g, event = dp_event.GaussianDpEvent(2.0), dp_event.RandomAllocationDpEvent
+    for relation in (ADD, SPECIAL):
+        assert later_events.from_event(event(g, 2, 5), relation) == dp.RandomAllocation(dp.Gaussian(2.0), 5, 2) * 1
+        assert later_events.from_event(event(g, 1, 1), relation).epsilon(1e-5) == dp.Gaussian(2.0).epsilon(1e-5)
+        three = later_events.from_event(event(dp_event.LaplaceDpEvent(2.0), 3, 3), relation)
+        assert three.epsilon(1e-5).upper == pytest.approx((dp.Laplace(2.0) * 3).epsilon(1e-5).upper, rel=1e-6)
+        assert not later_events.from_event(event(g, 0, 5), relation)
+        assert not later_events.from_event(event(dp_event.NoOpDpEvent(), 2, 5), relation)
+        reveals = later_events.from_event(event(dp_event.GaussianDpEvent(0.0), 2, 5), relation)
+        assert reveals == dp.ApproximateDP(0.0, 1.0) * 1
+        for arguments in ((g, 6, 5), (g, -1, 5), (g, 1, 0), (g, 1.5, 5)):
+            with pytest.raises(dpa.UnsupportedEventError, match="num_"):
+                later_events.from_event(event(*arguments), relation)
+    with pytest.raises(dpa.UnsupportedEventError, match="RandomAllocationDpEvent"):
+        later_events.from_event(event(g, 2, 5), ONE)
+    again = later_events.to_event(dp.RandomAllocation(dp.Gaussian(2.0), 5, 2) * 7)
+    assert later_events.from_event(again) == dp.RandomAllocation(dp.Gaussian(2.0), 5, 2) * 7
 
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.0)

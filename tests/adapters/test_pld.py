@@ -52,7 +52,6 @@ LOOSE = {
     "mixture": "theirs is on a coarse grid",
     "truncated": "theirs takes the pair of replacement where a sample is cut, for all relations",
     "replaced truncated": "as above, on a sample that is cut",
-    "special response": "ours is the class of what is pure, a bound of a special record's pair",
 }
 
 
@@ -68,8 +67,7 @@ def test_as_theirs_and_below(name):
             assert ours.get_epsilon_for_delta(delta) == math.inf
             continue
         assert abs(ours.get_epsilon_for_delta(delta) - bound) <= near * bound + 1e-9
-        if name != "special response":
-            assert ours.get_epsilon_for_delta(delta) <= bound * (1 + WIDTH) + 1e-9
+        assert ours.get_epsilon_for_delta(delta) <= bound * (1 + WIDTH) + 1e-9
     many = np.array([0.0, 0.1, 1.0, math.inf, 0.1])
     found = ours.get_delta_for_epsilon(many)
     assert found.shape == many.shape and found[1] == found[4] and found[3] <= 1e-4

@@ -11,9 +11,10 @@ from dp_accounting import UnsupportedEventError, dp_event
 
 from ... import _check
 from ... import mechanisms as m
-from ...accounting.numerics.outward import Range, log, sqrt
+from ...accounting.numerics.outward import Range, log, sqrt, up
 from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
+from ...losses import PrivacyLoss
 from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
 from .tree import Refused, leaves, shown
 
@@ -142,8 +143,16 @@ def randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
         return REVEALS
     if reading.relation == REPLACE:
         return m.RandomizedResponse(p, buckets)
-    # The special record answers uniformly: losses log(k (1-p) + p) and log p (docs/theory/conversions.md section 11).
-    return m.PureDP(max(log(buckets * (1 - Range(p)) + p).hi, (-log(p)).hi))
+    return _of_a_uniform_answer(p, buckets)
+
+
+def _of_a_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
+    """Against the special record, which answers uniformly: the pair itself (docs/theory/conversions.md section 11)."""
+    right, wrong = 1 - Range(p) + Range(p) / buckets, Range(p) * (buckets - 1) / buckets
+    more, less = log(buckets * (1 - Range(p)) + p), log(p)
+    error = max(loss.hi - loss.lo for loss in (more, less))
+    masses = wrong.hi, min(right.hi, 1.0)  # rounded up: more of the curve in both orders
+    return PrivacyLoss((less.hi, more.hi), masses, loss_error=up(error))
 
 
 def _zcdp(event: Any, reading: Reading) -> m.Mechanism | None:
@@ -195,6 +204,8 @@ def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[An
         total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.of_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _on_one_sample(event.event, inside) if size else None
+        if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
+            found = m.PureDP(up(max(abs(loss) for loss in found.losses) + found.loss_error))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read
