@@ -275,21 +275,22 @@ def test_a_sound_filter_refuses_what_the_natural_one_allows():
 
 
 def test_what_has_a_largest_loss_alone_is_charged_by_that():
-    """Given pairs, and groups of samples: e-DP with the largest loss."""
+    """A group of a sample: e-DP with the largest loss."""
+    group = dp.Group(dp.PoissonSampled(dp.Laplace(20.0), 0.1), 3)
+    whole = dp.PrivacyFilter(2.0, 1e-6).cost(dp.PureDP(3 * math.log1p(0.1 * math.expm1(1 / 20))))
+    assert dp.PrivacyFilter(2.0, 1e-6).cost(group) == pytest.approx(whole, rel=1e-9)
+    assert whole < dp.PrivacyFilter(2.0, 1e-6, neighbors="replace").cost(group) < math.inf  # two steps
+
+
+def test_a_given_pair_is_charged_by_its_moments():
+    """The pair of a mechanism costs what the mechanism does, and no pair more than e-DP with its largest loss."""
+    new = lambda: dp.PrivacyFilter(2.0, 1e-6)  # noqa: E731
+    response = dp.PrivacyLoss.from_distributions([0.75, 0.25], [0.25, 0.75], relation="any")
+    assert new().cost(response) == pytest.approx(new().cost(dp.RandomizedResponse(0.5, 2)), rel=1e-9)
     given = dp.PrivacyLoss.from_distributions([0.55, 0.45], [0.5, 0.5], relation="any")
     largest = max(abs(y) for y in given.losses)
-    for mechanism, e in (
-        (given, largest),
-        (dp.PoissonSampled(given, 0.5), math.log1p(0.5 * math.expm1(largest))),
-        (dp.Group(dp.PoissonSampled(dp.Laplace(20.0), 0.1), 3), 3 * math.log1p(0.1 * math.expm1(1 / 20))),
-    ):
-        for relation in ("add_or_remove", "replace"):
-            if relation not in mechanism.relations:
-                continue
-            f = dp.PrivacyFilter(2.0, 1e-6, neighbors=relation)
-            cost, whole = f.cost(mechanism), dp.PrivacyFilter(2.0, 1e-6).cost(dp.PureDP(e))
-            assert whole * (1 - 1e-12) <= cost < math.inf
-            # Replacing is two steps of what is stated for one, and a given pair is stated for itself.
-            assert (relation == "replace" and mechanism != given) or cost == pytest.approx(whole, rel=1e-9)
+    assert 0 < new().cost(given) < new().cost(dp.PureDP(largest))
+    sample = new().cost(dp.PoissonSampled(given, 0.5))
+    assert 0 < sample < min(new().cost(given), new().cost(dp.PureDP(math.log1p(0.5 * math.expm1(largest)))))
     hidden = dp.PrivacyLoss.from_distributions([0.5, 0.5, 0.0], [0.4, 0.5, 0.1], relation="any")
     assert dp.PrivacyFilter(2.0, 1e-6).cost(hidden) == math.inf

@@ -39,6 +39,11 @@ def test_moments_of_laws_with_formulas(c):
             atoms = [(mp.log(right / wrong), right), (-mp.log(right / wrong), wrong), (0, (buckets - 2) * wrong)]
             truth = expected(atoms, c)
             assert truth - mp.mpf(10) ** -45 <= log_moment(dp.RandomizedResponse(p, buckets), c) <= truth * (1 + 1e-9)
+        for p, q in (([0.55, 0.45], [0.5, 0.5]), ([0.2, 0.3, 0.5], [0.125, 0.625, 0.25]), ([0.01, 0.99], [0.5, 0.5])):
+            given = dp.PrivacyLoss.from_distributions(p, q, relation="any")
+            atoms = lambda p, q: [(mp.log(mp.mpf(a) / b), mp.mpf(a)) for a, b in zip(p, q, strict=True)]  # noqa: E731
+            truth = max(expected(atoms(p, q), c), expected(atoms(q, p), c))
+            assert truth <= log_moment(given, c) <= truth * (1 + 1e-9) + 1e-14
 
 
 @pytest.mark.parametrize("order", [2, 3, 17, 150])

@@ -85,7 +85,10 @@ def test_transformers_learn_the_same(table, made, tmp_path):
 )
 def test_a_pipeline_has_the_bits_of_an_array(table, last):
     X, y = table
-    made = lambda: PrivatePipeline([("c", columns(range(3))), ("p", "passthrough"), ("m", last)], **TARGET)  # noqa: E731
+
+    def made():
+        return PrivatePipeline([("c", columns(range(3))), ("p", "passthrough"), ("m", last)], **TARGET)
+
     expected = made().fit(X, y)
     for blocks in (ArrayBlocks(X, y, rows=999), Pieces(X, y)):
         found = made().fit(blocks)

@@ -144,8 +144,9 @@ class Launch {
 
     void finish_partial(const Scratch& partial, std::int64_t parts) {
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
-        add_partial_kernel<<<static_cast<unsigned>(ceiling(clip_.columns, kWarp)), kAddThreads, 8 * kAddThreads, stream_>>>(
-            partial.as<double>(), parts, clip_.columns, sums.as<double>());
+        const auto blocks = static_cast<unsigned>(ceiling(clip_.columns, kWarp));
+        add_partial_kernel<<<blocks, kAddThreads, 8 * kAddThreads, stream_>>>(partial.as<double>(), parts,
+                                                                              clip_.columns, sums.as<double>());
         check(cudaGetLastError(), "the launch of the partial sums");
         finish(sums.as<double>());
     }

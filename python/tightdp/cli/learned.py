@@ -54,7 +54,8 @@ def fitted(
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
         return rows.numbers(column.name, allow_missing=allowed)[kept]
 
-    table = dict(zip([c.name for c in columns], together([lambda c=c: cells(c) for c in columns]), strict=True))  # type: ignore[misc]
+    read = together([lambda c=c: cells(c) for c in columns])  # type: ignore[misc]
+    table = dict(zip([c.name for c in columns], read, strict=True))
     groups: dict[Group, list[Any]] = {}
     for column in columns:
         groups.setdefault(_group(column), []).append(column)
