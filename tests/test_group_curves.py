@@ -50,6 +50,29 @@ def test_the_answers_about_a_group_are_one_convex_function(run, relation, epsilo
         assert between <= (high + share * (low - high)) * (1 + SAME) + TINY
 
 
+SELECTIONS = [
+    dp.RepeatAndSelect(dp.DiscreteLaplace(scale=2.9, sensitivity=3), mean=2.8, shape=0.0),
+    dp.RepeatAndSelect(dp.BoundedRange(1.8), mean=3.9, shape=0.0),
+    dp.RepeatAndSelect(dp.PoissonSampled(dp.Gaussian(1.0), 0.1) * 30, mean=10.0, shape=1.0),
+    dp.RepeatAndSelect(dp.Gaussian(2.0), mean=5.0, shape="poisson"),
+]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(SELECTIONS),
+    st.sampled_from(["add", "remove", "add_or_remove"]),
+    st.lists(st.floats(-3.0, 4.0), min_size=3, max_size=3),
+)
+def test_the_answers_about_a_selection_are_convex_where_they_are_wide(run, relation, epsilons):
+    """Narrow ones, within 1e-3 of the truth, are left as they are."""
+    a, b, c = sorted(epsilons)
+    high, between, low = (run.delta(e, neighbors=relation).upper for e in (a, b, c))
+    assert between <= high * 1.001 and low <= between * 1.001
+    share = math.expm1(b - a) / math.expm1(c - a) if c > a else 0.0
+    assert between <= (high + share * (low - high)) * 1.001 + TINY
+
+
 def test_a_curve_with_kinks_has_them():
     """Two records of a randomised response: the truth of the class, by two lines at the loss and at its reverse."""
     loss = math.log1p(0.5 / (0.5 / 3))

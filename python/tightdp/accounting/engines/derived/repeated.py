@@ -6,21 +6,27 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from ....derived import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
 from ...pairs.repetitions import Repetitions, repetitions
 from ..base import Bound
+from . import groups
 from .base import Run
 
 _CELLS = 16
 """Of the type I error of a test, in each of which the least gain of selecting is bounded by a line."""
+_WIDE = 1e-3
+"""Relative width of an answer that the convex hull of all upper ends may improve."""
 _LARGEST = 1e300
 _FAR = 700.0
 """How far the search for a lower end goes."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
 _SHARES = 0.0, 0.25, 0.6
+_CHORD = 0.95
+"""The part of epsilon at which the chord begins whose slope there is a bound of."""
 _FARTHEST = 1.0
 """The set that loses most has a threshold above epsilon, by up to a part of the gain."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
@@ -29,25 +35,26 @@ _BESIDE = 0.0, 0.5, 0.9, 0.98
 
 def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float, above: bool = False) -> tuple[float, float]:
     """Ends of delta, or the upper one alone; the trivial lower one is left to the caller."""
-    if epsilon < 0:  # 1 - e^eps + e^eps delta'(-eps)
-        back = replace(run, delta=run.back, back=run.delta, largest=run.largest_back, largest_back=run.largest)
-        lower, upper = delta(mechanism, back, -epsilon, above)
-        return (exp(epsilon) * lower - expm1(epsilon)).lo, (exp(epsilon) * upper - expm1(epsilon)).hi
     runs = repetitions(mechanism)
-    gain = runs.gain(lambda eps: run.back(eps).upper)
-    shares = () if above else _SHARES
-    lower = max((_least(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in shares), default=0.0)
-    return lower, _most(runs, run, gain, epsilon)
+    upper = _above(runs, run)(epsilon).upper
+    if above:
+        return 0.0, upper
+    lower = _below(runs, run, epsilon) if epsilon >= 0 else _turned(_below(runs, _reversed(run), -epsilon), epsilon).lo
+    if lower < upper * (1 - _WIDE) and not _on_the_hull(runs, run, epsilon, upper):
+        upper = min(upper, groups.delta([_link(runs, run)], epsilon))
+    return lower, upper
 
 
 def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float) -> tuple[float, float]:
     runs = repetitions(mechanism)
-    gain = runs.gain(lambda eps: run.back(eps).upper)
+    gain = _gain(runs, run)
     share = (delta / runs.mean).lo
     once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
     upper = (Range(once.upper) + gain).hi if share < 1 else 0.0
     if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
         upper = _last(lambda eps: _most(runs, run, gain, eps) > delta, 0.0, upper)[1]
+    if 0 < upper < INF and not _on_the_hull(runs, run, upper, delta):
+        upper = min(upper, groups.epsilon([_link(runs, run)], delta))
     # Selecting loses at least as much as the test of one run that it prefers, at mean times its probabilities.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
@@ -65,6 +72,61 @@ def _last(above: Callable[[float], bool], low: float, high: float) -> tuple[floa
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
     return low, high
+
+
+def _link(runs: Repetitions, run: Run) -> Run:
+    """The selection as a chain of one link: its answers are of the convex hull of its bounds."""
+    above = _above(runs, run)
+    return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
+
+
+def _on_the_hull(runs: Repetitions, run: Run, epsilon: float, upper: float) -> bool:
+    """Whether a line that is below all upper ends, as ``upper`` is one at ``epsilon``, would be below the curve at 0.
+
+    The upper ends are convex in e^epsilon where they are below 1: no line of theirs is steeper than the chord.
+    """
+    before = _above(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
+    if not before < 1:
+        return False
+    steepest = (before - upper) / (math.exp(epsilon) - math.exp(_CHORD * epsilon))
+    return upper + steepest * math.expm1(epsilon) < run.delta(0.0).lower
+
+
+def _above(runs: Repetitions, run: Run) -> Callable[[float], Bound]:
+    """Upper ends of delta at any epsilon."""
+
+    @cache
+    def forth() -> tuple[Run, float]:
+        return run, _gain(runs, run)
+
+    @cache
+    def back() -> tuple[Run, float]:
+        return _reversed(run), _gain(runs, _reversed(run))
+
+    def above(epsilon: float) -> Bound:
+        if epsilon >= 0:
+            return Bound(0.0, min(_most(runs, *forth(), epsilon), 1.0), "derived")
+        return Bound(0.0, min(_turned(_most(runs, *back(), -epsilon), epsilon).hi, 1.0), "derived")
+
+    return above
+
+
+def _gain(runs: Repetitions, run: Run) -> float:
+    return runs.gain(lambda eps: run.back(eps).upper)
+
+
+def _below(runs: Repetitions, run: Run, epsilon: float) -> float:
+    gain = _gain(runs, run)
+    return max(_least(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES)
+
+
+def _reversed(run: Run) -> Run:
+    return replace(run, delta=run.back, back=run.delta, largest=run.largest_back, largest_back=run.largest)
+
+
+def _turned(delta: float, epsilon: float) -> Range:
+    """1 - e^eps + e^eps delta'(-eps), from ``delta``, which is delta'(-eps)."""
+    return exp(epsilon) * delta - expm1(epsilon)
 
 
 def _most(runs: Repetitions, run: Run, gain: float, epsilon: float) -> float:
