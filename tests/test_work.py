@@ -1,10 +1,12 @@
 """No question hangs: work has a budget, answers do not depend on what was kept, and Ctrl-C is heard."""
 
 import math
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,6 +176,7 @@ LONG = {
 }
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the CPU time of another process from /proc")
 @pytest.mark.parametrize("name", LONG)
 def test_an_interrupt_is_heard(name):
     code = f"""
@@ -185,21 +188,22 @@ print("started", flush=True)
 try:
     {LONG[name]}
 except KeyboardInterrupt:
-    print(time.time(), flush=True)
+    print(time.process_time(), flush=True)
 """
-    delays = []
-    for _ in range(4):  # on a busy machine a process may wait for its turn: once out of four it need not
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "started\n"
-            time.sleep(0.7)
-            sent = time.time()
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=30)
-        assert time.time() - sent < 10
-        delays.append(float(out) - sent)
-        if delays[-1] < 0.2 + 0.3:  # .06 on an idle machine
-            return
-    raise AssertionError(delays)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "started\n"
+        time.sleep(0.7)
+        sent, spent = time.time(), cpu_time(process.pid)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert time.time() - sent < 10
+    assert float(out) - spent < 0.3  # of CPU, whoever else has the machine; at most .06 as measured
+
+
+def cpu_time(pid):
+    """Seconds of all threads of a process, in ticks of a hundredth."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_bounds_in_a_sample_of_the_box():
