@@ -24,6 +24,7 @@ RUNS = [
     dp.TruncatedPoissonSampled(dp.Gaussian(0.6), 0.3, 2, 6).group(3),
     dp.RepeatAndSelect(dp.ZCDP(2.0), 2.0, -0.5).group(3),
     dp.Group(dp.PureDP(0.3) * 7 + dp.DiscreteLaplace(2.0), 5),
+    dp.Group(dp.PoissonSampled(dp.Laplace(0.5), 0.01), 2),
 ]
 RELATIONS = ["add", "remove", "add_or_remove", "replace"]
 

@@ -113,7 +113,9 @@ def _epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: fl
     question = _Question(parts, direction, "epsilon", delta, _NOTHING, request.width, request.above)
     found = _answer(engine, question, ask)
     if engine == "auto" and (alone := derived.single(parts)):
-        found = _both(found, derived.epsilon(alone, _links(alone, direction, request), delta), question)
+        found = _both(
+            found, derived.epsilon(alone, _links(alone, direction, request), delta, _known(parts, direction)), question
+        )
     return found
 
 
@@ -125,12 +127,18 @@ def _delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: fl
     question = _about_delta(parts, direction, epsilon, request)
     found = _answer(engine, question, ask)
     if engine == "auto" and (alone := derived.single(parts)):
-        found = _both(found, derived.delta(alone, _links(alone, direction, request), epsilon, request.above), question)
+        links = _links(alone, direction, request)
+        known = _known(parts, direction)
+        found = _both(found, derived.delta(alone, links, epsilon, known, request.above), question)
     return found
 
 
 def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
     return _Question(parts, direction, "delta", epsilon, _any_delta(epsilon), request.width, request.above)
+
+
+def _known(parts: Parts, direction: Direction) -> derived.Known:
+    return derived.Known(looked_at(parts), largest_of(parts, direction))
 
 
 def _links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.Run]:

@@ -4,3 +4,4 @@ from .base import Run as Run
 from .engine import delta as delta
 from .engine import epsilon as epsilon
 from .engine import single as single
+from .groups import Known as Known

@@ -10,6 +10,7 @@ from ...numerics.outward import INF, expm1
 from ..base import Bound
 from . import groups, repeated
 from .base import Run
+from .groups import Known
 
 _NAME = "derived"
 
@@ -20,22 +21,22 @@ def single(parts: Parts) -> Derived | None:
     return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
 
-def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, above: bool = False) -> Bound:
+def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, known: Known, above: bool = False) -> Bound:
     """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run.
     ``above``: the upper one alone."""
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.delta(mechanism, links[0], epsilon, above)
+        lower, upper = repeated.delta(mechanism, links[0], epsilon, known, above)
     else:
-        lower, upper = 0.0, groups.delta(links, epsilon)
+        lower, upper = 0.0, groups.delta(links, epsilon, known)
     lower = max(lower, least)
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def epsilon(mechanism: Derived, links: Sequence[Run], delta: float) -> Bound:
+def epsilon(mechanism: Derived, links: Sequence[Run], delta: float, known: Known) -> Bound:
     """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.epsilon(mechanism, links[0], delta)
+        lower, upper = repeated.epsilon(mechanism, links[0], delta, known)
     else:
-        lower, upper = 0.0, groups.epsilon(links, delta)
+        lower, upper = 0.0, groups.epsilon(links, delta, known)
     return Bound(min(lower, upper), max(upper, 0.0), _NAME) if upper < INF else Bound(lower, INF, _NAME)

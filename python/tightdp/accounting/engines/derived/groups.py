@@ -31,6 +31,10 @@ _UNITS = 2 * 10**4
 _LEAST = -745.0
 
 
+Line = tuple[float, float, float]
+"""The logarithm of a slope, the slope, and the height at 0."""
+
+
 class Chain(NamedTuple):
     log_slope: float
     slope: float
@@ -39,26 +43,46 @@ class Chain(NamedTuple):
     """The line of each link, as a place among the lowest ones."""
 
 
-def delta(links: Sequence[Run], epsilon: float) -> float:
+class Known(NamedTuple):
+    """What is known of a chain without its links: how likely its records are looked at, and its largest loss."""
+
+    looked_at: float
+    largest: float
+
+    @property
+    def lines(self) -> list[Line]:
+        """That of the largest loss is steep and begins at 0; at p = 0 the flatter one comes first, if both do."""
+        found: list[Line] = [(0.0, 1 + _MARGIN, self.looked_at)] if self.looked_at < 1 else []
+        if self.largest <= MOST:
+            found.append((self.largest, math.exp(self.largest) * (1 + _MARGIN), 0.0))
+        return found
+
+
+ANY = Known(1.0, math.inf)
+
+
+def delta(links: Sequence[Run], epsilon: float, known: Known = ANY) -> float:
     """An upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes them."""
-    if _largest_loss(links) <= epsilon < math.inf:
+    if min(known.largest, _largest_loss(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
     return _search(
         links,
+        known,
         lambda chain: chain.log_slope <= at - 4 * _MARGIN,
         lambda steep, flat: _between(steep, flat, at),
         nothing=1.0,
     )
 
 
-def epsilon(links: Sequence[Run], delta: float) -> float:
+def epsilon(links: Sequence[Run], delta: float, known: Known = ANY) -> float:
     """An upper bound of epsilon(delta) of the chain of ``links``; infinite where none is known."""
     return _search(
         links,
+        known,
         lambda chain: chain.height > delta,
         lambda steep, flat: _slope_at(steep, flat, delta),
-        nothing=_largest_loss(links),
+        nothing=min(known.largest, _largest_loss(links)),
     )
 
 
@@ -69,6 +93,7 @@ def _largest_loss(links: Sequence[Run]) -> float:
 
 def _search(
     links: Sequence[Run],
+    known: Known,
     flat: Callable[[Chain], bool],
     answer: Callable[[Chain, Chain], float],
     nothing: float,
@@ -81,7 +106,7 @@ def _search(
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while affords(_UNITS * len(links)):
-        steep, gentle = _sides(chain, flat)
+        steep, gentle = _sides(chain, known.lines, flat)
         best = min(best, answer(steep, gentle))
         used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}
         found = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
@@ -90,12 +115,12 @@ def _search(
     return best
 
 
-def _sides(links: Sequence[Lines], flat: Callable[[Chain], bool]) -> tuple[Chain, Chain]:
+def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain], bool]) -> tuple[Chain, Chain]:
     """The chains on either side of the type I error from which on they are ``flat``.
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
     """
-    steep, gentle = _chain(links, 0.0), _chain(links, 1.0)
+    steep, gentle = _chain(links, known, 0.0), _chain(links, known, 1.0)
     if flat(steep):
         return steep, steep
     if not flat(gentle):
@@ -107,7 +132,7 @@ def _sides(links: Sequence[Lines], flat: Callable[[Chain], bool]) -> tuple[Chain
         at = _crossing(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
-        between = _chain(links, at if crossed else math.exp(middle))
+        between = _chain(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
             break  # no chain is below both
         if flat(between):
@@ -121,8 +146,9 @@ def _crossing(steep: Chain, gentle: Chain) -> float:
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def _chain(links: Sequence[Lines], p: float) -> Chain:
-    """The lines that are lowest at ``p`` and at what they make of it."""
+def _chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
+    """The lines that are lowest at ``p`` and at what they make of it; or one that is ``known``, if that is lower."""
+    start = p
     log_slope, slope, height = 0.0, 1.0, 0.0
     used = []
     for lines in links:
@@ -133,7 +159,11 @@ def _chain(links: Sequence[Lines], p: float) -> Chain:
         log_slope += lines.log_slopes[i]
         slope = x * slope if x else 0.0  # and not 0 * inf
         height = x * height + d if x else d
-    return Chain(log_slope, slope, height, tuple(used))
+    found = Chain(log_slope, slope, height, tuple(used))
+    for line in known:
+        if line[1] * start + line[2] < found.slope * start + found.height:
+            found = Chain(*line, found.used)
+    return found
 
 
 def _between(steep: Chain, flat: Chain, epsilon: float) -> float:

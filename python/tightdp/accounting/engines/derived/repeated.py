@@ -33,7 +33,9 @@ _BESIDE = 0.0, 0.5, 0.9, 0.98
 """Parts of epsilon at which a curve's upper bounds say how large the set of its test can be."""
 
 
-def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float, above: bool = False) -> tuple[float, float]:
+def delta(
+    mechanism: RepeatAndSelect, run: Run, epsilon: float, known: groups.Known, above: bool = False
+) -> tuple[float, float]:
     """Ends of delta, or the upper one alone; the trivial lower one is left to the caller."""
     runs = repetitions(mechanism)
     upper = _above(runs, run)(epsilon).upper
@@ -41,11 +43,11 @@ def delta(mechanism: RepeatAndSelect, run: Run, epsilon: float, above: bool = Fa
         return 0.0, upper
     lower = _below(runs, run, epsilon) if epsilon >= 0 else _turned(_below(runs, _reversed(run), -epsilon), epsilon).lo
     if lower < upper * (1 - _WIDE) and not _on_the_hull(runs, run, epsilon, upper):
-        upper = min(upper, groups.delta([_link(runs, run)], epsilon))
+        upper = min(upper, groups.delta([_link(runs, run)], epsilon, known))
     return lower, upper
 
 
-def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float) -> tuple[float, float]:
+def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float, known: groups.Known) -> tuple[float, float]:
     runs = repetitions(mechanism)
     gain = _gain(runs, run)
     share = (delta / runs.mean).lo
@@ -54,7 +56,7 @@ def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float) -> tuple[float, 
     if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
         upper = _last(lambda eps: _most(runs, run, gain, eps) > delta, 0.0, upper)[1]
     if 0 < upper < INF and not _on_the_hull(runs, run, upper, delta):
-        upper = min(upper, groups.epsilon([_link(runs, run)], delta))
+        upper = min(upper, groups.epsilon([_link(runs, run)], delta, known))
     # Selecting loses at least as much as the test of one run that it prefers, at mean times its probabilities.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
