@@ -140,7 +140,8 @@ def test_instruction_sets_agree(isa):
         "    assert np.abs(natural(s)[: n // 2 + 1] - np.fft.rfft(x)).max() <= 2 * k * np.abs(x).sum()\n"
         "    assert np.abs(_core.rfft_inverse(s) - x).max() <= 3 * k * np.linalg.norm(x)\n"
     )
-    env = {**os.environ, "TIGHTDP_ISA": isa, "PYTHONPATH": os.path.dirname(__file__)}
+    path = os.pathsep.join([os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "TIGHTDP_ISA": isa, "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=60)
 
 
