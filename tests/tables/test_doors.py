@@ -5,6 +5,8 @@ import errno
 import io
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -253,3 +255,57 @@ def test_predictions_are_no_formulas(tmp_path, capsys):
     assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [["'@sum"], ["-1"], ["'" + link]]
     assert main([*arguments, "--raw"]) == 0
     assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [["@sum"], ["-1"], [link]]
+
+
+def spent(ledger):
+    return len(dp.Ledger(ledger).history)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no /dev/full, and no way to close a stream in a shell")
+@pytest.mark.parametrize(("command", "options"), [("frequent", "--column owner"), ("test", "")])
+def test_a_release_that_cannot_be_printed_is_not_lost(tmp_path, command, options):
+    """A closed output is refused before the charge; what cannot be written goes to where errors are."""
+    (tmp_path / "a.csv").write_text(
+        "age,owner\n" + "".join(f"{i % 50 + 20},{'yes' if i % 3 else 'no'}\n" for i in range(200))
+    )
+    ledger = tmp_path / "a.ledger"
+    dp.Ledger.create(ledger, epsilon=9.0, delta=1e-4, dataset="a", failure=1e-5)
+    tightdp = f"{sys.executable} -m tightdp.cli"
+
+    def run(line):
+        return subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
+
+    model = "m.json " if command == "test" else ""
+    made = run(f"{tightdp} train a.csv --label owner --bounds age=20:70 --classes no,yes --epsilon 1 --delta 1e-5 "
+               "--out m.json")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    asked = f"{tightdp} {command} {model}a.csv {options} --epsilon 1 --delta 1e-6 --ledger a.ledger"
+    closed = run(f"{asked} >&-")
+    assert closed.returncode == 2 and "Nothing was spent" in closed.stderr and spent(ledger) == 0
+    full = run(f"{asked} > /dev/full")
+    assert full.returncode == 2 and "the release is above" in full.stderr and spent(ledger) == 1
+    assert "(1, 1e-6)-differentially private" in full.stderr
+    piped = run(f"({asked}; echo $? > code) | true")
+    assert "differentially private" in piped.stderr or spent(ledger) == 2
+    assert run(asked).returncode == 0
+
+
+@pytest.mark.parametrize("broken", ['30,"yes', '"30,yes', '30,"yes""'])
+def test_a_record_that_takes_in_others_is_refused(tmp_path, broken):
+    """A quote that is not closed would take in all records behind it, up to the next quote or the end."""
+    lines = ["age,owner", *(f"{i % 50 + 20},{'yes' if i % 3 else 'no'}" for i in range(200))]
+    for later in ([], ['40,"no']):
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join([*lines[:50], broken, *lines[50:], *later, *lines[1:3]]))
+        with pytest.raises(ValueError, match=r"line 51: a cell goes on over the end of the line"):
+            Rows.read(path)
+    path.write_text("\n".join([*lines, '30,"yes"', "", '"30",no', '30,"yes']))
+    assert len(Rows.read(path)) == 203
+
+
+def test_a_name_cannot_command_the_terminal(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text('"a\033[31mge",owner\n7,yes\n3,no\n')
+    asked = ["train", str(tmp_path / "a.csv"), "--label", "owner", "--classes", "no,yes", *ASKED]
+    assert main([*asked, "--out", str(tmp_path / "m.json")]) == 2
+    said = capsys.readouterr().err
+    assert "\\x1b[31mge" in said and said.rstrip("\n").isprintable()

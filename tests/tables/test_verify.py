@@ -42,7 +42,10 @@ def test_what_train_writes_is_verified(trained, capsys):
         assert model.statement.guarantee in out and "bound: computed again from the account" in out
         assert model.parameters_hash in out and "ledger: entry 1 of 'people of 2030' is what was charged" in out
     assert verify(folder / "page.html", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["checked"][-1] == "page: is that of the statement, to the last character"
+    assert (
+        json.loads(capsys.readouterr().out)["checked"][-1]
+        == "page: is that of the statement, to the last character (line ends aside)"
+    )
     assert ledger.identity in model.statement.ledger and model.statement.dataset == "people of 2030"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,3 +89,19 @@ def _begins(path: Path, mark: bytes) -> bool:
     """Whether the mark is among the first bytes."""
     with path.open("rb") as file:
         return mark in file.read(64)
+
+
+def check_output() -> None:
+    """ValueError where nothing can be printed: before anything is spent on what is to be printed."""
+    if sys.__stdout__ is None:
+        raise ValueError("the standard output is closed: what is released could not be printed. Nothing was spent")
+
+
+def print_release(text: str) -> None:
+    """Prints what budget was spent on: where the standard output cannot be written, on that of errors."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in its buffer
+        print(text, file=sys.stderr)
+        raise ValueError(f"the standard output cannot be written ({error.strerror}): the release is above") from None

@@ -30,12 +30,12 @@ def run(arguments: argparse.Namespace) -> int:
     cells = Rows.read(arguments.data, files.written(arguments)).column(arguments.column)
     note = f"frequent values of {arguments.column}"
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}
+    files.check_output()
     found = frequent_values(cells, **budget, ledger=arguments.ledger, note=note)
     if arguments.json:
-        print(json.dumps({**found.statement.to_dict(), "values": found.values}))
+        files.print_release(json.dumps({**found.statement.to_dict(), "values": found.values}))
         return 0
-    print(found.statement)
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(found.values)
-    print(f"--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}")
+    files.print_release(f"{found.statement}\n--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}")
     return 0

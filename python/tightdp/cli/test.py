@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             "nothing could be right, and nothing was spent"
         )
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta, "confidence": arguments.confidence}
+    files.check_output()
     if arguments.matrix:
         matrix = confusion_matrix(true, predicted, classes=model.classes, **budget, ledger=arguments.ledger)
         _print(arguments, matrix, [f"Counts, each within {matrix.half_width:g} of the true one:", *_table(matrix)])
@@ -74,11 +75,11 @@ def _table(found: ConfusionMatrix) -> list[str]:
 
 def _print(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
     if not arguments.json:
-        print("\n".join([str(found.statement), *lines]))
+        files.print_release("\n".join([str(found.statement), *lines]))
         return
     plain = found.statement.to_dict()
     if isinstance(found, Accuracy):
         plain |= {"accuracy": found.value, "interval": found.interval, "population": found.population}
     else:
         plain |= {"classes": found.classes, "matrix": found.matrix.tolist(), "half_width": found.half_width}
-    print(json.dumps(plain))
+    files.print_release(json.dumps(plain))

@@ -103,7 +103,7 @@ def _page(file: Path, text: str, kept: str, patient: bool) -> tuple[Statement, l
         raise ValueError(f"{file}: {error}") from None
     if statement.to_html() != text:
         raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
-    return statement, [*_said(statement), "page: is that of the statement, to the last character"]
+    return statement, [*_said(statement), "page: is that of the statement, to the last character (line ends aside)"]
 
 
 def _said(statement: Statement) -> list[str]:

@@ -107,7 +107,14 @@ class Rows:
         if twice:
             raise ValueError(f"{file}: columns named twice: {names_in(twice)}")
         cells: list[list[str]] = [[] for _ in header]
+        before = reader.line_num
         for row in reader:
+            before += 1
+            if reader.line_num > before:
+                raise ValueError(
+                    f"{file}, line {before}: a cell goes on over the end of the line, such as behind a quote that is "
+                    f"not closed; each line must be a record"
+                )
             if not row:
                 continue
             if len(row) != len(header):

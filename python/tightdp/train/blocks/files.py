@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -94,6 +95,8 @@ class FileBlocks(Blocks):
             raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
         self._written = delimiter, encoding
         self._types_of_csv: dict[str, str] = {}
+        self._in_lines: set[str] = set()
+        """CSV files that were found to have a record in each line."""
         self._files = self._listed(given_paths)
         with self._read(self._files[0]):
             kinds = {field.name: field.type for field in self._opened(self._files[0]).schema}
@@ -152,12 +155,38 @@ class FileBlocks(Blocks):
         scanner reads so far ahead that the memory it takes grows with the files."""
         for path in self._files:
             with self._read(path):
+                records = 0
                 for batch in self._parts(path):
+                    records += len(batch)
                     named = batch.select([*self.columns, *self._others])
                     if self._format == "csv" and _arrow().types.is_binary(named.column(self.width).type):
                         raise self._misread(path)  # of which Arrow makes bytes
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
+                if self._format == "csv" and path not in self._in_lines:
+                    self._check_lines(path, records)
+
+    def _check_lines(self, path: str, records: int) -> None:
+        """ValueError unless each record is a line: a quote that is not closed would take in the records behind it."""
+        lines, ended = 0, True
+        for text in self._texts_of(path):
+            ends = np.isin(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), (10, 13))
+            lines += int(np.count_nonzero(~ends & np.concatenate([[ended], ends[:-1]])))
+            ended = bool(ends[-1])
+        if lines != records + 1:
+            raise ValueError(
+                f"paths must be files with a record in each line: {path} has cells that go on over the end of a line, "
+                "such as behind a quote that is not closed"
+            )
+        self._in_lines.add(path)
+
+    def _texts_of(self, path: str) -> Iterator[str]:
+        """Of a CSV file, piece by piece."""
+        decoder = codecs.getincrementaldecoder(self._written[1])()
+        with _arrow().input_stream(path, compression="detect") as raw:
+            while data := raw.read(CSV_BYTES):
+                if text := decoder.decode(data):
+                    yield text
 
     def _parts(self, path: str) -> Iterator[Any]:
         names = [*self.columns, *self._others]
