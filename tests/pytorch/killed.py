@@ -120,7 +120,9 @@ def life(rank, size, case, number, algorithm, point, victim):
     torch.manual_seed(3)
     settings = {"ledger": case / "ledger", "checkpoint": case / "run"} if rank == 0 else {"checkpoint": "elsewhere"}
     try:
-        run = private(mlp(), table(RECORDS), algorithm=ALGORITHMS[algorithm], **SETTINGS, **settings)
+        run = private(
+            mlp(), table(RECORDS), algorithm=ALGORITHMS[algorithm], after_failure=True, **SETTINGS, **settings
+        )
         began = run.steps_
         run.fit(still if point != "in the loss" else cross_entropy)
     except RuntimeError as error:

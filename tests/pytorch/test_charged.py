@@ -70,8 +70,11 @@ def test_epochs_end_with_the_plan():
 
 
 @pytest.mark.parametrize("fails", ["loss", "shape", "memory"])
-def test_a_step_that_fails_is_charged_and_releases_nothing(fails):
-    run = private(dataset=table(60), batch_size=30, physical_batch_size=5, epochs=2, noise_multiplier=1.0)
+def test_a_step_that_fails_is_charged_releases_nothing_and_ends_the_run(fails, tmp_path):
+    made = lambda **options: private(dataset=data, batch_size=30, physical_batch_size=5, epochs=2,  # noqa: E731
+                                     noise_multiplier=1.0, checkpoint=tmp_path, **options)  # fmt: skip
+    data = table(60)
+    run = made()
     run.step(cross_entropy, next(iter(run.loader)))
     before, grads = copied(run.model), [p.grad.clone() for p in run.model.parameters()]
     calls = []
@@ -90,10 +93,58 @@ def test_a_step_that_fails_is_charged_and_releases_nothing(fails):
     assert run.steps_ == 2 and batch.used
     assert_unchanged(run.model, before)
     assert all(torch.equal(p.grad, g) for p, g in zip(run.model.parameters(), grads, strict=True))
-    with pytest.raises(ValueError, match="fresh"):
-        run.step(cross_entropy, batch)
-    run.step(still, next(iter(run.loader)))  # nothing is left over of the step that failed
-    assert max(float(p.grad.abs().max()) for p in run.model.parameters()) < 8 / 30
+    for other in (batch, next(iter(run.loader))):
+        with pytest.raises(RuntimeError, match="ended by an error after 2 charged steps"):
+            run.step(cross_entropy, other)
+    state = run.state_dict()
+    for refused in (
+        made,
+        lambda: private(dataset=data, batch_size=30, epochs=2, noise_multiplier=1.0).load_state_dict(state),
+    ):
+        with pytest.raises(ValueError, match="must be of a run that no error ended"):
+            refused()
+    again = made(after_failure=True)
+    assert again.steps_ == 2 and "ended this run so often, and that it went on: 1." in " ".join(
+        again.statement_.outside
+    )
+    again.step(still, next(iter(again.loader)))  # nothing is left over of the step that failed
+    assert max(float(p.grad.abs().max()) for p in again.model.parameters()) < 8 / 30
+    other = private(dataset=data, batch_size=30, epochs=2, noise_multiplier=1.0, after_failure=True)
+    other.load_state_dict(state)
+    assert other.fit(cross_entropy).steps_ == 4
+
+
+def test_an_error_of_settings_ends_nothing():
+    run = private(noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="one loss for each record"):
+        run.step(lambda model, batch: cross_entropy(model, batch).mean(), next(iter(run.loader)))
+    for wrong in (None, torch.nn.functional.cross_entropy):
+        with pytest.raises(TypeError, match="loss_fn"):
+            run.step(wrong, next(iter(run.loader)))
+    assert run.steps_ == 0 and run.fit(cross_entropy).steps_ == 10
+
+
+def test_a_record_that_cannot_be_read_ends_the_run():
+    class Broken(torch.utils.data.Dataset):
+        broken = False
+
+        def __len__(self):
+            return 60
+
+        def __getitem__(self, i):
+            if self.broken:
+                raise OSError("no such record")
+            return torch.ones(5), 0
+
+    data = Broken()
+    run = private(dataset=data, batch_size=60, epochs=4, noise_multiplier=1.0)
+    run.step(cross_entropy, next(iter(run.loader)))
+    data.broken = True
+    with pytest.raises(OSError, match="no such record"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    data.broken = False
+    with pytest.raises(RuntimeError, match="ended by an error after 1 charged steps"):
+        run.step(cross_entropy, next(iter(run.loader)))
 
 
 def test_one_step_at_a_time():

@@ -76,7 +76,7 @@ def test_batches_of_another_make(arithmetic):
         return {"x": x, **({"more": x} if len(made) > 1 else {})}
 
     run = private(collate_fn=collated, arithmetic=arithmetic, batch_size=30)
-    with pytest.raises(ValueError, match=r"^collate_fn must make the same of every batch"):
+    with pytest.raises(ValueError, match=r"must make the same of"):
         run.fit(lambda model, batch: model(batch["x"]).sum(1) * len(batch))
 
 

@@ -207,7 +207,7 @@ def test_an_error_of_one_rank_stops_all_and_releases_nothing(found):
     wrong = found["2-0"]["wrong"]
     for name in ("one", "error"):
         assert wrong[name][0] == "RuntimeError" and "rank 1 raised an error" in wrong[name][1]
-    assert wrong["unmoved"] and wrong["charged"] == 2
+    assert wrong["unmoved"] and wrong["charged"] == 2 and "ended by an error" in wrong["ended"][1]
 
 
 def test_the_ledger_is_that_of_rank_0_and_is_charged_once(found):
@@ -226,8 +226,8 @@ def test_the_statement_names_the_network(found):
 
 def test_a_lost_rank_stops_the_others(found):
     lost = found["2-0"]["lost"]
-    for name in ("first", "then"):
-        assert lost[name][0] == "RuntimeError" and "a rank was lost" in lost[name][1]
+    for name, why in (("first", "a rank was lost"), ("then", "ended by an error")):
+        assert lost[name][0] == "RuntimeError" and why in lost[name][1]
     assert lost["steps"] == 2
 
 

@@ -15,7 +15,7 @@ PADDED = READING.replace(", ", ", padded=False, ")
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
     f"max_norm, noise_multiplier=None, public_size=None, arithmetic='exact', {PADDED}, random_state=None, "
-    "ledger=None, checkpoint=None, distributed=None, **options)",
+    "ledger=None, checkpoint=None, after_failure=False, distributed=None, **options)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",
     "PrivateRun.fit": "(self, loss_fn, callback=None)",

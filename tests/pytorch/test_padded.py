@@ -86,7 +86,7 @@ def test_all_physical_batches_have_one_shape(size, monkeypatch):
     for batch in run.loader:
         taken.append(len(batch.rows))
         run.step(cross_entropy, batch)
-    seen.discard((2, 2, 5))  # a look at the first records
+    seen -= {(2, 2, 5), (1, 1, 5)}  # a look at the first records
     places = run.loader.physical_batch_size
     assert seen == {(places, places, 5)} and places == (size or 8)
     assert len(set(taken)) > 5 and max(taken) > places
@@ -116,7 +116,7 @@ def test_a_batch_without_records_and_a_model_that_is_taken_one_by_one():
         def forward(self, x):
             return super().forward(x) if x.sum() > 0 else -super().forward(x)
 
-    run = private(Branches(5, 3), table(60), batch_size=30, noise_multiplier=1.0, padded=True)
+    run = private(Branches(5, 3), table(60), batch_size=30, noise_multiplier=1.0, padded=True, arithmetic="one-by-one")
     run.step(cross_entropy, next(iter(run.loader)))
     assert set(run.ways_.values()) == {"one record after the other"}
 

@@ -54,7 +54,10 @@ def test_uses_that_are_not_seen(seen):
     model.function = SimpleNamespace(apply=lambda x, weight: x * alias)
     refused(model, cross_entropy, rows(), "weight is used in a way that was not seen")
     refused(Hidden(Doubled, seen), cross_entropy, rows(), "torch.func.vmap.*Doubled|vmap")
-    run = private(Hidden(Doubled, seen), noise_multiplier=1.0, batch_size=30)  # exact: one record after the other
+    run = private(Hidden(Doubled, seen), noise_multiplier=1.0, batch_size=30)
+    with pytest.raises(ValueError, match=r"each alone: .*Doubled.*one-by-one"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    run = private(Hidden(Doubled, seen), noise_multiplier=1.0, batch_size=30, arithmetic="one-by-one")
     run.step(cross_entropy, next(iter(run.loader)))
     assert set(run.ways_.values()) == {"one record after the other"}
 

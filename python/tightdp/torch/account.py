@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..bound import Bound
@@ -10,6 +11,9 @@ from ..composition import Composition
 from ..mechanisms import Mechanism
 from ..train.releases.budget import FixedPlan
 from .plan import Plan
+
+FAILED = "!"
+"""In a checkpoint, that a step failed."""
 
 
 class Account:
@@ -20,6 +24,7 @@ class Account:
         self._budget = FixedPlan(plan.mechanism * plan.steps)
         self.keep: Callable[..., object] = lambda steps, mark=".": None
         """Called with the number of steps that were charged, before any of them is released."""
+        self.failures, self._accepted = 0, 0
 
     @property
     def now(self) -> Plan:
@@ -46,9 +51,38 @@ class Account:
         self._budget.spend(self.plan.mechanism, steps)
         self.keep(steps)
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was charged that looks at gradients."""
+        return self.steps > 0
+
+    @contextmanager
+    def ended_by_an_error(self) -> Iterator[None]:
+        """An error ends the run, for it may be the trace of a record. Before the first charge it ends nothing."""
+        try:
+            yield
+        except Exception:
+            if self.begun and self.failures == self._accepted:
+                self.failures += 1
+                self.keep(1, FAILED)
+            raise
+
+    def check_going_on(self) -> None:
+        """RuntimeError where an error ended the run."""
+        if self.failures > self._accepted:
+            raise RuntimeError(
+                f"this run was ended by an error after {self.steps} charged steps: that it came may tell of a record. "
+                f"Mend the cause and make another run, or go on from its checkpoint or state by a run that is made "
+                f"with after_failure=True, which its statement then says"
+            )
+
+    def accept_failures(self, number: int) -> None:
+        """Goes on although a run failed so often before."""
+        self.failures = self._accepted = max(number, self.failures)
+
     def state(self) -> dict[str, Any]:
         """What a run that goes on must know, of what JSON has."""
-        return {"steps": self.steps}
+        return {"steps": self.steps, "failures": self.failures}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
         """Charges what a state of so many steps holds beyond this account."""

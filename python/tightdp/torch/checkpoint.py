@@ -15,6 +15,8 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from .account import FAILED
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -31,10 +33,11 @@ class Checkpoint:
     """The files of one run. One process at a time holds a folder; a later run of the same process takes it over.
 
     ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged, ".",
-    and for each sum of norms, "n": it is charged once its byte is on the disk. ``shares.json`` has the share of norms
-    and the noise multiplier of each epoch where these are released. ``tensors.pt`` has the model's and the optimizer's
-    as they were saved last. Each file is written beside its place and put there whole, so a crash leaves the one
-    before. Only the user who trains can read them, and a folder that is made here.
+    for each sum of norms, "n", and for each step that failed, "!": it is charged once its byte is on the disk.
+    ``shares.json`` has the share of norms and the noise multiplier of each epoch where these are released.
+    ``tensors.pt`` has the model's and the optimizer's as they were saved last. Each file is written beside its place
+    and put there whole, so a crash leaves the one before. Only the user who trains can read them, and a folder that is
+    made here.
     """
 
     def __init__(self, folder: Any) -> None:
@@ -75,7 +78,7 @@ class Checkpoint:
                 )
         if not (self.folder / "charged").exists():
             raise self._damaged("charged")
-        found = {**state, "steps": self._steps()}
+        found = {**state, "steps": self._steps(), "failures": self._marks().count(FAILED.encode())}
         return {**found, "epochs": self._epochs()} if "epochs" in state else found
 
     def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
@@ -130,7 +133,7 @@ class Checkpoint:
 
     def _epochs(self) -> list[dict[str, Any]]:
         """Of a run whose share of norms is released: what ``ShareAccount.epochs`` was."""
-        marks = self._marks()
+        marks = self._marks().replace(FAILED.encode(), b"")
         if not re.fullmatch(rb"(n+\.*)*", marks):
             raise self._damaged("charged")
         found: list[dict[str, Any]] = [

@@ -1,12 +1,16 @@
-"""How records go through a model: random numbers of PyTorch's own, such as those of dropout, and compiled code."""
+"""How records are read and go through a model: the coins that both toss, and compiled code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import random
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -27,34 +31,87 @@ def uncompiled() -> Any:
     return torch.compiler.set_stance("force_eager")
 
 
-@contextmanager
-def own_draws(device: Any) -> Iterator[None]:
-    """PyTorch's generators are seeded by one draw of its own, and are put back after that draw.
+class Coins:
+    """Seeds of the global generators of PyTorch, NumPy and ``random``, by a key that only this run knows.
 
-    Dropout draws as often as there are records. Whoever reads the generator's state later, in a checkpoint or by what
-    it draws next, would learn their number.
+    Augmentation and dropout draw from these generators. With a seed that others know, such as that of
+    ``torch.manual_seed(0)``, one more record would shift the draws of all later ones (docs/theory/training.md, section
+    9). A seed in place of the key repeats all of them, for experiments.
     """
-    seed = _seed()
-    with forked(device):
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._key = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
+
+    def of_record(self, number: int, index: int) -> int:
+        """For reading that record of the data set in the ``number``-th draw: whatever other records are drawn."""
+        return self._seed("record", number, index)
+
+    def of_step(self, number: int, what: str) -> int:
+        """For what goes through the model in that step."""
+        return self._seed(what, number, 0)
+
+    def _seed(self, *what: str | int) -> int:
+        return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest()) >> 1
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Coins cannot be copied or pickled: a copy would repeat its draws")
+
+
+def seed_host(seed: int) -> None:
+    """Seeds the generators of NumPy and of ``random``."""
+    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])  # noqa: NPY002 (the global generator)
+    random.seed(seed)
+
+
+def seed_all(seed: int) -> None:
+    """Seeds the generators of NumPy, of ``random`` and of PyTorch on the host."""
+    seed_host(seed)
+    torch.default_generator.manual_seed(seed)
+
+
+@contextmanager
+def put_back() -> Iterator[None]:
+    """Afterwards the generators of NumPy and of ``random`` are as before.
+
+    Records draw as often as there are records. Whoever reads a generator's state later, in a checkpoint or by what it
+    draws next, would learn their number.
+    """
+    of_numpy, of_python = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global generator)
+    try:
+        yield
+    finally:
+        np.random.set_state(of_numpy)  # noqa: NPY002 (the global generator)
+        random.setstate(of_python)
+
+
+@contextmanager
+def own_draws(device: Any, seed: int) -> Iterator[None]:
+    """The global generators are seeded, and put back afterwards."""
+    with forked(device), put_back():
+        seed_host(seed)
         torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
         yield
 
 
+def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
+    """The loss function, where NumPy and ``random`` draw the same for all physical batches of a step.
+
+    They draw once for all records that go through the model together. If those of another physical batch drew others,
+    one more record, which moves another into the next physical batch, would change the draws of that one.
+    """
+
+    def loss(model: Any, batch: Any) -> Any:
+        seed_host(seed)
+        return loss_fn(model, batch)
+
+    return loss
+
+
 def read_apart(parts: Iterator[Any]) -> Iterator[Any]:
-    """The parts, where what reads them draws from a generator of its own, seeded by one draw of PyTorch's."""
-    return _read_apart(parts, torch.Generator().manual_seed(_seed()).get_state())
-
-
-def _read_apart(parts: Iterator[Any], state: Any) -> Iterator[Any]:
+    """The parts, where what reads them leaves no trace in the global generators."""
     while True:
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(state)
+        with torch.random.fork_rng(devices=[]), put_back():
             found = list(islice(parts, 1))
-            state = torch.get_rng_state()
         if not found:
             return
         yield found[0]
-
-
-def _seed() -> int:
-    return int(torch.randint(2**62, (), device="cpu"))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..release.gradients import clipped_sum
-from .materialized import Gradients, vectorizes
+from .materialized import Gradients, check_vectorizes
 from .padded import Places
 from .plan import Plan
 from .sums import IntegerSums, integers_of
@@ -25,20 +25,19 @@ class ExactSums(IntegerSums):
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         self._flat, totals = integers_of(parameters)
         super().__init__(plan, parameters, totals)
-        self._vectorized: bool | None = None
 
     @property
     def ways(self) -> dict[str, str]:
-        if self._vectorized is None:
-            return {}
-        return dict.fromkeys(self._parameters, "vectorised" if self._vectorized else "one record after the other")
+        return dict.fromkeys(self._parameters, "one record after the other" if self.in_turn else "vectorised")
 
     @property
     def in_turn(self) -> bool:
-        return self._vectorized is not True
+        return self._plan.arithmetic == "one-by-one"
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        self._vectorizes(model, loss_fn, batch, records)
+        """ValueError for what ``torch.func.vmap`` cannot take records through, unless they go one by one."""
+        if not self.in_turn:
+            check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         for rows, weights in self._placed(model, loss_fn, batch, records, places):
@@ -49,7 +48,7 @@ class ExactSums(IntegerSums):
     ) -> Iterator[tuple[list[Any], Any]]:
         """The gradients of some rows at a time, and which of them are of records where there are places: 1, and 0."""
         weights: Any = None
-        if places is not None and self._vectorizes(model, loss_fn, batch, records):  # others have the shape of one
+        if places is not None and not self.in_turn:  # others have the shape of one
             batch, records, weights = places.filled(batch, records), places.size, places.weights()
         start = 0
         for rows in self._rows(model, loss_fn, batch, records):
@@ -57,16 +56,9 @@ class ExactSums(IntegerSums):
             yield rows, None if weights is None else weights[start:end]
             start = end
 
-    def _vectorizes(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
-        """Whether records go through the model side by side, as the first ones showed."""
-        if self._vectorized is None:
-            self._vectorized = vectorizes(model, loss_fn, self._parameters, batch, records)
-        return self._vectorized
-
     def _rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
         """The gradients of some records at a time, of one type in host memory."""
-        side_by_side = self._vectorizes(model, loss_fn, batch, records)
-        gradients = Gradients(model, loss_fn, self._parameters, vectorized=side_by_side)
+        gradients = Gradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
         for some in gradients.of(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to("cpu", dtype) for g in some]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,7 @@ class ImportanceLoader(RunLoader):
     """
 
     candidates: Candidates
+    _in_order = True  # norms are noted by the place of their candidate
 
     def __init__(self, account: Account, dataset: Any, *shared: Any, streams: Streams, **options: Any) -> None:
         settings = account.plan.settings
@@ -177,7 +179,8 @@ class ImportanceLoader(RunLoader):
         placed = self._placed(np.arange(len(rows)), number)
         own = self._pieces(placed)
         self.candidates.begin(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
-        parts = zip(self._reader(iter([rows[each] for each in own])), map(len, own), strict=True)
+        draw = next(self._draws)
+        parts = chain.from_iterable(map(self._checked, self._reader((draw, rows[each]) for each in own)))
         return iter([self._place(cut) for cut in self._cuts(placed)]), parts
 
     def _batches(self, steps: int) -> Iterator[Batch]:

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 
 from .bits import Bits, bits
-from .memory import Held, held
-from .memory import changed as left_in
 
 Copies = dict[tuple[str, str], tuple[Any, int, Bits, Any]]
 """Of buffers, by module and name: the buffer, its version, its bits and its copy."""
@@ -19,15 +17,11 @@ Copies = dict[tuple[str, str], tuple[Any, int, Bits, Any]]
 @contextmanager
 def kept(
     model: Any,
-    loss_fn: Any,
     copies: Copies | None = None,
-    optimizer: Any = None,
     *,
-    memory: bool = True,
     values: bool = True,
 ) -> Iterator[None]:
-    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter, its gradient, or what
-    Python objects hold (``memory.py``; not without ``memory``), settings of the optimizer among them.
+    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter or its gradient.
 
     A buffer with something of the records in it would be released without noise, and what one record leaves for the
     next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
@@ -47,12 +41,6 @@ def kept(
         copies.update(before)
     parameters = _parameters(model, values)
     grads = [(p, p.grad, _version(p.grad)) for p, *_ in parameters.values()]
-
-    def in_python() -> Held:
-        settings = [] if optimizer is None else [{**group, "params": None} for group in optimizer.param_groups]
-        return held(model=model, loss_fn=loss_fn, optimizer=settings) if memory else {}
-
-    before_in_python = in_python()
     try:
         yield
     finally:
@@ -72,13 +60,6 @@ def kept(
             raise ValueError(
                 "loss_fn must not call backward: what it left in the gradients of parameters has no noise, and was "
                 "taken away. Return the losses"
-            )
-        left = left_in(before_in_python, in_python())
-        if left is not None:
-            raise ValueError(
-                f"model and loss_fn must keep nothing from one record to the next: {left} changes while records go "
-                f"through them, which no account covers. Compute it from the record, or before the step, and do not "
-                f"release what it holds now"
             )
 
 

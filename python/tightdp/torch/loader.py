@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..release.sampling import poisson_sample
 from .account import Account
-from .draws import read_apart
+from .draws import Coins, put_back, read_apart
 from .padded import STREAMS, Places, placed, size_for
+from .reading import Part, RecordReader, Together, check_repeats
 
 Rows = npt.NDArray[np.intp]
 Streams = Callable[[int], RandomSource]
@@ -31,15 +33,14 @@ OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "pers
 class Batch:
     """One Poisson sample of records, to be used once: what ``PoissonLoader`` yields.
 
-    ``parts()`` collates and yields its records, at most ``physical_batch_size`` at a time. An empty sample has no
-    parts. How many records there are is private.
+    ``parts()`` collates and yields its records, those of one shape together, at most ``physical_batch_size`` at a time.
+    An empty sample has no parts. How many records there are is private.
     """
 
     def __init__(self, loader: PoissonLoader, rows: Rows, parts: Iterator[Any]) -> None:
         self.loader, self.rows = loader, rows[rows >= 0]
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
-        self._sizes = [len(piece) for piece in loader._pieces(rows)]
         self._places: Iterator[Places | None] = iter([loader._place(cut) for cut in loader._cuts(rows)])
 
     @property
@@ -52,16 +53,16 @@ class Batch:
         """What the processes of a run compare."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
-    def _before(self) -> Iterator[tuple[Any, int]] | None:
+    def _before(self) -> Iterator[Part] | None:
         """Parts that a step looks at before it draws; None where it draws at once."""
         return None
 
-    def parts(self) -> Iterator[tuple[Any, int]]:
+    def parts(self) -> Iterator[Part]:
         """Collated records and their number, part by part. RuntimeError the second time."""
         if self._parts is None:
             raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
         parts, self._parts = self._parts, None
-        return zip(parts, self._sizes, strict=True)
+        return iter(parts)
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
@@ -91,7 +92,8 @@ class PoissonLoader:
     sampling_probability : in (0, 1], rounded down to a multiple of 2^-64
     steps : batches an iteration; by default an epoch, ceil(1 / sampling_probability)
     physical_batch_size : the most records that are collated at once; None for a whole batch
-    collate_fn : makes a batch of a list of records; None for PyTorch's own
+    collate_fn : makes a batch of a list of records, and gets one record at a time; None for PyTorch's own. Records of
+        different shapes go through the model in groups of equal shape
     rng : None for secure draws; ``Philox`` repeats, which is for experiments
     options : of ``torch.utils.data.DataLoader``, such as ``num_workers`` and ``pin_memory``. Those that choose records
         or their order (``shuffle``, ``sampler``, ``batch_size``, ...) are refused.
@@ -127,6 +129,7 @@ class PoissonLoader:
         _check.count("num_workers", options.get("num_workers", 0), least=0)
         self._source = source(rng)
         self._collate, self._options = collate_fn, options
+        self._coins, self._draws = Coins(), count()
         self._of_torch([])  # refuses options that it does not know, before any record is read
 
     @property
@@ -148,10 +151,11 @@ class PoissonLoader:
     def _batches(self, steps: int) -> Iterator[Batch]:
         drawn: deque[Rows] = deque()
 
-        def pieces() -> Iterator[Rows]:
+        def pieces() -> Iterator[tuple[int, Rows]]:
             for rows in self._drawn(steps):
                 drawn.append(rows)
-                yield from self._pieces(rows)
+                number = next(self._draws)
+                yield from ((number, piece) for piece in self._pieces(rows))
 
         parts, ahead = iter(self._reader(pieces())), deque[Any]()
         for _ in range(steps):
@@ -164,7 +168,7 @@ class PoissonLoader:
 
     def _taken(self, rows: Rows, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
         for _ in self._pieces(rows):
-            yield ahead.popleft() if ahead else next(parts)
+            yield from self._checked(ahead.popleft() if ahead else next(parts))
 
     def _drawn(self, steps: int) -> Iterator[Rows]:
         return (self._draw(self._source) for _ in range(steps))
@@ -187,29 +191,65 @@ class PoissonLoader:
     def _place(self, cut: Rows) -> Places | None:
         return None
 
-    def _reader(self, pieces: Iterable[Rows]) -> Any:
-        if type(self.dataset) is TensorDataset and self._collate is None and not self._options:
-            return ([tensor[piece] for tensor in self.dataset.tensors] for piece in pieces)  # as the reader collates
-        return read_apart(iter(self._of_torch(pieces)))
+    def _reader(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+        """The parts of each piece: the number of its draw, and its records."""
+        if self._plain:
+            tensors = self.dataset.tensors  # as the reader collates
+            return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
+        return read_apart(iter(self._of_torch(self._seeded(pieces))))
+
+    @property
+    def _plain(self) -> bool:
+        """Whether records are rows of tensors, which need no reading one by one."""
+        return type(self.dataset) is TensorDataset and self._collate is None and not self._options
+
+    def _seeded(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[tuple[int, int]]]:
+        for number, piece in pieces:
+            yield [(int(i), self._coins.of_record(number, int(i))) for i in piece]
+
+    def _records(self) -> RecordReader:
+        return RecordReader(self.dataset, self._collate)
+
+    def _checked(self, parts: list[Part]) -> list[Part]:
+        return parts
 
     def _of_torch(self, pieces: Any) -> Any:
-        return DataLoader(self.dataset, batch_sampler=pieces, collate_fn=self._collate, **self._options)
+        together = Together(in_order=self._in_order)
+        return DataLoader(self._records(), batch_sampler=pieces, collate_fn=together, **self._options)
+
+    _in_order = False
+    """Whether parts have the records of a draw in the order of the data set."""
 
 
 class RunLoader(PoissonLoader):
     """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan."""
 
-    def __init__(self, account: Account, dataset: Any, padded: Streams | None = None, **options: Any) -> None:
+    def __init__(
+        self, account: Account, dataset: Any, coins: Coins, padded: Streams | None = None, **options: Any
+    ) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
+        self._coins = coins
         self._account, self._next, self._padded = account, 0, padded
         if padded is not None and self.physical_batch_size is None:
             self.physical_batch_size = size_for(self._usual)
 
-    def first(self) -> Iterator[tuple[Any, int]]:
+    def first(self) -> Iterator[Part]:
         """The first record of the data set, collated, and its number, 1; nothing where there is none."""
-        alone = [np.zeros(1, np.intp)] if len(self.dataset) else []
-        return ((part, 1) for part in self._reader(iter(alone)))
+        alone = [(next(self._draws), np.zeros(1, np.intp))] if len(self.dataset) else []
+        return chain.from_iterable(self._reader(iter(alone)))
+
+    def _reader(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+        with self._account.ended_by_an_error():
+            yield from super()._reader(pieces)
+
+    def _check_reading(self) -> None:
+        """ValueError where what a record is read as depends on what was read before, as two records show."""
+        number = next(self._draws)
+        drawn = (self._coins.of_record(number, place) % len(self.dataset) for place in (-1, -2))
+        one, other = ((i, self._coins.of_record(number, i)) for i in drawn)
+        with torch.random.fork_rng(devices=[]), put_back():
+            check_repeats(self._records(), one, other)
 
     @property
     def padded(self) -> bool:
@@ -237,6 +277,13 @@ class RunLoader(PoissonLoader):
             return rows
         return placed(rows, self.physical_batch_size, self._padded(STREAMS + number))
 
+    def _checked(self, parts: list[Part]) -> list[Part]:
+        if self.padded and len(parts) > 1:
+            raise ValueError(
+                "padded must be False for records of different shapes, or collate_fn must pad each to one fixed length"
+            )
+        return parts
+
     def _place(self, cut: Rows) -> Places | None:
         return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
@@ -246,6 +293,9 @@ class RunLoader(PoissonLoader):
             raise BudgetExceeded(
                 f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
             )
+        if len(self.dataset) and not self._plain:
+            with self._account.ended_by_an_error():
+                self._check_reading()
         return self._batches(min(self.steps, left))
 
 

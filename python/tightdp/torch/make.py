@@ -24,6 +24,7 @@ from .distributed.loader import SharedImportanceLoader, SharedLoader
 from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
+from .draws import Coins
 from .importance import ImportanceLoader
 from .loader import RunLoader
 from .onepass.layers import check_layers
@@ -54,6 +55,7 @@ def make_private(
     random_state: int | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    after_failure: bool = False,
     distributed: Any = None,
     **options: Any,
 ) -> PrivateRun:
@@ -80,7 +82,9 @@ def make_private(
     noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the norm bound
     public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
         first, for a fiftieth of epsilon and delta, and the run uses that
-    arithmetic : "exact" forms every record's gradient, for any module, and adds integers. "float" gets norms from one
+    arithmetic : "exact" forms every record's gradient by ``torch.func``, where the model's code runs once for all
+        records and sees no values, and adds integers. "one-by-one" does for any module, one record after the other,
+        and assumes that the model keeps nothing between them. "float" gets norms from one
         backward pass without forming gradients, and adds floats, which the account idealises. It takes little more time
         than training without privacy. It serves linear layers, convolutions, embeddings, norm layers and what is made
         of them. "products" gets exact sums from one backward pass, for the same layers: where each record passes a
@@ -92,9 +96,9 @@ def make_private(
         kernels compute a row from what it holds and where it stands. It costs the empty places: twice the rows for
         batches of 8 times ``physical_batch_size``, 1.4 times for 32 (docs/theory/training.md, section 8). Without that
         size there are from 8 to 64 places
-    collate_fn : as for ``torch.utils.data.DataLoader``: it makes dense tensors whose first axis is that of the records,
-        and nothing else. What it makes of one must not depend on the others: pad to a fixed length, or mask what was
-        padded
+    collate_fn : as for ``torch.utils.data.DataLoader``, of a list of one record: it makes dense tensors with one row,
+        and nothing else. So nothing of a record can enter another. Records of equal shape go through the model
+        together: to have all of them go together, pad to a fixed length
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -103,6 +107,8 @@ def make_private(
         there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. If it holds a
         run, that run is continued, on any number of processes: what it was charged stays charged, the ledger is not
         charged again, and keys are new
+    after_failure : whether the run may go on from a checkpoint or a state of one that an error ended. That the error
+        came may tell of a record; the statement says that the run went on
     distributed : None trains on all processes of ``torch.distributed`` where it is initialised. Every process then
         calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
         ``batch_size`` is that of all processes together, and with ``physical_batch_size`` the ranks take physical
@@ -196,7 +202,9 @@ def make_private(
             world.on_first("the checkpoint", lambda: folder.begin(state, about))
     else:
         with world.together("the checkpoint"):
-            identity = saved.restore(before, saved.identity(), account, parameters, "checkpoint")
+            identity = saved.restore(
+                before, saved.identity(), account, parameters, "checkpoint", after_failure=after_failure
+            )
         if seed is not None:
             draws, source = Philox(seed, account.steps), Philox(seed, NOISE + (made.count is not None) + account.steps)
 
@@ -208,9 +216,10 @@ def make_private(
         account.keep = folder.charge
         if isinstance(account, ShareAccount):
             account.note = folder.note
-    going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity}
+    going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity, "after_failure": after_failure}
     run: PrivateRun
     important: dict[str, Any] = {"streams": streams} if isinstance(own, DPIS) else {}
+    reading["coins"] = Coins(seed)
     if padded:
         reading["padded"] = streams
     if key and isinstance(world, Ranks):

@@ -89,16 +89,36 @@ def _places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> bool:
-    """Whether ``torch.func`` can take these records through the model side by side."""
+def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+    """ValueError unless ``torch.func`` can take these records through the model side by side."""
     few = min(records, 2)
     tensors, rebuild = examples.split(batch, records)
     try:
         for _ in Gradients(model, loss_fn, parameters).of(rebuild([tensor[:few] for tensor in tensors]), few):
             pass
-    except (RuntimeError, NotImplementedError):  # what it says of operations and of control flow it cannot follow
-        return False
-    return True
+    except (RuntimeError, NotImplementedError) as error:  # of operations and of control flow that it cannot follow
+        if not any(sign in str(error) for sign in SIGNS):
+            raise
+        raise ValueError(
+            f"model must be one that torch.func.vmap takes records through, each alone: {place(model, error)} cannot "
+            f"be ({str(error).splitlines()[0]}). Write it with operations on whole tensors (torch.where for a branch "
+            f"by values), or take arithmetic='one-by-one', where records go through one after the other and it is "
+            f"assumed that the model keeps nothing between them"
+        ) from error
+
+
+SIGNS = ("vmap", "functorch", "BatchedTensor", "Batching rule", "doesn't have storage", "match the broadcast shape")
+"""What PyTorch says where it cannot go on record by record."""
+
+
+def place(model: Any, error: BaseException) -> str:
+    """The innermost module of the model in which an error came, by its name and type."""
+    names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
+    found, frames = "the model or the loss", error.__traceback__
+    while frames is not None:
+        found = names.get(id(frames.tb_frame.f_locals.get("self")), found)
+        frames = frames.tb_next
+    return found
 
 
 def _single(losses: Any) -> Any:

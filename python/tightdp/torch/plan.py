@@ -31,8 +31,8 @@ from ..train.releases.gate import Gate
 from ..train.releases.oracle import Public, Query
 from .settings import Settings, filled, steps_of
 
-SumArithmetic = Arithmetic | Literal["products"]
-ARITHMETIC: tuple[SumArithmetic, ...] = ("exact", "float", "products")
+SumArithmetic = Arithmetic | Literal["products", "one-by-one"]
+ARITHMETIC: tuple[SumArithmetic, ...] = ("exact", "float", "products", "one-by-one")
 _FINE_NOISE = 31
 """The noise has a deviation of up to twice 2^31 steps of the grid of products: there a draw in 512 takes the sampler's
 slow way (docs/theory/noise.md, section 5.2)."""

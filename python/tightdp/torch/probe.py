@@ -5,6 +5,8 @@ It releases nothing, and its errors are meant for whoever holds the data.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,18 +15,47 @@ import torch
 from . import checks, examples
 from .draws import uncompiled
 from .kept import kept
+from .plan import Plan
+
+_LOOSER = 2.0**20
+
+Pass = Callable[[Any], Any]
+"""Takes one record through the model, and returns what its gradient is clipped to."""
 
 
-def probe(model: Any, loss_fn: Any, optimizer: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """ValueError if a parameter takes no part in the loss, or if the model keeps what it saw.
 
     What a model makes at first use, such as a table, it makes of zeros, so that it is none of records. Whatever is kept
     afterwards is refused.
     """
     tensors, rebuild = examples.split(batch, records)
-    with kept(model, loss_fn, optimizer=optimizer, memory=False), uncompiled(), suppress(Exception):
+    with kept(model), uncompiled(), suppress(Exception):
         loss_fn(model, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors]))
-    with kept(model, loss_fn, optimizer=optimizer), uncompiled():
+    with kept(model), uncompiled():
         losses = checks.check_losses(loss_fn(model, rebuild([tensor[:1] for tensor in tensors])), 1)
     found = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
     checks.check_used(name for name, gradient in zip(parameters, found, strict=True) if gradient is None)
+
+
+def loose(plan: Plan) -> Plan:
+    """The plan with norm bounds so large that gradients show their lengths."""
+    return dataclasses.replace(plan, max_norm=tuple(min(_LOOSER * bound, 1e30) for bound in plan.max_norm))
+
+
+def check_repeats(of: Pass, batch: Any, records: int) -> None:
+    """ValueError unless a record has the same gradient before and after another one, with the same coins.
+
+    On processors whose sums depend on the order in which threads come, it may differ by a little.
+    """
+    tensors, rebuild = examples.split(batch, records)
+    one = rebuild([tensor[:1] for tensor in tensors])
+    other = rebuild([tensor[-1:] if records > 1 else torch.zeros_like(tensor) for tensor in tensors])
+    before, _, after = (of(record) for record in (one, other, one))
+    for x, y in zip(before, after, strict=True):
+        if not torch.equal(x, y):
+            raise ValueError(
+                "model and loss_fn must keep nothing from one record to the next: a record had another gradient after "
+                "another record went through them, with the same coins. Compute what they need from the record alone, "
+                "or before the step"
+            )

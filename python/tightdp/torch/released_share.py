@@ -84,6 +84,10 @@ class ShareAccount(Account):
         self.epochs[-1]["steps"] += steps
         self.keep(steps)
 
+    @property
+    def begun(self) -> bool:
+        return bool(self.epochs)
+
     def spend_sums(self, number: int = 1) -> None:
         """Charges so many sums of norms."""
         self._filter.spend(Gaussian(self.norm_noise), number)
@@ -106,7 +110,7 @@ class ShareAccount(Account):
         self._now = made
 
     def state(self) -> dict[str, Any]:
-        return {"steps": self.steps, "epochs": [dict(epoch) for epoch in self.epochs]}
+        return {**super().state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
         given = _checked(state.get("epochs"), self.plan, steps)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from . import checks, examples, saved, stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .checkpoint import Checkpoint
-from .draws import device_of, forked, own_draws
+from .draws import device_of, own_draws, with_common_coins
 from .exact_sums import ExactSums
 from .importance import ImportanceLoader
 from .kept import Copies, kept
@@ -30,7 +30,7 @@ from .loader import Batch, RunLoader
 from .onepass.clipping import OnePassSums
 from .onepass.products import ProductSums
 from .plan import Plan
-from .probe import probe
+from .probe import check_repeats, loose, probe
 from .released_share import ShareAccount, release_share
 from .settings import TITLES
 from .sums import Sums
@@ -51,7 +51,8 @@ class PrivateRun:
     parameters that have noise. No loss and no batch size is returned.
 
     A step is charged before its records are looked at. If it fails on its way, for want of memory or by an error of
-    ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before.
+    ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before. But that it failed
+    may be the trace of a record, so it ends the run: go on by another one that is made with ``after_failure=True``.
     """
 
     _world = World()
@@ -67,6 +68,7 @@ class PrivateRun:
         *,
         checkpoint: Checkpoint | None = None,
         identity: str | None = None,
+        after_failure: bool = False,
     ) -> None:
         self._model, self._optimizer, self._loader = model, optimizer, loader
         self._account, self._source, self._ledger = account, source, ledger
@@ -74,7 +76,9 @@ class PrivateRun:
         self._sums: Sums | None = None
         self._copies: Copies = {}
         self._most_numbers, self._structure = 0, None
-        self._busy = threading.Lock()
+        self._after_failure = after_failure
+        self._busy, self._coins = threading.Lock(), loader._coins
+        self._passes = count()
         self._identity, self._checkpoint = identity or saved.identity(), checkpoint
         size = sum(p.numel() for p in self._parameters().values())
         self._moments = moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
@@ -145,7 +149,7 @@ class PrivateRun:
         numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size,
-                          padded=self.loader.padded)  # fmt: skip
+                          padded=self.loader.padded, failures=self._account.failures)  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
         """One private step on a fresh batch of ``loader``.
@@ -161,33 +165,42 @@ class PrivateRun:
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
         with self._alone(), torch.enable_grad():
             with self._world.together("the start of a step", **self._facts(batch)):
+                self._account.check_going_on()
                 self._check_batch(batch)
                 parameters = self._parameters()
                 checks.check_modules(self.model)
                 checks.check_settings(self.optimizer)
                 if self._account.remaining == 0:
                     self._account.spend()  # raises, and says why
-                before, parts = batch._before(), self._parts(batch.parts())
-                looks = None if before is None else self._parts(before)
-                if self._sums is None or not self._sums.serves(parameters):
-                    parts, looks = self._probe(loss_fn, parameters, parts, looks)
-            if looks is not None:
-                look = partial(self._look, loss_fn, parameters, looks, batch)
-                account, loader = self._account, self.loader
-                if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
-                    release_share(account, self._world, loader.candidates.noise(account.sums), look)
-                else:
-                    look()
-            with self._world.together("the sums of a step"):
-                self._account.spend()
-                sums = self._begin(parameters)
-                with self._records_apart(loss_fn, values=sums.in_turn):
-                    for part, records in parts:
-                        sums.add(self.model, loss_fn, part, records, next(batch._places, None))
-            if isinstance(sums, (ExactUnits, OnePassUnits)):
-                sums.candidates.remember(self._world)
-            self._hand_over(parameters, self._released(sums))
+            with self._account.ended_by_an_error():
+                released = self._look_and_release(loss_fn, parameters, batch)
+            self._hand_over(parameters, released)
             self.optimizer.step()
+
+    def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> list[Any]:
+        """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
+        with self._world.together("the first records"):
+            before, parts = batch._before(), self._parts(batch.parts())
+            looks = None if before is None else self._parts(before)
+            new = self._sums is None or not self._sums.serves(parameters)
+            if new or self.steps_ % self.plan.steps_per_epoch == 0:
+                parts, looks = self._probe(loss_fn, parameters, parts, looks)
+        if looks is not None:
+            look = partial(self._look, loss_fn, parameters, looks, batch)
+            account, loader = self._account, self.loader
+            if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
+                release_share(account, self._world, loader.candidates.noise(account.sums), look)
+            else:
+                look()
+        with self._world.together("the sums of a step"):
+            self._account.spend()
+            sums = self._begin(parameters)
+            with self._records_apart(loss_fn, values=sums.in_turn) as loss:
+                for part, records in parts:
+                    sums.add(self.model, loss, part, records, next(batch._places, None))
+        if isinstance(sums, (ExactUnits, OnePassUnits)):
+            sums.candidates.remember(self._world)
+        return self._released(sums)
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
         """Takes the steps that are left. ``callback`` gets the steps so far and their total after each."""
@@ -230,7 +243,9 @@ class PrivateRun:
         before = self.steps_
         if self._moments is not None:
             check_learned(moments, self._moments)
-        self._identity = saved.restore(state, self._identity, self._account, self._parameters())
+        self._identity = saved.restore(
+            state, self._identity, self._account, self._parameters(), after_failure=self._after_failure
+        )
         if self._moments is not None and self.steps_ > before:
             learn_again(moments, self._moments)
 
@@ -299,20 +314,25 @@ class PrivateRun:
             yield examples.moved(part, device), records
 
     @contextmanager
-    def _records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[None]:
-        """Records go through the model, and it keeps nothing of them."""
-        with kept(self.model, loss_fn, self._copies, self.optimizer, values=values), own_draws(device_of(self.model)):
-            yield
+    def _records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
+        """Records go through the model, which keeps nothing of them, and the loss function that is yielded.
+
+        The global generators are those of this pass.
+        """
+        seed = self._coins.of_step(next(self._passes), "model")
+        unchanged = kept(self.model, self._copies, values=values)
+        with unchanged, own_draws(device_of(self.model), seed):
+            yield with_common_coins(loss_fn, seed)
 
     def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
         """DPIS looks at the norms of all records, which are returned."""
         with self._world.together("the norms of all records"):
             sums = self._begin(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
-            with self._records_apart(loss_fn, values=sums.in_turn):
+            with self._records_apart(loss_fn, values=sums.in_turn) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
-                    sums.candidates.see(sums.norms(self.model, loss_fn, part, records, places))
+                    sums.candidates.see(sums.norms(self.model, loss, part, records, places))
         return sums.candidates.remember(self._world)
 
     def _probe(
@@ -324,16 +344,26 @@ class PrivateRun:
         it is the first step that is refused, whatever was drawn.
         """
         first = parts if looks is None else looks
-        with forked(device_of(self.model)):
+        with own_draws(device_of(self.model), self._coins.of_step(next(self._passes), "model")):
             held = list(islice(first, 1))
             for part, records in held or self._parts(self.loader.first()):
-                probe(self.model, loss_fn, self.optimizer, parameters, part, records)
+                probe(self.model, loss_fn, parameters, part, records)
                 sums = self._made(parameters)
-                with self._records_apart(loss_fn):
-                    sums.check(self.model, loss_fn, part, records)
+                plain = self._plain(parameters, loose(self.plan))
+                with self._records_apart(loss_fn) as loss:
+                    sums.check(self.model, loss, part, records)
+                    plain.check(self.model, loss, part, records)
+                check_repeats(partial(self._of_one, loss_fn, plain), part, records)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
+
+    def _of_one(self, loss_fn: LossFunction, sums: Sums, record: Any) -> list[Any]:
+        """What a record's gradient is clipped to, with the coins of every other such record."""
+        sums.clear()
+        with kept(self.model, self._copies), own_draws(device_of(self.model), self._coins.of_step(0, "one")):
+            sums.add(self.model, with_common_coins(loss_fn, 0), record, 1)
+        return [total.clone() for total in sums.values()]
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:
         """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
@@ -344,13 +374,17 @@ class PrivateRun:
         return sums
 
     def _made(self, parameters: dict[str, Any]) -> Sums:
-        exact = self.plan.arithmetic == "exact"
+        exact = self.plan.arithmetic in ("exact", "one-by-one")
         if self._moments is not None:
             return CenteredSums(self.plan, parameters, self._moments)
         if isinstance(self.loader, ImportanceLoader):
             return (ExactUnits if exact else OnePassUnits)(self.plan, parameters, self.loader.candidates)
-        kinds: dict[str, Any] = {"exact": ExactSums, "float": OnePassSums, "products": ProductSums}
-        made: Sums = kinds[self.plan.arithmetic](self.plan, parameters)
+        return self._plain(parameters, self.plan)
+
+    def _plain(self, parameters: dict[str, Any], plan: Plan) -> Sums:
+        """Sums of clipped gradients, whatever the algorithm is."""
+        kinds: dict[str, Any] = {"float": OnePassSums, "products": ProductSums}
+        made: Sums = kinds.get(plan.arithmetic, ExactSums)(plan, parameters)
         return made
 
     def _released(self, sums: Sums) -> list[Any]:

@@ -42,7 +42,15 @@ def records(given: Any) -> int:
     return _check.count("the records of checkpoint", plan.get("records") if isinstance(plan, dict) else None)
 
 
-def restore(given: Any, run: str, account: Account, parameters: dict[str, Any], label: str = "state") -> str:
+def restore(
+    given: Any,
+    run: str,
+    account: Account,
+    parameters: dict[str, Any],
+    label: str = "state",
+    *,
+    after_failure: bool = False,
+) -> str:
     """Charges what the state holds beyond the account, and returns the identity to go on with."""
     if not isinstance(given, dict) or given.get("tightdp_run") != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
@@ -56,5 +64,12 @@ def restore(given: Any, run: str, account: Account, parameters: dict[str, Any], 
         raise ValueError(f"{label} must name its run, got {name!r}")
     if name != run and account.steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
+    failures = _check.count("failures", given.get("failures", 0), least=0)
+    if failures > account.failures and not after_failure:
+        raise ValueError(
+            f"{label} must be of a run that no error ended: that the error came may tell of a record. To go on, make "
+            "the run with after_failure=True, which its statement then says"
+        )
     account.take_up(given, steps)
+    account.accept_failures(failures)
     return name

@@ -52,10 +52,12 @@ def check_algorithm(
         raise TypeError(f"padded must be True or False, got {padded!r}")
     if padded and arithmetic == "float":
         raise ValueError('padded must be False for arithmetic="float", whose sums round with all records')
-    if name == "adaclip" and arithmetic != "exact":
-        raise ValueError('arithmetic must be "exact" for adaclip: scaling each coordinate takes gradients as they are')
+    if name == "adaclip" and arithmetic not in ("exact", "one-by-one"):
+        raise ValueError(
+            'arithmetic must be "exact" or "one-by-one" for adaclip: each coordinate of a gradient is scaled by itself'
+        )
     if name == "dpis" and arithmetic == "products":
-        raise ValueError('arithmetic must be "exact" or "float" for dpis')
+        raise ValueError('arithmetic must be "exact", "one-by-one" or "float" for dpis')
     if name == "dpis" and workers:
         raise ValueError(f"num_workers must be 0 for dpis, got {workers!r}: each step decides whom the next looks at")
 

@@ -17,15 +17,19 @@ _PLACES = (
     "batch, all of which have one shape. Each record draws its place by itself."
 )
 _SUMS = {
+    "one-by-one": "The roundings of single gradients: their sums and the noise are exact.",
     "exact": "The roundings of single gradients: their sums and the noise are exact.",
     "products": "The roundings of single gradients: their sums and the noise are exact.",
     "float": "The roundings of gradients, their norms and their sums: one record may move a sum by slightly more than "
     "the norm bound.",
 }
 _OTHERS = (
-    "How records are prepared for the model, and what the model's own code keeps outside its buffers: the collation "
-    "must make of each record what it would make of that record alone (padded to a fixed length, or masked), and the "
-    "model must keep nothing of it."
+    "What code of the user's hides on purpose: the data set, the collation, the model and the loss get one record at a "
+    "time, and must keep nothing of it elsewhere than in what they return."
+)
+_ONE_BY_ONE = (
+    "That the model keeps nothing between records: they go through it one after the other, and its code sees their "
+    "values. Its buffers and parameters are compared, and one record is tried again after another."
 )
 
 _RANKS = (
@@ -37,10 +41,15 @@ _LOOKED_AT = (
     "gradients, and someone who measures the step learns that number."
 )
 
+_FAILED = (
+    "That errors ended this run so often, and that it went on: {}. The cause of an error may be a record, and then the "
+    "error tells that it was drawn."
+)
+
 
 def run(
     subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
-    *, padded: bool = False,
+    *, padded: bool = False, failures: int = 0,
 ) -> Statement:  # fmt: skip
     """The statement of a run that trains so many numbers."""
     counted = plan.count is not None
@@ -67,7 +76,9 @@ def run(
             _SUMS[plan.arithmetic],
             _PLACES if padded else _GRADIENTS,
             _OTHERS,
+            *([_ONE_BY_ONE] if plan.arithmetic == "one-by-one" else []),
             *([] if processes == 1 else [_RANKS]),
+            *([] if failures == 0 else [_FAILED.format(failures)]),
             *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),
             AGAIN,
         ),

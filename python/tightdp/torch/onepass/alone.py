@@ -14,6 +14,7 @@ import torch
 
 from .. import behind, checks, examples
 from ..draws import uncompiled
+from ..materialized import SIGNS, place
 from .uses import Unsupported
 
 
@@ -36,17 +37,14 @@ def take(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: in
         with uncompiled():
             torch.func.vmap(single, randomness="different")(*tensors)
     except (RuntimeError, NotImplementedError) as error:
-        if not any(sign in str(error) for sign in _SIGNS):
+        if not any(sign in str(error) for sign in SIGNS):
             raise
         raise ValueError(
-            "model must be one that torch.func.vmap takes records through, each alone, for one pass: what it computes "
-            f'depends on values of the batch, or PyTorch says why not: {error}. arithmetic="exact" takes any module'
+            f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
+            f"{place(model, error)} cannot be, because what it computes depends on values of the batch, or PyTorch "
+            f"says why not: {error}. arithmetic='one-by-one' takes any module"
         ) from error
     return found[0]
-
-
-_SIGNS = ("vmap", "functorch", "BatchedTensor", "Batching rule", "doesn't have storage")
-"""What PyTorch says where it cannot go on record by record."""
 
 
 def gradients(losses: Any, of: list[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
-_EXACT = 'arithmetic="exact", which takes any module'
+_EXACT = 'arithmetic="exact", which takes more modules, or "one-by-one", which takes any'
 _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.PReLU, f"LeakyReLU, or {_EXACT}"),
     (torch.nn.modules.batchnorm._BatchNorm, f"GroupNorm, freeze its weight and bias, or use {_EXACT}"),

@@ -149,7 +149,7 @@ def refusal(kind: Kind, why: str) -> ValueError:
     function, names = kind
     return ValueError(
         f"model must be one that is clipped in one pass: {', '.join(dict.fromkeys(names))} goes through {function}, "
-        f'and {why}. arithmetic="exact" takes any module'
+        f'and {why}. arithmetic="exact" takes more modules, and "one-by-one" any'
     )
 
 

@@ -29,6 +29,7 @@ def check_whole(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> N
         if name is not None:
             raise ValueError(
                 f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as by "
-                f'a tensor that was made of it before, or in compiled code. arithmetic="exact" takes any module'
+                'a tensor that was made of it before, or in compiled code. arithmetic="exact" takes more modules, and '
+                '"one-by-one" any'
             )
         ahead += (each for each, _ in node.next_functions)

@@ -1,0 +1,153 @@
+"""Records are read and collated alone, and pass the model, with coins that depend on no other record
+(docs/theory/training.md section 9)."""
+
+import random
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import numpy as np
+import torch
+from small import private
+from torch.utils.data import Dataset, TensorDataset
+
+ARITHMETIC = ["exact", "float", "products"]
+MAX_NORM = 1.0
+
+
+class Records(Dataset):
+    """Rows, and what is made of each."""
+
+    def __init__(self, rows, change=lambda row: row):
+        self.rows, self.change = rows, change
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.change(self.rows[i])
+
+
+def rows(n, seed=1):
+    return list(torch.randn(n, 5, generator=torch.Generator().manual_seed(seed)))
+
+
+def sums(dataset, loss, *, arithmetic="exact", model=None, seed=7, **given):
+    """Sums before noise of the first step, which takes all records, of a run with that seed."""
+    torch.manual_seed(0)
+    options = {"batch_size": 10**6, "epochs": 1.0, "public_size": 10**6, "delta": 1e-9}
+    options |= {"random_state": seed, **given}
+    model = torch.nn.Linear(5, 2) if model is None else model()
+    run = private(model, dataset=dataset, arithmetic=arithmetic, max_norm=MAX_NORM, **options)
+    found, released = [], run._released
+    run._released = lambda sums: (found.extend(total.flatten().clone() for total in sums.values()), released(sums))[1]
+    run.step(loss, next(iter(run.loader)))
+    return torch.cat(found)
+
+
+def moved(dataset, more, loss, **options):
+    """By how much, in norm bounds, one more record at the front moves the sum."""
+    return float((sums(more, loss, **options) - sums(dataset, loss, **options)).norm()) / MAX_NORM
+
+
+def linear(model, batch):
+    return model(batch).square().sum(1) + 3 * model(batch).sum(1)
+
+
+def dropped():
+    return torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(5, 2))
+
+
+@pytest.mark.parametrize("change", [
+    lambda row: row + torch.randn(5),
+    lambda row: row * (random.random() < 0.5),
+    lambda row: row + float(np.random.standard_normal()),  # noqa: NPY002 (the global generator)
+
+], ids=["torch", "random", "numpy"])  # fmt: skip
+def test_augmentation_draws_for_each_record(change):
+    """The same index has the same coins in both worlds: one more record at the end shifts nobody's."""
+    there = rows(20)
+    more = [*there, rows(1, seed=5)[0]]
+    assert 0 < moved(Records(there, change), Records(more, change), linear) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("arithmetic", ARITHMETIC)
+def test_dropout_does_not_follow_a_seed_that_others_know(arithmetic):
+    """Two runs with secret coins and one public seed of PyTorch's generator have different masks."""
+    data = TensorDataset(torch.stack(rows(20)))
+    loss = lambda model, batch: linear(model, batch[0])  # noqa: E731
+    one, other = (sums(data, loss, arithmetic=arithmetic, model=dropped, seed=None) for _ in range(2))
+    assert (one - other).norm() > 0.1
+    one, other = (sums(data, loss, arithmetic=arithmetic, model=dropped, seed=3) for _ in range(2))
+    assert (one == other).all()
+
+
+def test_generators_are_as_before():
+    data = Records(rows(20), lambda row: row + torch.randn(5) + random.random() + np.random.random())  # noqa: NPY002
+
+    def loss(model, batch):
+        random.random(), np.random.random()  # noqa: NPY002
+        return linear(model, batch)
+
+    for generator in (torch.get_rng_state, random.getstate, np.random.get_state):
+        before = repr(generator())
+        sums(data, loss, model=dropped, seed=None)
+        torch.manual_seed(0)
+        assert repr(generator()) == before or generator is torch.get_rng_state
+    torch.manual_seed(0)
+    fresh = torch.get_rng_state()
+    private(dropped(), dataset=data)  # seeds nothing by itself, though a model draws its parameters
+    torch.manual_seed(0)
+    assert (torch.get_rng_state() == fresh).all()
+
+
+def padded(records):
+    return torch.nn.utils.rnn.pad_sequence(records, batch_first=True)
+
+
+@pytest.mark.parametrize("collate", [
+    padded,
+    lambda records: torch.stack([r - torch.stack(records).mean(0) for r in records]),
+    lambda records: torch.stack([0.5 * (a + b) for a, b in zip(records, [*records[1:], records[0]], strict=True)]),
+    lambda records: torch.stack([r * len(records) for r in records]),
+], ids=["padded", "batch mean", "mixup", "batch size as a feature"])  # fmt: skip
+def test_a_collation_sees_one_record(collate):
+    there = rows(20)
+    more = [*there, 100 * rows(1, seed=5)[0]]
+    assert moved(Records(there), Records(more), linear, collate_fn=collate) <= 1 + 1e-6
+
+
+def test_records_of_other_lengths_are_not_padded():
+    """A model that sees the padding: one long record would move everybody's mean."""
+
+    def loss(model, batch):
+        return model(batch.mean(1)).sum(1)
+
+    there = [torch.ones(i % 3 + 1, 5) * i for i in range(20)]
+    assert moved(Records(there), Records([*there, torch.ones(500, 5)]), loss, collate_fn=padded) <= 1 + 1e-6
+
+
+class Counting(Records):
+    def __getitem__(self, i):
+        self.reads = getattr(self, "reads", 0) + 1
+        return self.rows[i] * self.reads
+
+
+PLACES = iter(range(10**6))
+GENERATOR = torch.Generator().manual_seed(0)
+NUMBERS = np.random.default_rng(0)
+KEPT = {
+    "a count": Counting(rows(20)),
+    "an iterator": Records(rows(20), lambda row: row * next(PLACES)),
+    "a generator of PyTorch": Records(rows(20), lambda row: row + torch.randn(5, generator=GENERATOR)),
+    "a generator of NumPy": Records(rows(20), lambda row: row + float(NUMBERS.standard_normal())),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_reading_keeps_nothing(kept):
+    run = private(dataset=KEPT[kept])
+    with pytest.raises(ValueError, match=r"^dataset and collate_fn must make the same of a record"):
+        next(iter(run.loader))
+    assert run.steps_ == 0
