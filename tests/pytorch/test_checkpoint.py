@@ -78,6 +78,16 @@ def test_the_number_of_records_is_released_once_and_the_ledger_charged_once(tmp_
     assert len(plans) == 1 and len(book.history) == 1
 
 
+def test_another_ledger_of_the_same_name_is_refused(tmp_path):
+    """It was charged nothing for this run: a checkpoint knows its ledger by its identity."""
+    names = ("one", "other")
+    one, other = (dp.Ledger.create(tmp_path / name, epsilon=5.0, delta=1e-3, dataset="records") for name in names)
+    halted(tmp_path / "run", 1, ledger=one)
+    with pytest.raises(ValueError, match=r"^checkpoint must be of a run with this ledger.*Nothing was spent"):
+        halted(tmp_path / "run", 0, ledger=other)
+    assert len(one.history) == 1 and not other.history
+
+
 def test_other_runs_are_refused_and_nothing_is_spent(tmp_path):
     book = dp.Ledger.create(tmp_path / "ledger", epsilon=50.0, delta=1e-3, dataset="records")
     run = halted(tmp_path / "run", 3)
