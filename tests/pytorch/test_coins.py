@@ -151,3 +151,14 @@ def test_reading_keeps_nothing(kept):
     with pytest.raises(ValueError, match=r"^dataset and collate_fn must make the same of a record"):
         next(iter(run.loader))
     assert run.steps_ == 0
+
+
+def test_an_odd_record_does_not_change_the_type_of_others():
+    """PyTorch's collation makes floats of all numbers, and float64 of all arrays, if one of them is so."""
+    from tightdp.torch import PoissonLoader
+
+    for usual, odd in ((3, 2.5), (np.float32([1.0]), np.float64([1.0])), (torch.zeros(2), torch.zeros(3))):
+        parts = [part for batch in PoissonLoader([usual, usual, odd, usual], 1.0, 1) for part in batch.parts()]
+        assert [records for _, records in parts] == [3, 1]
+        alone = torch.utils.data.default_collate([usual])
+        assert parts[0][0].dtype == alone.dtype and parts[0][0].shape[1:] == alone.shape[1:]

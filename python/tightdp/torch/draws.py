@@ -51,7 +51,7 @@ class Coins:
         return self._seed(what, number, 0)
 
     def _seed(self, *what: str | int) -> int:
-        return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest()) >> 1
+        return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest(), "big") >> 1
 
     def __reduce__(self) -> Any:
         raise TypeError("Coins cannot be copied or pickled: a copy would repeat its draws")
@@ -59,7 +59,7 @@ class Coins:
 
 def seed_host(seed: int) -> None:
     """Seeds the generators of NumPy and of ``random``."""
-    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])  # noqa: NPY002 (the global generator)
+    np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002 (the global generator)
     random.seed(seed)
 
 

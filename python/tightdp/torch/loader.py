@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
@@ -207,15 +207,14 @@ class PoissonLoader:
         for number, piece in pieces:
             yield [(int(i), self._coins.of_record(number, int(i))) for i in piece]
 
-    def _records(self) -> RecordReader:
-        return RecordReader(self.dataset, self._collate)
-
     def _checked(self, parts: list[Part]) -> list[Part]:
         return parts
 
     def _of_torch(self, pieces: Any) -> Any:
-        together = Together(in_order=self._in_order)
-        return DataLoader(self._records(), batch_sampler=pieces, collate_fn=together, **self._options)
+        together = Together(alone=self._collate is not None, in_order=self._in_order)
+        return DataLoader(
+            RecordReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
+        )
 
     _in_order = False
     """Whether parts have the records of a draw in the order of the data set."""
@@ -249,7 +248,7 @@ class RunLoader(PoissonLoader):
         drawn = (self._coins.of_record(number, place) % len(self.dataset) for place in (-1, -2))
         one, other = ((i, self._coins.of_record(number, i)) for i in drawn)
         with torch.random.fork_rng(devices=[]), put_back():
-            check_repeats(self._records(), one, other)
+            check_repeats(RecordReader(self.dataset, self._collate or default_collate), one, other)
 
     @property
     def padded(self) -> bool:

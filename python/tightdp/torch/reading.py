@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
@@ -17,13 +17,14 @@ Part = tuple[Any, int]
 
 
 class RecordReader(Dataset[Any]):
-    """A data set whose items are records collated alone, each as a batch of one, with coins of its own.
+    """A data set whose items are records that are read with coins of their own; ``collate`` makes a batch of one of
+    each.
 
     An index is a pair: the record's in ``dataset``, and the seed of the global generators while it is read.
     """
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any] | None) -> None:
-        self._dataset, self._collate = dataset, collate or default_collate
+        self._dataset, self._collate = dataset, collate
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -31,29 +32,49 @@ class RecordReader(Dataset[Any]):
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
         index, seed = drawn
         seed_all(seed)
-        return self._collate([self._dataset[index]])
+        record = self._dataset[index]
+        return record if self._collate is None else self._collate([record])
 
 
 class Together:
-    """Puts records of one shape together, so that no record is padded to the length of another.
+    """Puts records of one form and one shape together, so that no record is padded to the length of another.
 
-    ``in_order`` leaves records in their order, and makes a new part wherever the shape changes. ValueError for what is
-    not made of dense tensors of one row.
+    ``alone`` says that each was made a batch of one; PyTorch's own collation stacks records of one form, each by
+    itself. ``in_order`` leaves records in their order, and makes a new part wherever the form changes.
     """
 
-    def __init__(self, *, in_order: bool) -> None:
-        self._in_order = in_order
+    def __init__(self, *, alone: bool, in_order: bool) -> None:
+        self._join, self._in_order = _joined if alone else default_collate, in_order
 
     def __call__(self, records: list[Any]) -> list[Part]:
-        found = [(*examples.split(record, 1), record) for record in records]
-        keys = [repr((examples.structure(record), [t.shape for t in tensors])) for tensors, _, record in found]
-        order = range(len(records)) if self._in_order else sorted(range(len(records)), key=keys.__getitem__)
-        parts = []
-        for _, group in groupby(order, key=keys.__getitem__):
-            chosen = [found[i] for i in group]
-            rows = [torch.cat(column) for column in zip(*(tensors for tensors, _, _ in chosen), strict=True)]
-            parts.append((chosen[0][1](rows), len(chosen)))
-        return parts
+        groups: dict[Any, list[Any]] = {}
+        changes, last = 0, None
+        for record in records:
+            form = _form(record)
+            changes += self._in_order and form != last
+            last = form
+            groups.setdefault((changes, form), []).append(record)
+        return [(self._join(group), len(group)) for group in groups.values()]
+
+
+def _form(x: Any) -> Any:
+    """What a record is made of, apart from the numbers in it."""
+    if isinstance(x, torch.Tensor):
+        return x.dtype, x.shape, x.layout
+    if isinstance(x, np.ndarray):
+        return x.dtype, x.shape
+    if isinstance(x, Mapping):
+        return type(x), *((key, _form(inner)) for key, inner in x.items())
+    if isinstance(x, (list, tuple)):
+        return type(x), *map(_form, x)
+    return type(x)
+
+
+def _joined(records: list[Any]) -> Any:
+    """One batch of batches of one, of one form. ValueError for what is not made of dense tensors of one row."""
+    found = [examples.split(record, 1) for record in records]
+    rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
+    return found[0][1](rows)
 
 
 def check_repeats(reader: RecordReader, one: tuple[int, int], other: tuple[int, int]) -> None:
