@@ -36,19 +36,24 @@ class Coins:
 
     Augmentation and dropout draw from these generators. With a seed that others know, such as that of
     ``torch.manual_seed(0)``, one more record would shift the draws of all later ones (docs/theory/training.md, section
-    9). A seed in place of the key repeats all of them, for experiments.
+    9). A ``seed`` in place of the key repeats all of them, for experiments. The processes of a run have one ``key``.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._key = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
+    def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:
+        made = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
+        self._key = made if key is None else key
 
     def of_record(self, number: int, index: int) -> int:
         """For reading that record of the data set in the ``number``-th draw: whatever other records are drawn."""
         return self._seed("record", number, index)
 
-    def of_step(self, number: int, what: str) -> int:
-        """For what goes through the model in that step."""
-        return self._seed(what, number, 0)
+    def of_model(self, number: int, rank: int) -> int:
+        """For what PyTorch draws for each record that goes through the model, in that pass and on that process."""
+        return self._seed("model", number, rank)
+
+    def common(self, number: int) -> int:
+        """For what NumPy and ``random`` draw once for all records of that pass, whatever process they are on."""
+        return self._seed("common", number, 0)
 
     def _seed(self, *what: str | int) -> int:
         return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest(), "big") >> 1
@@ -85,10 +90,10 @@ def put_back() -> Iterator[None]:
 
 
 @contextmanager
-def own_draws(device: Any, seed: int) -> Iterator[None]:
-    """The global generators are seeded, and put back afterwards."""
+def own_draws(device: Any, seed: int, common: int) -> Iterator[None]:
+    """The global generators are seeded, PyTorch's by ``seed`` and the others by ``common``, and put back afterwards."""
     with forked(device), put_back():
-        seed_host(seed)
+        seed_host(common)
         torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
         yield
 

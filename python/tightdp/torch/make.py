@@ -219,7 +219,7 @@ def make_private(
     going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity, "after_failure": after_failure}
     run: PrivateRun
     important: dict[str, Any] = {"streams": streams} if isinstance(own, DPIS) else {}
-    reading["coins"] = Coins(seed)
+    reading["coins"] = key.coins() if key else Coins(seed)
     if padded:
         reading["padded"] = streams
     if key and isinstance(world, Ranks):

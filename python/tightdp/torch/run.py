@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import chain, count, islice
 from typing import Any
@@ -319,10 +319,14 @@ class PrivateRun:
 
         The global generators are those of this pass.
         """
-        seed = self._coins.of_step(next(self._passes), "model")
-        unchanged = kept(self.model, self._copies, values=values)
-        with unchanged, own_draws(device_of(self.model), seed):
-            yield with_common_coins(loss_fn, seed)
+        number = next(self._passes)
+        with kept(self.model, self._copies, values=values), self._drawing(number):
+            yield with_common_coins(loss_fn, self._coins.common(number))
+
+    def _drawing(self, number: int) -> AbstractContextManager[None]:
+        """The global generators are those of that pass."""
+        seed = self._coins.of_model(number, self._world.rank)
+        return own_draws(device_of(self.model), seed, self._coins.common(number))
 
     def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
         """DPIS looks at the norms of all records, which are returned."""
@@ -344,7 +348,7 @@ class PrivateRun:
         it is the first step that is refused, whatever was drawn.
         """
         first = parts if looks is None else looks
-        with own_draws(device_of(self.model), self._coins.of_step(next(self._passes), "model")):
+        with self._drawing(next(self._passes)):
             held = list(islice(first, 1))
             for part, records in held or self._parts(self.loader.first()):
                 probe(self.model, loss_fn, parameters, part, records)
@@ -361,8 +365,8 @@ class PrivateRun:
     def _of_one(self, loss_fn: LossFunction, sums: Sums, record: Any) -> list[Any]:
         """What a record's gradient is clipped to, with the coins of every other such record."""
         sums.clear()
-        with kept(self.model, self._copies), own_draws(device_of(self.model), self._coins.of_step(0, "one")):
-            sums.add(self.model, with_common_coins(loss_fn, 0), record, 1)
+        with kept(self.model, self._copies), self._drawing(0):
+            sums.add(self.model, with_common_coins(loss_fn, self._coins.common(0)), record, 1)
         return [total.clone() for total in sums.values()]
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:

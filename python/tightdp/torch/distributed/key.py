@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from ... import _core
 from ...release.noise import Philox, RandomSource
+from ..draws import Coins
 from ..world import World
 
 NOISE = 2**63
@@ -46,6 +47,11 @@ class Key:
     def at(self, number: int) -> RandomSource:
         """A source whose first stream is that one."""
         return Keyed(self._key, number) if self._seed is None else Philox(self._seed, number)
+
+    def coins(self) -> Coins:
+        """Those of all ranks: where a record is may depend on the others."""
+        secret = hashlib.blake2b(b"coins", key=self._key, digest_size=32).digest()
+        return Coins(self._seed) if self._seed is not None else Coins(key=secret)
 
     @property
     def digest(self) -> Any:
