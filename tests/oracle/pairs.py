@@ -103,7 +103,7 @@ def spread(pair: Pair, most: int = 1500) -> Pair:
     losses = pair.losses
     finite = np.isfinite(losses) & (np.abs(losses) <= LARGEST)
     lattice = np.linspace(losses[finite].min(), losses[finite].max(), most - 2)
-    step = lattice[1] - lattice[0]
+    step = float(lattice[1] - lattice[0]) or 1.0  # where all losses are one
     y, p = losses[finite], pair.p[finite]
     at = np.clip(((y - lattice[0]) / step).astype(int), 0, most - 4)
     right = p * np.clip(-np.expm1(lattice[at] - y) / -np.expm1(-step), 0.0, 1.0)
