@@ -229,7 +229,7 @@ class RunLoader(PoissonLoader):
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
         self._coins = coins
-        self._account, self._next, self._padded = account, 0, padded
+        self._account, self._next, self._padded, self._look_at = account, 0, padded, 0
         if padded is not None and self.physical_batch_size is None:
             self.physical_batch_size = size_for(self._usual)
 
@@ -292,7 +292,8 @@ class RunLoader(PoissonLoader):
             raise BudgetExceeded(
                 f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
             )
-        if len(self.dataset) and not self._plain:
+        if len(self.dataset) and not self._plain and self._account.steps >= self._look_at:
+            self._look_at = self._account.steps + self._account.plan.steps_between_looks
             with self._account.ended_by_an_error():
                 self._check_reading()
         return self._batches(min(self.steps, left))

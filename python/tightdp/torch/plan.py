@@ -31,6 +31,8 @@ from ..train.releases.gate import Gate
 from ..train.releases.oracle import Public, Query
 from .settings import Settings, filled, steps_of
 
+LOOK = 100
+"""Steps, at least, between two looks at whether a model or a data set keeps something."""
 SumArithmetic = Arithmetic | Literal["products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("exact", "float", "products", "one-by-one")
 _FINE_NOISE = 31
@@ -78,6 +80,11 @@ class Plan:
         if isinstance(self.settings, DPIS):
             return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
+
+    @property
+    def steps_between_looks(self) -> int:
+        """After so many steps a record is taken twice again, to see whether anything is kept: an epoch, or more."""
+        return max(self.steps_per_epoch, LOOK)
 
     @property
     def mechanism(self) -> Mechanism:

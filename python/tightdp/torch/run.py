@@ -183,7 +183,7 @@ class PrivateRun:
             before, parts = batch._before(), self._parts(batch.parts())
             looks = None if before is None else self._parts(before)
             new = self._sums is None or not self._sums.serves(parameters)
-            if new or self.steps_ % self.plan.steps_per_epoch == 0:
+            if new or self.steps_ % self.plan.steps_between_looks == 0:
                 parts, looks = self._probe(loss_fn, parameters, parts, looks)
         if looks is not None:
             look = partial(self._look, loss_fn, parameters, looks, batch)
