@@ -19,6 +19,7 @@ SIGNATURES = {
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",
     "PrivateRun.fit": "(self, loss_fn, callback=None)",
+    "PrivateRun.audit": "(self, loss_fn, records=16, tried=4)",
     "PrivateRun.epsilon": "(self, delta=None, **options)",
     "PrivateRun.state_dict": "(self)",
     "PrivateRun.load_state_dict": "(self, state)",

@@ -6,8 +6,9 @@ that clips, adds up and adds noise, and an account. The model is not wrapped.
 
 from .adam import DPAdam
 from .loader import Batch, PoissonLoader
+from .locality import Audit
 from .make import make_private
 from .plan import Plan
 from .run import PrivateRun
 
-__all__ = ["Batch", "DPAdam", "Plan", "PoissonLoader", "PrivateRun", "make_private"]
+__all__ = ["Audit", "Batch", "DPAdam", "Plan", "PoissonLoader", "PrivateRun", "make_private"]

@@ -242,6 +242,10 @@ class RunLoader(PoissonLoader):
         with self._account.ended_by_an_error():
             yield from super()._reader(pieces)
 
+    def read_alike(self, rows: Rows) -> list[Part]:
+        """The parts of some records, with the same coins each time."""
+        return list(chain.from_iterable(super()._reader(iter([(-1, rows)]))))
+
     def _check_reading(self) -> None:
         """ValueError where what a record is read as depends on what was read before, as two records show."""
         number = next(self._draws)

@@ -9,8 +9,10 @@ from functools import partial
 from itertools import chain, count, islice
 from typing import Any
 
+import numpy as np
 import torch
 
+from .. import _check
 from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
@@ -27,6 +29,7 @@ from .exact_sums import ExactSums
 from .importance import ImportanceLoader
 from .kept import Copies, kept
 from .loader import Batch, RunLoader
+from .locality import Audit, audit
 from .onepass.clipping import OnePassSums
 from .onepass.products import ProductSums
 from .plan import Plan
@@ -214,6 +217,33 @@ class PrivateRun:
             if self._saves:
                 self.save()
         return self
+
+    def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
+        """How far one record moves the sums before noise, by trying on the first ``records`` of the data set.
+
+        Each of the last ``tried`` of them is left out, put back and left out again, with the same coins: through the
+        data set, the collation, the model and the loss, up to the sums of clipped gradients. Nothing is charged and
+        nothing is released: what it finds is as private as the records. Try it on made-up records of the same form.
+        """
+        checks.check_loss_fn(loss_fn)
+        n = min(_check.count("records", records, least=2), len(self.loader.dataset))
+        tried = _check.count("tried", tried, most=max(n - 1, 1))
+        if n < 2:
+            raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
+        with self._alone(), torch.enable_grad():
+            parameters = self._parameters()
+            read = self.loader.read_alike
+            sums = self._plain(parameters, self.plan)
+
+            def take(sums: Sums, parts: list[Any], places: list[Any]) -> list[Any]:
+                sums.clear()
+                for (part, count), place in zip(parts, places, strict=True):
+                    moved = examples.moved(part, device_of(self.model))
+                    with kept(self.model, self._copies), self._drawing(0):
+                        sums.add(self.model, with_common_coins(loss_fn, self._coins.common(0)), moved, count, place)
+                return [total.clone() for total in sums.values()]
+
+            return audit(read, take, sums, self.plan, np.arange(n), tried)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
