@@ -13,7 +13,6 @@ import numpy as np
 from .padded import Places, Rows
 from .plan import Plan
 from .reading import Part
-from .sums import Sums
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
 """Of float sums, and of single gradients, whose last bits may depend on what stands beside them."""
@@ -46,14 +45,13 @@ class Audit:
 
 def audit(
     read: Callable[[Rows], list[Part]],
-    take: Callable[[Sums, list[Part], list[Places | None]], list[Any]],
-    sums: Sums,
+    take: Callable[[list[Part], list[Places | None]], list[Any]],
     plan: Plan,
     rows: Rows,
     tried: int,
 ) -> Audit:
     """``read`` makes parts of rows, each with its own coins; ``take`` adds up what a model makes of parts, with coins
-    that depend on the place of a record in its part."""
+    that depend on the place of a record in its part alone."""
     moved, kept = [], []
     aligned = plan.arithmetic in ("exact", "products")
     for i in range(tried):
@@ -61,9 +59,9 @@ def audit(
         everyone = np.append(others, rows[len(rows) - 1 - i])  # the record that is tried stands last
         without, among = read(others), read(everyone)
         places = _aligned(without, among if aligned else [])
-        before = take(sums, without, places)
-        there = take(sums, among, _aligned(among, []))
-        after = take(sums, read(others), places)
+        before = take(without, places)
+        there = take(among, _aligned(among, []))
+        after = take(read(others), places)
         moved.append(_distance(plan, before, there))
         kept.append(_distance(plan, before, after))
     return Audit(tuple(moved), tuple(kept), plan.arithmetic)

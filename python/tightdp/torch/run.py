@@ -32,8 +32,10 @@ from .loader import Batch, RunLoader
 from .locality import Audit, audit
 from .onepass.clipping import OnePassSums
 from .onepass.products import ProductSums
+from .padded import Places
 from .plan import Plan
 from .probe import check_repeats, loose, probe
+from .reading import Part
 from .released_share import ShareAccount, release_share
 from .settings import TITLES
 from .sums import Sums
@@ -231,19 +233,9 @@ class PrivateRun:
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._alone(), torch.enable_grad():
-            parameters = self._parameters()
-            read = self.loader.read_alike
-            sums = self._plain(parameters, self.plan)
-
-            def take(sums: Sums, parts: list[Any], places: list[Any]) -> list[Any]:
-                sums.clear()
-                for (part, count), place in zip(parts, places, strict=True):
-                    moved = examples.moved(part, device_of(self.model))
-                    with kept(self.model, self._copies), self._drawing(0):
-                        sums.add(self.model, with_common_coins(loss_fn, self._coins.common(0)), moved, count, place)
-                return [total.clone() for total in sums.values()]
-
-            return audit(read, take, sums, self.plan, np.arange(n), tried)
+            sums = self._plain(self._parameters(), self.plan)
+            take = partial(self._taken_alike, loss_fn, sums)
+            return audit(self.loader.read_alike, take, self.plan, np.arange(n), tried)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
@@ -387,16 +379,20 @@ class PrivateRun:
                 with self._records_apart(loss_fn) as loss:
                     sums.check(self.model, loss, part, records)
                     plain.check(self.model, loss, part, records)
-                check_repeats(partial(self._of_one, loss_fn, plain), part, records)
+                check_repeats(partial(self._taken_alike, loss_fn, plain), part, records)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
 
-    def _of_one(self, loss_fn: LossFunction, sums: Sums, record: Any) -> list[Any]:
-        """What a record's gradient is clipped to, with the coins of every other such record."""
+    def _taken_alike(
+        self, loss_fn: LossFunction, sums: Sums, parts: list[Part], places: list[Places | None] | None = None
+    ) -> list[Any]:
+        """What parts add up to, with the same coins for each that has the same place."""
         sums.clear()
-        with kept(self.model, self._copies), self._drawing(0):
-            sums.add(self.model, with_common_coins(loss_fn, self._coins.common(0)), record, 1)
+        loss, device = with_common_coins(loss_fn, self._coins.common(0)), device_of(self.model)
+        for (part, records), place in zip(parts, places or [None] * len(parts), strict=True):
+            with kept(self.model, self._copies), self._drawing(0):
+                sums.add(self.model, loss, examples.moved(part, device), records, place)
         return [total.clone() for total in sums.values()]
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:
