@@ -30,6 +30,11 @@ OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "pers
 """Options of ``DataLoader`` that decide what is in a batch, or that need a loader which outlives an epoch."""
 
 
+ALIKE, FIRST, LOOKS = -1, -2, -3
+"""Numbers, below those of draws, of what is read beside them; the looks at whether anything is kept go down from the
+last."""
+
+
 class Batch:
     """One Poisson sample of records, to be used once: what ``PoissonLoader`` yields.
 
@@ -235,7 +240,7 @@ class RunLoader(PoissonLoader):
 
     def first(self) -> Iterator[Part]:
         """The first record of the data set, collated, and its number, 1; nothing where there is none."""
-        alone = [(next(self._draws), np.zeros(1, np.intp))] if len(self.dataset) else []
+        alone = [(FIRST, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._reader(iter(alone)))
 
     def _reader(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
@@ -244,11 +249,11 @@ class RunLoader(PoissonLoader):
 
     def read_alike(self, rows: Rows) -> list[Part]:
         """The parts of some records, with the same coins each time."""
-        return list(chain.from_iterable(super()._reader(iter([(-1, rows)]))))
+        return list(chain.from_iterable(super()._reader(iter([(ALIKE, rows)]))))
 
     def _check_reading(self) -> None:
         """ValueError where what a record is read as depends on what was read before, as two records show."""
-        number = next(self._draws)
+        number = LOOKS - self._account.steps
         drawn = (self._coins.of_record(number, place) % len(self.dataset) for place in (-1, -2))
         one, other = ((i, self._coins.of_record(number, i)) for i in drawn)
         with torch.random.fork_rng(devices=[]), put_back():
