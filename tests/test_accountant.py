@@ -56,6 +56,8 @@ def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
 @pytest.mark.parametrize(
     ("error", "message", "text"),
     [
+        (TypeError, "^text must be", None),
+        (TypeError, "^text must be", b"{}"),
         (ValueError, "text must be", "[]"),
         (ValueError, "text must be", '{"tightdp_accountant": 99}'),
         (ValueError, "text must be .*Expecting value", "not json"),

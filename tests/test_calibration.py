@@ -158,6 +158,7 @@ def test_the_least_targets(epsilon, delta):
         (ValueError, "^sampling_probability must be", (1.0, 1e-5, 0.0)),
         (ValueError, "^steps must be", (1.0, 1e-5, 0.1, 0)),
         (TypeError, "^steps must be", (1.0, 1e-5, 0.1, 10.0)),
+        (ValueError, "^epsilon=1e-09 is below every epsilon that can be shown", (1e-9, 1e-300)),
     ],
 )
 def test_noise_multiplier_names_what_is_wrong(error, message, arguments):

@@ -54,9 +54,21 @@ def test_a_count_is_a_positive_integer(error, count):
 
 
 def test_counts_stay_exact_in_doubles():
-    over = G * 2**53 * 2
+    most = G * 2**53
+    for over in (
+        lambda: most * 2,
+        lambda: most + G,
+        lambda: G * 2 * 2**53,
+        lambda: dp.Composition([(G, 2**53), (G, 1)]),
+    ):
+        with pytest.raises(ValueError, match=r"count must be an integer >= 1 and at most"):
+            over()
+    assert (most + S * 2**53 + dp.Laplace(1.0)).parts  # none of the counts is too large
+    account = dp.Accountant()
+    account.compose(most)
     with pytest.raises(ValueError, match=r"count must be an integer >= 1 and at most"):
-        list(over)
+        account.compose(G)
+    assert account.composition == most
 
 
 def test_threads_share_compositions():

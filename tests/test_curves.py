@@ -148,7 +148,9 @@ def test_numbers_of_steps_of_any_type():
 
 
 def test_the_range_of_epsilons_is_one_of_numbers():
-    with pytest.raises(ValueError, match=r"^epsilons must be .* in \[-1.79769e\+308, 1.79769e\+308\]$"):
+    with pytest.raises(
+        ValueError, match=r"^epsilons must be .* in \[-1.7976931348623157e\+308, 1.7976931348623157e\+308\]$"
+    ):
         TRAINING.profile([0.0, -math.inf])
 
 

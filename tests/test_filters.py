@@ -105,6 +105,11 @@ def test_approximate_mechanisms_need_a_part_of_delta():
     assert not dp.PrivacyFilter(1.0, 1e-6).can_spend(mechanism)
     f = dp.PrivacyFilter(1.0, 1e-6, failure=1e-7)
     assert f.can_spend(mechanism, 9) and not f.can_spend(mechanism, 11)
+    assert dp.PrivacyFilter(1.0, 1e-6).cost(mechanism) == math.inf > f.cost(mechanism)
+
+
+def test_the_unit_names_an_order_close_to_one():
+    assert "order 1 + 2.5e-10, times 2.5e-10" in dp.PrivacyFilter(1.0, 0.1, order=1 + 2.5e-10).unit
 
 
 @pytest.mark.parametrize(

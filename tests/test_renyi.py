@@ -241,6 +241,12 @@ def test_renyi_divergences_hold_the_truth(run, truth):
                 assert upper - lower <= 1e-9 * upper
 
 
+@pytest.mark.parametrize("order", [1.0, 0.0, float("inf"), float("nan")])
+def test_orders_are_above_one(order):
+    with pytest.raises(ValueError, match=r"^orders must be finite real numbers in \[1\.0000000000000002, "):
+        dp.Gaussian(1.0).renyi([2.0, order])
+
+
 def test_renyi_divergences_of_all_relations():
     run = dp.PoissonSampled(dp.Gaussian(2.0), 0.2) * 7
     both = run.renyi([3.0], neighbors="replace")

@@ -57,9 +57,10 @@ def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray
 
 def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARGEST) -> npt.NDArray[np.float64]:
     """``values`` of any shape as finite doubles within [least, most]."""
-    array = reals(name, values, f"real numbers in [{least:g}, {most:g}]")
+    accepted = f"real numbers in [{least:.17g}, {most:.17g}]"
+    array = reals(name, values, accepted)
     if not np.all(np.isfinite(array) & (array >= least) & (array <= most)):
-        raise ValueError(f"{name} must be finite real numbers in [{least:g}, {most:g}]")
+        raise ValueError(f"{name} must be finite {accepted}")
     return array
 
 
@@ -108,7 +109,9 @@ def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
     if n < least:
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
     if n > most:
-        raise ValueError(f"{name} must be {accepted} and at most {most}, got {value!r}")
+        raise ValueError(
+            f"{name} must be {accepted}{f' and at most {most}' if most == MAX_COUNT else ''}, got {value!r}"
+        )
     return n
 
 

@@ -197,7 +197,7 @@ class Composition(Composable):
     distinct mechanisms, composed in different orders, valid bounds may differ in the last digits.
     """
 
-    __slots__ = ("_latest", "_parts", "_pending")
+    __slots__ = ("_latest", "_most", "_parts", "_pending")
 
     def __init__(self, parts: Iterable[tuple[Mechanism, int]] = ()) -> None:
         checked = []
@@ -208,12 +208,20 @@ class Composition(Composable):
         self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
         self._latest: Parts | None = None
         self._parts: Parts | None = None
+        self._most = sum(count for _, count in checked)
+        self._check_counts()
 
     @classmethod
-    def _lazy(cls, pending: tuple[tuple[Any, int], ...]) -> Composition:
+    def _lazy(cls, pending: tuple[tuple[Any, int], ...], most: int) -> Composition:
         made = cls.__new__(cls)
-        made._pending, made._latest, made._parts = pending, None, None
+        made._pending, made._latest, made._parts, made._most = pending, None, None, most
+        made._check_counts()
         return made
+
+    def _check_counts(self) -> None:
+        """Merges where the sum of all counts, ``_most``, leaves open whether one of them is too large."""
+        if self._most > _check.MAX_COUNT:
+            self._most = max(count for _, count in self._merged())
 
     def _composition(self) -> Composition:
         return self
@@ -222,10 +230,10 @@ class Composition(Composable):
         return type(self).__name__, *((mechanism._key(), count) for mechanism, count in self.parts)
 
     def _plus(self, other: Composition) -> Composition:
-        return self._lazy(((self, 1), (other, 1)))
+        return self._lazy(((self, 1), (other, 1)), self._most + other._most)
 
     def _times(self, count: int) -> Composition:
-        return self._lazy(((self, count),))
+        return self._lazy(((self, count),), self._most * count)
 
     @property
     def parts(self) -> Parts:

@@ -131,6 +131,8 @@ class Accountant:
     @classmethod
     def from_json(cls, text: str) -> Accountant:
         """The account that ``to_json`` wrote; ValueError or TypeError for anything else."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be what Accountant.to_json wrote, got {text!r}")
         try:
             plain: Any = _check.json_value(text)
         except ValueError as error:

@@ -249,7 +249,8 @@ def noise_multiplier(
     found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
         raise ValueError(
-            f"epsilon={target!r} is not met at delta={delta!r} by any noise multiplier up to {_SIGMAS[1]:g}"
+            f"epsilon={target!r} is below every epsilon that can be shown at delta={delta!r} for a noise multiplier "
+            f"up to {_SIGMAS[1]:g}"
         )
     return found
 

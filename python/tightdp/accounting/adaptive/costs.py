@@ -40,7 +40,8 @@ class RenyiOrder(Family):
         if order is None:
             order = 1 + best_order(epsilon, delta, expected)
         self.c = order - 1
-        self.unit = f"Renyi divergence of order {order:g}, times {self.c:g}"
+        shown = f"{order:g}" if self.c >= 1e-3 else f"1 + {self.c:g}"
+        self.unit = f"Renyi divergence of order {shown}, times {self.c:g}"
         self.cap = _allowance(self.c, epsilon, delta).lo
 
     def cost(self, mechanism: m.Mechanism) -> float:

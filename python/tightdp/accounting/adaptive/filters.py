@@ -119,9 +119,19 @@ class Capped:
         self._shared.change(record)
 
     def cost(self, mechanism: Mechanism) -> float:
-        """What one release costs, in ``unit``, rounded up; infinite where the family cannot charge it."""
-        _core.check_arithmetic()
-        return self._family.cost(without_failure(charged(mechanism, self.neighbors))[0])
+        """What one release costs, in ``unit``, rounded up; infinite where no part of the cap pays for it."""
+        price = self._price(mechanism, 1)
+        return INF if self._failed(price).hi > self._most_failed else price.cost
+
+    def _failed(self, price: _Price) -> Range:
+        """-log of the chance that none of the releases fails."""
+        if not price.failure:
+            return Range(0.0)
+        return price.count * (-log1p(-Range(price.failure)) if price.failure < 1 else Range(INF))
+
+    @property
+    def _most_failed(self) -> float:
+        return (-log1p(-Range(self._failure_cap))).lo
 
     def _price(self, mechanism: Mechanism, count: int) -> _Price:
         if not isinstance(mechanism, Mechanism):
@@ -142,8 +152,8 @@ class Capped:
             return None
         total, failed = before.total + price.count * Range(price.cost), before.failed
         if price.failure:
-            failed += price.count * (-log1p(-Range(price.failure)) if price.failure < 1 else Range(INF))
-            if failed.hi > (-log1p(-Range(self._failure_cap))).lo:
+            failed += self._failed(price)
+            if failed.hi > self._most_failed:
                 return None
         if total.hi > self.cap:
             return None
