@@ -203,7 +203,7 @@ class _Kept:
 
 def _any_delta(epsilon: float) -> Bound:
     """What is known of any delta."""
-    return Bound(max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
+    return Bound(0.0 if epsilon >= 0 else max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 
 
 _BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add", "replace": "replace"}

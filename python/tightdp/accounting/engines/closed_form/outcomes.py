@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .... import mechanisms as m
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, up
+from ...pairs.kinds import any_of
 from ...pairs.replaced import ReplacedClass
 from ...pairs.replaced import losses as losses_of
 from ..base import Direction, Parts
@@ -39,6 +40,8 @@ _Long = NDArray[Any]
 
 def law(parts: Parts, direction: Direction) -> Law | None:
     """The law of a composition of few outcomes, which are computed when they are first needed; or None."""
+    if any_of(parts, m.Gaussian):  # said at once, as every question of microseconds asks
+        return None
     total = 1
     for mechanism, count in parts:
         total *= _number(mechanism, count)
