@@ -3,7 +3,7 @@
     python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu]
 
 Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
-with LoRA. Ways: without privacy, ours with sums of floats (one pass), with exact ones out of products and out of rows,
+with LoRA. Ways: without privacy, ours with sums of floats (one pass), with exact ones by default and out of rows,
 Opacus with hooks, with our engine in the place of its own and with ghost clipping, ``torch.func`` by hand. All take
 turns, and the ratio is the median over rounds of a way's time over that without privacy in the same round. Ours are
 ``run.step`` with all its checks, and the batch from ``run.loader``; the first step, which looks at records twice, is
@@ -162,8 +162,8 @@ class Exact(Ours):
     kind, arithmetic = ExactSums, "exact"
 
 
-class Products(Ours):
-    kind, arithmetic = ProductSums, "products"
+class Auto(Ours):
+    kind, arithmetic = ProductSums, "auto"
 
 
 class Opacus(Way):
@@ -247,7 +247,7 @@ class Func(Way):
 
 
 WAYS: dict[str, type[Way]] = {
-    "no privacy": Way, "one pass": Ours, "products": Products, "exact": Exact, "opacus hooks": Opacus,
+    "no privacy": Way, "one pass": Ours, "auto": Auto, "exact": Exact, "opacus hooks": Opacus,
     "adapter": Adapter, "opacus ghost": Ghost, "torch.func": Func,
 }  # fmt: skip
 

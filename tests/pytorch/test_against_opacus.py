@@ -35,7 +35,9 @@ def test_sums_without_noise(case):
     model, batch = build(), data()
     names = [name for name, _ in model.named_parameters()]
     fast, _ = one_pass(model, loss_fn, batch, 0.1)
-    exact = ExactSums(private(model, max_norm=0.1, noise_multiplier=1.0).plan, dict(model.named_parameters()))
+    exact = ExactSums(
+        private(model, max_norm=0.1, noise_multiplier=1.0, arithmetic="exact").plan, dict(model.named_parameters())
+    )
     exact.add(model, loss_fn, batch, len(batch[0]))
     if case in ("convolutions",):  # hooks cannot see through what changes in place
         for module in model.modules():

@@ -14,7 +14,7 @@ READING = "physical_batch_size=None, collate_fn=None"
 PADDED = READING.replace(", ", ", padded=False, ")
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
-    f"max_norm, noise_multiplier=None, public_size=None, arithmetic='exact', {PADDED}, random_state=None, "
+    f"max_norm, noise_multiplier=None, public_size=None, arithmetic='auto', {PADDED}, random_state=None, "
     "ledger=None, checkpoint=None, after_failure=False, distributed=None, **options)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",

@@ -82,7 +82,8 @@ def test_integers_of_a_record_follow_from_it_and_its_place(case):
 def test_all_physical_batches_have_one_shape(size, monkeypatch):
     seen, taken, of = set(), [], Gradients.of
     monkeypatch.setattr(Gradients, "of", lambda self, batch, n: (seen.add((n, *batch[0].shape)), of(self, batch, n))[1])
-    run = private(mlp(), table(400), batch_size=12, noise_multiplier=1.0, padded=True, physical_batch_size=size)
+    run = private(mlp(), table(400), batch_size=12, noise_multiplier=1.0, padded=True, physical_batch_size=size,
+                  arithmetic="exact")  # fmt: skip
     for batch in run.loader:
         taken.append(len(batch.rows))
         run.step(cross_entropy, batch)

@@ -313,8 +313,8 @@ def test_epsilon_and_noise_multiplier():
     refused("epsilon and", epsilon=1.0, noise_multiplier=1.0)
     refused("epsilon must be given, or a noise_multiplier", epsilon=None)
     refused("public_size must be given", noise_multiplier=1.0, public_size=None)
-    refused("^noise_multiplier must be smaller", noise_multiplier=1e6)
-    refused("^epsilon must be larger", epsilon=1e-12, delta=1e-15)
+    refused("^noise_multiplier must be smaller", noise_multiplier=1e6, arithmetic="exact")
+    refused("^epsilon must be larger", epsilon=1e-12, delta=1e-15, arithmetic="exact")
     refused("unexpected keyword argument 'nonsense'", nonsense=1)
     with pytest.raises(TypeError):
         make_private(mlp(), torch.optim.SGD(mlp().parameters()), table())

@@ -38,6 +38,7 @@ def released(records, **settings):
     "settings",
     [
         {},
+        {"arithmetic": "exact"},
         {"arithmetic": "float"},
         {"batch_size": 0.999999, "algorithm": "adaclip"},
         {"algorithm": DPIS(norm_share=1.0, reach=1.0)},

@@ -53,7 +53,7 @@ def audit(
     """``read`` makes parts of rows, each with its own coins; ``take`` adds up what a model makes of parts, with coins
     that depend on the place of a record in its part alone."""
     moved, kept = [], []
-    aligned = plan.arithmetic in ("exact", "products")
+    aligned = plan.arithmetic in ("auto", "exact", "products")
     for i in range(tried):
         others = np.delete(rows, len(rows) - 1 - i)
         everyone = np.append(others, rows[len(rows) - 1 - i])  # the record that is tried stands last

@@ -25,6 +25,7 @@ from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
 from .draws import Coins
+from .either import resolved
 from .importance import ImportanceLoader
 from .loader import RunLoader
 from .onepass.layers import check_layers
@@ -48,7 +49,7 @@ def make_private(
     max_norm: float | Sequence[float],
     noise_multiplier: float | None = None,
     public_size: int | None = None,
-    arithmetic: SumArithmetic = "exact",
+    arithmetic: SumArithmetic = "auto",
     physical_batch_size: int | None = None,
     padded: bool = False,
     collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -82,14 +83,14 @@ def make_private(
     noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the norm bound
     public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
         first, for a fiftieth of epsilon and delta, and the run uses that
-    arithmetic : "exact" forms every record's gradient by ``torch.func``, where the model's code runs once for all
-        records and sees no values, and adds integers. "one-by-one" does for any module, one record after the other,
-        and assumes that the model keeps nothing between them. "float" gets norms from one
-        backward pass without forming gradients, and adds floats, which the account idealises. It takes little more time
-        than training without privacy. It serves linear layers, convolutions, embeddings, norm layers and what is made
-        of them. "products" gets exact sums from one backward pass, for the same layers: where each record passes a
-        linear layer once, gradients are added as products of integers, and all others are formed. It takes one norm
-        bound, and "dp-sgd" or "dp-adam"
+    arithmetic : "auto" adds integers, by "products" for records of a form that it serves and else by "exact"; with a
+        bound for each parameter, for AdaCliP and DPIS by "exact" alone. ``ways_`` shows what it chose. "products" gets
+        exact sums from one backward pass: where each record passes a linear layer once, gradients are added as products
+        of integers, and all others are formed. It serves linear layers, convolutions, embeddings, norm layers and what
+        is made of them. "exact" forms every record's gradient by ``torch.func``, where the model's code runs once for
+        all records and sees no values, and adds integers. "one-by-one" does for any module, one record after the other,
+        and assumes that the model keeps nothing between them. "float" gets norms from one backward pass without
+        forming gradients, and adds floats, which the account idealises
     physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
     padded : whether every physical batch has the same shape and each record draws its own place in one, for the exact
         arithmetic and for products: then no bit of a record's gradient depends on the others, as far as PyTorch's
@@ -156,11 +157,12 @@ def make_private(
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        check_algorithm(name, own, optimizer, arithmetic, padded, options.get("num_workers"))
+        settings["arithmetic"] = resolved(arithmetic, name, max_norm, model)
+        check_algorithm(name, own, optimizer, settings["arithmetic"], padded, options.get("num_workers"))
+        checks.check_modules(model)
         if arithmetic in ("float", "products"):
             check_torch()
             check_layers(model)
-        checks.check_modules(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)
         checks.check_settings(optimizer)

@@ -33,11 +33,14 @@ from .settings import Settings, filled, steps_of
 
 LOOK = 100
 """Steps, at least, between two looks at whether a model or a data set keeps something."""
-SumArithmetic = Arithmetic | Literal["products", "one-by-one"]
-ARITHMETIC: tuple[SumArithmetic, ...] = ("exact", "float", "products", "one-by-one")
+SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
+ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 _FINE_NOISE = 31
 """The noise has a deviation of up to twice 2^31 steps of the grid of products: there a draw in 512 takes the sampler's
 slow way (docs/theory/noise.md, section 5.2)."""
+_HIDDEN = 2.0**-9
+"""A product's roundings are 2^-15 of the norm bound, those of a batch as random signs add up to the root of its size
+times that: at most a 64th of the noise, or "auto" forms gradients and cuts their digits at 2^-24."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class Plan:
     @property
     def grid(self) -> float:
         """Of the integer sums, a power of two."""
-        if self.arithmetic != "products":
+        if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
         return max(dense.product_grid_for(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
 
@@ -170,12 +173,14 @@ def plan(
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
             rest = ApproximateDP(target.epsilon, target.delta)
-        made = Plan(records, expected, found.number, noise, bounds, target.delta, arithmetic, None, rest, settings)
+        rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(expected, records))
+        how: SumArithmetic = "exact" if rounded else arithmetic
+        made = Plan(records, expected, found.number, noise, bounds, target.delta, how, None, rest, settings)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given
-            raise ValueError(text.format(noise=noise, arithmetic=arithmetic))
+            raise ValueError(text.format(noise=noise, arithmetic=how))
         return made
 
     if public_size is not None:

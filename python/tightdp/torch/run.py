@@ -25,6 +25,7 @@ from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .checkpoint import Checkpoint
 from .draws import device_of, own_draws, with_common_coins
+from .either import EitherSums
 from .exact_sums import ExactSums
 from .importance import ImportanceLoader
 from .kept import Copies, kept
@@ -413,7 +414,7 @@ class PrivateRun:
 
     def _plain(self, parameters: dict[str, Any], plan: Plan) -> Sums:
         """Sums of clipped gradients, whatever the algorithm is."""
-        kinds: dict[str, Any] = {"float": OnePassSums, "products": ProductSums}
+        kinds: dict[str, Any] = {"auto": EitherSums, "float": OnePassSums, "products": ProductSums}
         made: Sums = kinds.get(plan.arithmetic, ExactSums)(plan, parameters)
         return made
 

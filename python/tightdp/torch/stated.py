@@ -17,6 +17,8 @@ _PLACES = (
     "batch, all of which have one shape. Each record draws its place by itself."
 )
 _SUMS = {
+    "auto": "The roundings of single gradients: their sums and the noise are exact. Gradients come from one backward "
+    "pass where it serves records of their form, and from torch.func.vmap where it does not.",
     "one-by-one": "The roundings of single gradients: their sums and the noise are exact.",
     "exact": "The roundings of single gradients: their sums and the noise are exact.",
     "products": "The roundings of single gradients: their sums and the noise are exact.",

@@ -29,30 +29,31 @@ class ProductSums(IntegerSums, OnePassSums):
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         super().__init__(plan, parameters)
         self._flat, self._totals = integers_of(parameters)
-        self._taken: Any = None
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
-        if places is not None:
-            batch, records = places.filled(batch, records), places.size
-        self._taken = None if places is None else places.weights() > 0
-        super().add(model, loss_fn, batch, records)
+        taken = None
+        if places is not None:  # others have the shape of one
+            batch, records, taken = places.filled(batch, records), places.size, places.weights() > 0
+        self._ways |= self._add_products(self._factors(model, loss_fn, batch, records), records, taken)
 
     @torch.no_grad()
-    def _add(self, factors: dict[int, Factors], records: int) -> None:
+    def _add_products(self, factors: dict[int, Factors], records: int, taken: Any) -> dict[str, str]:
+        """Adds those records of which ``taken`` is true; returns how, by the names of parameters."""
         step = 1
         while step < records and self._held(factors, 2 * step) <= HELD:
             step *= 2
         for start in range(0, records, step):
             some = slice(start, min(records, start + step))
-            self._add_some({i: _part(each, some) for i, each in factors.items()}, some)
+            chosen = None if taken is None else taken[some]
+            self._add_some({i: _part(each, some) for i, each in factors.items()}, chosen)
         names = list(self._parameters)
-        self._ways |= {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
+        return {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
 
     def _held(self, factors: dict[int, Factors], records: int) -> int:
         """Entries of so many records' rows."""
         return sum(_held(each, self._totals[i].numel(), records) for i, each in factors.items())
 
-    def _add_some(self, factors: dict[int, Factors], some: slice) -> None:
+    def _add_some(self, factors: dict[int, Factors], taken: Any) -> None:
         totals = {i: self._totals[i] for i in factors}
         words = {}
         for i, each in factors.items():
@@ -63,7 +64,6 @@ class ProductSums(IntegerSums, OnePassSums):
         layers = [_layer(each) for each in factors.values()]
         if len({operand.dtype for layer in layers for operand in layer}) > 1:
             layers = [(inputs.astype(np.float64), errors.astype(np.float64)) for inputs, errors in layers]
-        taken = None if self._taken is None else self._taken[some]
         numbers = [total.numpy() for total in totals.values()]
         dense.add_products(layers, self._plan.max_norm[0], numbers, grid=self._plan.grid, taken=taken)
         for i, some_words in words.items():

@@ -1,0 +1,76 @@
+"""Exact sums in whichever way a record's form allows: products of one backward pass, or rows of ``torch.func``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..release.clipping import several
+from . import examples
+from .draws import device_of, own_draws
+from .materialized import Gradients, check_vectorizes
+from .onepass.factors import Factors, Rows
+from .onepass.layers import check_layers
+from .onepass.products import ProductSums
+from .onepass.tried import check_torch
+from .padded import Places
+from .plan import Plan
+
+
+class EitherSums(ProductSums):
+    """Integer sums of clipped gradients, on the grid of products.
+
+    The way is a function of a record's form: the structure, the types and the shapes of its tensors. A record of zeros
+    of that form shows it, so that no value and no other record decides how a record's gradient is rounded
+    (docs/theory/exact-products.md, section 7).
+    """
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
+        super().__init__(plan, parameters)
+        self._served: dict[Any, bool] = {}
+
+    def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        if self._serves_form(model, loss_fn, batch, records):
+            super().check(model, loss_fn, batch, records)
+        else:
+            check_vectorizes(model, loss_fn, self._parameters, batch, records)
+
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        if self._serves_form(model, loss_fn, batch, records):
+            return super().add(model, loss_fn, batch, records, places)
+        start, taken = 0, None
+        if places is not None:
+            batch, records, taken = places.filled(batch, records), places.size, places.weights() > 0
+        for rows in Gradients(model, loss_fn, self._parameters).of(batch, records):
+            end = start + len(rows[0])
+            factors: dict[int, Factors] = {i: Rows(g.detach()) for i, g in enumerate(rows)}
+            self._add_products(factors, end - start, None if taken is None else taken[start:end])
+            start = end
+        self._ways |= dict.fromkeys(self._parameters, "vectorised")
+
+    def _serves_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
+        """Whether one pass takes records of this form."""
+        tensors, rebuild = examples.split(batch, records)
+        form = repr(examples.structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
+        if form not in self._served:
+            zeros = rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])
+            try:
+                with own_draws(device_of(model), 0, 0):
+                    super().check(model, loss_fn, zeros, 1)
+                self._served[form] = True
+            except Exception:  # of the user's code on zeros, or of what one pass does not serve
+                self._served[form] = False
+        return self._served[form]
+
+
+def resolved(arithmetic: str, name: str, max_norm: Any, model: Any) -> str:
+    """What "auto" is for the algorithm, the bounds and the types of the model's layers."""
+    if arithmetic != "auto":
+        return arithmetic
+    try:
+        check_torch()
+        check_layers(model)
+    except (RuntimeError, ValueError):
+        return "exact"
+    return "exact" if name in ("adaclip", "dpis") or several(max_norm) else "auto"
