@@ -28,10 +28,10 @@ OTHERS = {f"python {name}" for name in ("opacus", "dp_accounting", "prv_accounta
 """Code beside ours on the pages for those who come from there."""
 APART = {"jax_privacy"}
 """Libraries whose threads outlive a test: a test that runs in a process of its own names them."""
-WITH = {
-    f"python with {name}"
-    for name in ("dask", "dp_accounting", "opacus", "prv_accountant", "pyarrow", "riskcal", "torch", *APART)
-}
+OF_OTHERS = (
+    "dask", "dp_accounting", "opacus", "peft", "prv_accountant", "pyarrow", "riskcal", "torch", "transformers", *APART
+)  # fmt: skip
+WITH = {f"python with {name}" for name in OF_OTHERS}
 KINDS = {"python", "python cuda", "bash", "text", "c", "cpp", "cmake", "sh", *OTHERS, *WITH}
 
 

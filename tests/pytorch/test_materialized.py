@@ -68,15 +68,13 @@ class Last(nn.Module):
 
 
 def exact_sums(model, loss_fn, batch, max_norm, cuts=1):
-    recurrent = any(isinstance(module, nn.GRU) for module in model.modules())
-    way = "one-by-one" if recurrent else "exact"
-    run = private(model, max_norm=max_norm, noise_multiplier=1.0, arithmetic=way)
+    run = private(model, max_norm=max_norm, noise_multiplier=1.0, arithmetic="exact")
     sums = ExactSums(run.plan, dict(model.named_parameters()))
     size = -(-len(batch[0]) // cuts)
     for start in range(0, len(batch[0]), size):
         part = [tensor[start : start + size] for tensor in batch]
         sums.add(model, loss_fn, part, len(part[0]))
-    assert set(sums.ways.values()) == {"one record after the other" if recurrent else "vectorised"}
+    assert set(sums.ways.values()) == {"vectorised"}
     return dict(zip(sums.ways, sums.values(), strict=True)), run.plan.grid
 
 
@@ -159,17 +157,13 @@ class Recurrent(nn.Module):
         return self.out(self.read(x.unflatten(1, (3, 2)))[0][:, -1])
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("arithmetic", ["exact", "one-by-one"])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_recurrent_layers(kind):
+def test_recurrent_layers(kind, arithmetic):
     """They hold their weights a second time, which torch.func would leave to its own tensors."""
     model, records = Recurrent(kind), table(12, 6)
     by_hand = clipped_by_hand(model, cross_entropy, records.tensors, 1.0)
-    run = private(model, records, batch_size=12, noise_multiplier=1e-9)
-    if kind is not nn.LSTM:
-        with pytest.raises(ValueError, match=rf"each alone: read \({kind.__name__}\) cannot be"):
-            run.step(cross_entropy, next(iter(run.loader)))
-        run = private(model, records, batch_size=12, noise_multiplier=1e-9, arithmetic="one-by-one")
+    run = private(model, records, batch_size=12, noise_multiplier=1e-9, arithmetic=arithmetic)
     run.step(cross_entropy, next(iter(run.loader)))
     for name, p in model.named_parameters():
         torch.testing.assert_close(p.grad.double() * 12, by_hand[name], rtol=1e-4, atol=1e-5)

@@ -7,12 +7,14 @@ batch can mix records: a mean over the batch is one over a single record here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from . import checks, examples
-from .draws import uncompiled
+from .recurrent import StepByStep
+from .side_by_side import side_by_side
 
 HELD = 1 << 26
 """Bytes of gradients that are held at once: 64 MB, or those of a single record."""
@@ -40,6 +42,7 @@ class Gradients:
         self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
         self._places = _places(model, parameters)
         self._recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
+        self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
     def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
         """Of some records at a time, a tensor (records, *shape) for each parameter."""
@@ -59,7 +62,7 @@ class Gradients:
         values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
         try:
-            with uncompiled():
+            with side_by_side(), StepByStep() if self._steps else nullcontext():
                 found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
         finally:
             for module in self._recurrent:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from .. import behind, checks, examples
-from ..draws import uncompiled
 from ..materialized import SIGNS, place
+from ..side_by_side import side_by_side
 from .uses import Unsupported
 
 
@@ -34,7 +34,7 @@ def take(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: in
         return losses
 
     try:
-        with uncompiled():
+        with side_by_side():
             torch.func.vmap(single, randomness="different")(*tensors)
     except (RuntimeError, NotImplementedError) as error:
         if not any(sign in str(error) for sign in SIGNS):

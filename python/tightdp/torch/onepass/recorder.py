@@ -28,6 +28,7 @@ _SPREAD = {
     if hasattr(where, name)
 }
 """Functions of numbers, coordinate by coordinate, in which a parameter is spread over records."""
+_VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
 _TRANSPOSED = (torch.Tensor.T, torch.Tensor.mT, torch.Tensor.t, torch.Tensor.transpose, torch.t, torch.transpose)
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
 """Names of functions that go around what keeps records apart."""
@@ -88,7 +89,7 @@ class Recorder(TorchFunctionMode):
                 return self._ruled(func, args, dict(kwargs), used)
             if func is F.multi_head_attention_forward:
                 return multi_head_attention(self._linear, *args, **kwargs)
-            if func is torch.Tensor.expand or func in _SPREAD:
+            if func is torch.Tensor.expand or func in _SPREAD or _is_view_of_vector(func, used):
                 return self._spread(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
@@ -151,6 +152,11 @@ def refusal(kind: Kind, why: str) -> ValueError:
         f"model must be one that is clipped in one pass: {', '.join(dict.fromkeys(names))} goes through {function}, "
         f'and {why}. arithmetic="exact" takes more modules, and "one-by-one" any'
     )
+
+
+def _is_view_of_vector(func: Any, used: list[Any]) -> bool:
+    """Of a parameter with so few numbers that each record may have its own."""
+    return func in _VIEWS and len(used) == 1 and used[0].numel() == max(used[0].shape)
 
 
 def _tensors(found: Any) -> Iterator[Any]:

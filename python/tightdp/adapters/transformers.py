@@ -1,0 +1,157 @@
+"""The ``Trainer`` of Hugging Face's ``transformers`` with private steps: ``PrivateTrainer``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import Trainer, TrainerState
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import TrainOutput
+
+from ..torch import make_private
+from ..torch.run import PrivateRun
+
+_FROM_ARGS = ("batch_size", "collate_fn", "epochs", "num_workers", "physical_batch_size")
+"""Parameters of ``make_private`` that follow from the training arguments and the collator."""
+STATEMENT = "privacy_statement.json"
+
+
+class PrivateTrainer(Trainer):
+    """A ``Trainer`` whose ``train`` takes private steps. All else is inherited.
+
+    Parameters
+    ----------
+    privacy : a mapping of parameters of ``tightdp.torch.make_private``: ``epsilon``, ``delta`` and ``max_norm``, and
+        any of ``noise_multiplier``, ``public_size``, ``algorithm``, ``arithmetic``, ``ledger``, ``checkpoint``, ...
+    others : as for ``transformers.Trainer``. The expected batch is ``per_device_train_batch_size`` times
+        ``gradient_accumulation_steps`` times the number of processes; the first of these is the most that go through
+        the model at once. The steps follow from ``num_train_epochs``, or are ``max_steps``, which needs a
+        ``public_size``
+
+    ``run``, the ``PrivateRun`` of the last ``train``, has the account and the statement, which ``save_model`` writes
+    beside the model. A record is collated alone, and records of equal shape go through the model together: have the
+    tokenizer pad all of them to one length, which takes the least time. ``max_grad_norm`` is not used: ``max_norm``
+    bounds each record's gradient.
+
+    Guarantee: what ``train`` makes of ``model`` is (epsilon, delta)-DP with respect to ``train_dataset``, as
+    ``run.statement_`` says. No training loss is logged or returned, for it would be a release that nobody charged; its
+    field of ``TrainOutput`` is NaN. What ``evaluate`` says of ``eval_dataset`` is not covered.
+
+    Raises ValueError or TypeError naming the argument, before any record is looked at.
+    """
+
+    run: PrivateRun | None = None
+    control: Any
+    state: Any
+
+    def __init__(self, *arguments: Any, privacy: Mapping[str, Any], **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        if not isinstance(privacy, Mapping):
+            raise TypeError(f"privacy must be a mapping of parameters of make_private, got {privacy!r}")
+        for name in _FROM_ARGS:
+            if name in privacy:
+                raise ValueError(f"privacy must leave {name} out: it follows from the training arguments")
+        self._privacy = dict(privacy)
+        self._check_arguments()
+
+    def train(
+        self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
+    ) -> TrainOutput:
+        """Takes all private steps. ``resume_from_checkpoint`` and ``trial`` must be left out."""
+        if resume_from_checkpoint:
+            raise ValueError("resume_from_checkpoint must be left out: give privacy={'checkpoint': a folder}")
+        if trial is not None:
+            raise ValueError("trial must be left out: each trial releases a model, and none of them is charged here")
+        run = self.run = self._made()
+        self.create_scheduler(num_training_steps=run.plan.steps)
+        self._begin(run)
+        while run.steps_ < run.plan.steps and not self.control.should_training_stop:
+            self._take_epoch(run, ignore_keys_for_eval)
+        if run._saves:
+            run.save()
+        self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
+        self.is_in_train = False
+        return TrainOutput(run.steps_, math.nan, {"epsilon": run.privacy_.upper, "delta": run.delta})
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Saves the model, and beside it the statement of the run that trained it."""
+        super().save_model(output_dir, _internal_call)
+        if self.run is not None and self.args.should_save:
+            place = Path(self.args.output_dir if output_dir is None else output_dir)
+            (place / STATEMENT).write_text(self.run.statement_.to_json() + "\n", encoding="utf-8")
+
+    def _check_arguments(self) -> None:
+        wrong = {
+            "fp16": (self.args.fp16, "False: take bf16, whose gradients need no scale"),
+            "load_best_model_at_end": (self.args.load_best_model_at_end, "False: the last model is what is charged"),
+            "max_steps": (
+                self.args.max_steps > 0 and self._privacy.get("public_size") is None,
+                "left out, or privacy must have a public_size: how often a record takes part depends on it",
+            ),
+        }
+        for name, (given, accepted) in wrong.items():
+            if given:
+                raise ValueError(f"{name} must be {accepted}")
+
+    def _made(self) -> PrivateRun:
+        """The run of the model as it is, charged."""
+        arguments, loader = self.args, self.get_train_dataloader()
+        size = arguments.per_device_train_batch_size
+        expected = size * arguments.gradient_accumulation_steps * arguments.world_size
+        epochs = arguments.num_train_epochs
+        if arguments.max_steps > 0:
+            epochs = (arguments.max_steps - 0.5) * expected / max(self._privacy["public_size"], expected)
+        self.create_optimizer()
+        return make_private(
+            self.model, self.optimizer, loader.dataset, batch_size=expected, epochs=epochs, physical_batch_size=size,
+            collate_fn=loader.collate_fn, num_workers=arguments.dataloader_num_workers, **self._privacy,
+        )  # fmt: skip
+
+    def _begin(self, run: PrivateRun) -> None:
+        self.is_in_train = True
+        stateful = [
+            each for each in (*self.callback_handler.callbacks, self.control) if isinstance(each, ExportableState)
+        ]
+        self.state = TrainerState(
+            global_step=run.steps_,
+            train_batch_size=self.args.per_device_train_batch_size,
+            stateful_callbacks=stateful,
+        )
+        self.state.compute_steps(self.args, run.plan.steps)
+        self.state.init_training_references(self, run.plan.steps, math.ceil(self.args.num_train_epochs), None)
+        self.callback_handler.optimizer, self.callback_handler.lr_scheduler = self.optimizer, self.lr_scheduler
+        self.callback_handler.train_dataloader = run.loader
+        self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
+
+    def _take_epoch(self, run: PrivateRun, ignored: list[str] | None) -> None:
+        self.control = self.callback_handler.on_epoch_begin(self.args, self.state, self.control)
+        for batch in run.loader:
+            self.control = self.callback_handler.on_step_begin(self.args, self.state, self.control)
+            self.model.train()
+            run.step(self._loss_of_a_record, batch)
+            self.lr_scheduler.step()
+            self.state.global_step, self.state.epoch = run.steps_, run.steps_ / run.plan.steps_per_epoch
+            self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
+            self._log_evaluate_save(run, ignored)
+            if self.control.should_training_stop:
+                break
+        self.control = self.callback_handler.on_epoch_end(self.args, self.state, self.control)
+        self._log_evaluate_save(run, ignored)
+
+    def _loss_of_a_record(self, model: Any, inputs: Any) -> Any:
+        """What ``compute_loss`` makes of a batch of one record, shape (1,)."""
+        with self.compute_loss_context_manager():
+            return self.compute_loss(model, dict(inputs)).reshape(1).float()
+
+    def _log_evaluate_save(self, run: PrivateRun, ignored: list[str] | None) -> None:
+        """What the callbacks asked for, of releases alone."""
+        if self.control.should_log:
+            self.log({"epsilon": run.epsilon().upper, "learning_rate": float(self.lr_scheduler.get_last_lr()[0])})
+        if self.control.should_evaluate:
+            self.evaluate(ignore_keys=ignored)
+        if self.control.should_save:
+            self._save_checkpoint(self.model, None)
+            self.control = self.callback_handler.on_save(self.args, self.state, self.control)

@@ -1,0 +1,85 @@
+"""Recurrent layers step by step, where ``torch.func.vmap`` does not take PyTorch's own functions for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+
+class StepByStep(TorchFunctionMode):
+    """Computes recurrent layers and single cells by products and activations, which vmap takes.
+
+    Packed sequences are left to PyTorch: vmap refuses them by name.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        whole, cell = _SEQUENCES.get(func), _CELLS.get(func)
+        if whole is not None and isinstance(args[2], (list, tuple)):
+            return _sequence(whole, *args, **(kwargs or {}))
+        if cell is not None:
+            return _cell(cell, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _gru(x: Any, h: Any, state: Any) -> Any:
+    (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
+    z = torch.sigmoid(update + by_update)
+    candidate = torch.tanh(new + torch.sigmoid(reset + by_reset) * by_new)
+    return [(1 - z) * candidate + z * state[0]]
+
+
+def _tanh(x: Any, h: Any, state: Any) -> Any:
+    return [torch.tanh(x + h)]
+
+
+def _relu(x: Any, h: Any, state: Any) -> Any:
+    return [torch.relu(x + h)]
+
+
+def _lstm(x: Any, h: Any, state: Any) -> Any:
+    take, keep, new, show = (x + h).chunk(4, -1)
+    memory = torch.sigmoid(keep) * state[1] + torch.sigmoid(take) * torch.tanh(new)
+    return [torch.sigmoid(show) * torch.tanh(memory), memory]
+
+
+_SEQUENCES = {torch.gru: _gru, torch.rnn_tanh: _tanh, torch.rnn_relu: _relu, torch.lstm: _lstm}
+_CELLS = {torch.gru_cell: _gru, torch.rnn_tanh_cell: _tanh, torch.rnn_relu_cell: _relu, torch.lstm_cell: _lstm}
+
+
+def _cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    state = [start] if isinstance(start, torch.Tensor) else list(start)
+    found = step(F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
+    return found[0] if isinstance(start, torch.Tensor) else tuple(found)
+
+
+def _sequence(
+    step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
+    bidirectional: bool, batch_first: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What PyTorch's function returns: the last layer's outputs at all times, and the last states of all layers."""
+    x = x.transpose(0, 1) if batch_first else x
+    starts = [start] if isinstance(start, torch.Tensor) else list(start)
+    directions, last = 1 + bidirectional, []
+    each = len(weights) // (layers * directions)
+    for layer in range(layers):
+        ways = []
+        for number in range(layer * directions, (layer + 1) * directions):
+            w_ih, w_hh, *rest = weights[number * each : (number + 1) * each]
+            b_ih, b_hh = rest[:2] if biases else (None, None)
+            projection = rest[-1] if len(rest) % 2 else None  # of an LSTM whose outputs are smaller than its memory
+            inputs, state, outputs = F.linear(x, w_ih, b_ih), [one[number] for one in starts], []
+            backwards = number % directions == 1
+            for t in range(len(inputs))[:: -1 if backwards else 1]:
+                state = step(inputs[t], F.linear(state[0], w_hh, b_hh), state)
+                if projection is not None:
+                    state[0] = F.linear(state[0], projection)
+                outputs.append(state[0])
+            last.append(state)
+            ways.append(torch.stack(outputs[::-1] if backwards else outputs))
+        x = torch.cat(ways, -1)
+        if dropout > 0 and layer + 1 < layers:
+            x = F.dropout(x, dropout, train)
+    return (x.transpose(0, 1) if batch_first else x), *(torch.stack(column) for column in zip(*last, strict=True))
