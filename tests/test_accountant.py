@@ -53,6 +53,14 @@ def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
         dp.Accountant(neighbors="swap")
 
 
+def plain(*history, **others):
+    return json.dumps({"tightdp_accountant": 1, "neighbors": "add_or_remove", "history": history, **others})
+
+
+def entry(**mechanism):
+    return {"mechanism": mechanism, "count": 1}
+
+
 @pytest.mark.parametrize(
     ("error", "message", "text"),
     [
@@ -62,20 +70,41 @@ def test_bad_releases_are_refused_and_not_recorded(error, name, arguments):
         (ValueError, "text must be", '{"tightdp_accountant": 99}'),
         (ValueError, "text must be .*Expecting value", "not json"),
         pytest.param(ValueError, "text must be .*recursion", "[" * 100_000, id="nested too deeply"),
-        (TypeError, "history must be", '{"tightdp_accountant": 1, "history": 3}'),
-        (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": []}}]}'),
-        (TypeError, "history must be", '{"tightdp_accountant": 1, "history": [3]}'),
-        (TypeError, "mechanism must be", '{"tightdp_accountant": 1, "history": [{}]}'),
-        (ValueError, "type must be one of", '{"tightdp_accountant": 1, "history": [{"mechanism": {"type": "eval"}}]}'),
+        (ValueError, "text must be", '{"tightdp_accountant": true, "neighbors": "replace", "history": []}'),
+        (TypeError, "history must be", plain(history=3)),
+        (ValueError, "type must be one of", plain(entry(type=[]))),
+        (TypeError, "history must be", plain(3)),
+        (ValueError, "history must have the entries mechanism, count", plain({})),
+        (TypeError, "mechanism must be", plain({"mechanism": {}, "count": 1})),
+        (ValueError, "type must be one of", plain(entry(type="eval"))),
+        (ValueError, "type must be one of", plain(entry(type="A" * 10**7))),
+        (TypeError, "mechanism must have the parameters", plain(entry(type="Gaussian", sigma=[0] * 10**6))),
     ],
+    ids=range(15),
 )
 def test_what_is_no_account_is_refused(error, message, text):
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as found:
         dp.Accountant.from_json(text)
+    assert len(str(found.value)) < 1500
+
+
+@pytest.mark.parametrize("change", ["neighbors", "history", "count", "mechanism", "Neighbors", "Count"])
+def test_no_entry_is_filled_in_or_passed_over(change):
+    """A misspelt one would give a smaller epsilon: 0.3 in the place of 5,000."""
+    account = dp.Accountant(neighbors="replace")
+    account.compose(dp.Gaussian(10.0), 1_000_000)
+    found = json.loads(account.to_json())
+    assert dp.Accountant.from_json(json.dumps(found)) == account
+    part = found["history"][0] if change.lower() in ("count", "mechanism") else found
+    kept = part.pop(change.lower())
+    if change.lower() != change:
+        part[change] = kept
+    with pytest.raises(ValueError, match="must have the entries"):
+        dp.Accountant.from_json(json.dumps(found))
 
 
 def test_wrong_parameters_in_json_are_named():
-    plain = json.loads('{"tightdp_accountant": 1, "history": [{"mechanism": {"type": "Gaussian", "sigma": 1}}]}')
+    plain = {"tightdp_accountant": 1, "neighbors": "replace", "history": [entry(type="Gaussian", sigma=1)]}
     with pytest.raises(TypeError, match="mechanism must have the parameters of its type"):
         dp.Accountant.from_json(json.dumps(plain))
     plain["history"][0]["mechanism"] = {"type": "Gaussian", "noise_multiplier": -1}

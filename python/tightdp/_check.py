@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,7 @@ def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray
         raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
     except (TypeError, ValueError, RuntimeError):  # the last is torch's
         pass
-    shown = repr(values)
-    raise TypeError(f"{name} must be {accepted}, got {shown if len(shown) <= 100 else shown[:97] + '...'}")
+    raise TypeError(f"{name} must be {accepted}, got {shown(values)}")
 
 
 def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARGEST) -> npt.NDArray[np.float64]:
@@ -130,6 +129,19 @@ def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> N
         value = getattr(settings, name)
         if value is not None or getattr(type(settings), name, ...) is not None:
             object.__setattr__(settings, name, check(name, value))
+
+
+def shown(value: Any) -> str:
+    """``value`` in an error: its first hundred characters."""
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def entries(name: str, plain: Mapping[str, Any], expected: Collection[str]) -> None:
+    """ValueError unless an object has these entries, and no others."""
+    if plain.keys() != set(expected):
+        got = shown(sorted(map(str, plain)))
+        raise ValueError(f"{name} must have the entries {', '.join(expected)} and no others, got {got}")
 
 
 def json_value(text: str) -> Any:

@@ -130,21 +130,27 @@ class Accountant:
 
     @classmethod
     def from_json(cls, text: str) -> Accountant:
-        """The account that ``to_json`` wrote; ValueError or TypeError for anything else."""
+        """The account that ``to_json`` wrote; ValueError or TypeError for anything else, entries that it does not write
+        or that are missing among it."""
         if not isinstance(text, str):
-            raise TypeError(f"text must be what Accountant.to_json wrote, got {text!r}")
+            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.shown(text)}")
         try:
             plain: Any = _check.json_value(text)
         except ValueError as error:
             raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
-        if not isinstance(plain, dict) or plain.get("tightdp_accountant") != _VERSION:
+        if not isinstance(plain, dict) or type(plain.get("tightdp_accountant")) is not int:
             raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
-        account = cls(neighbors=plain.get("neighbors", "add_or_remove"))
-        history = plain.get("history", [])
-        for entry in history if isinstance(history, list) else [history]:
+        if plain["tightdp_accountant"] != _VERSION:
+            raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
+        _check.entries("text", plain, ("tightdp_accountant", "neighbors", "history"))
+        account = cls(neighbors=plain["neighbors"])
+        if not isinstance(plain["history"], list):
+            raise TypeError(f"history must be a list of mechanisms with counts, got {_check.shown(plain['history'])}")
+        for entry in plain["history"]:
             if not isinstance(entry, dict):
-                raise TypeError(f"history must be a list of mechanisms with counts, got {entry!r}")
-            account.compose(from_plain(entry.get("mechanism")), entry.get("count", 1))
+                raise TypeError(f"history must be a list of mechanisms with counts, got {_check.shown(entry)}")
+            _check.entries("history", entry, ("mechanism", "count"))
+            account.compose(from_plain(entry["mechanism"]), entry["count"])
         return account
 
 

@@ -25,7 +25,7 @@ from .engines.base import DEFAULT, Engine, Request
 from .engines.grid import ENGINE as grid
 from .engines.renyi.engine import divergence
 from .numerics.outward import down, up
-from .numerics.work import one_question
+from .numerics.work import affords, one_question
 from .pairs import neighbors as relations
 from .pairs.largest import largest_added, largest_of
 from .pairs.members import members, revealing
@@ -85,11 +85,12 @@ class Question(NamedTuple):
         return self._worst(lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request))
 
     def profile(self, epsilons: ArrayLike) -> Curve:
-        """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own."""
+        """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own, and stands for it
+        once a budget around the whole is spent."""
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
         with one_question():
-            bounds = [self.delta(float(eps)) for eps in at.ravel()[order]]
+            bounds = [self.delta(float(eps)) if affords(0) else auto.any_delta(float(eps)) for eps in at.ravel()[order]]
         lower, upper = np.empty(at.size), np.empty(at.size)
         lower[order] = np.maximum.accumulate([b.lower for b in bounds][::-1])[::-1] if bounds else []
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .. import _check
 from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
 
@@ -23,10 +24,10 @@ def to_plain(run: Composable) -> dict[str, Any]:
 def from_plain(plain: Any) -> Mechanism:
     """The mechanism, checked as its constructor checks; ValueError or TypeError for what is none."""
     if not isinstance(plain, Mapping) or "type" not in plain:
-        raise TypeError(f"mechanism must be an object with a type, got {plain!r}")
+        raise TypeError(f"mechanism must be an object with a type, got {_check.shown(plain)}")
     types = _types(Mechanism)
     if not isinstance(plain["type"], str) or plain["type"] not in types:
-        raise ValueError(f"type must be one of {', '.join(sorted(types))}, got {plain['type']!r}")
+        raise ValueError(f"type must be one of {', '.join(sorted(types))}, got {_check.shown(plain['type'])}")
     arguments = {
         name: _argument(value) if isinstance(value, Mapping) else value
         for name, value in plain.items()
@@ -35,7 +36,11 @@ def from_plain(plain: Any) -> Mechanism:
     try:
         return types[plain["type"]](**arguments)
     except TypeError as error:
-        raise TypeError(f"mechanism must have the parameters of its type, got {plain!r}: {error}") from None
+        raise TypeError(
+            f"mechanism must have the parameters of its type, got {_check.shown(plain)}: {str(error)[:500]}"
+        ) from None
+    except ValueError as error:  # which may quote what was given
+        raise ValueError(str(error)[:500]) from None
 
 
 def _argument(plain: Mapping[str, Any]) -> Composable:
@@ -43,7 +48,7 @@ def _argument(plain: Mapping[str, Any]) -> Composable:
         return from_plain(plain)
     parts = plain.get("parts")
     if not isinstance(parts, list) or not all(isinstance(part, list) and len(part) == 2 for part in parts):
-        raise TypeError(f"parts must be pairs of a mechanism and a count, got {parts!r}")
+        raise TypeError(f"parts must be pairs of a mechanism and a count, got {_check.shown(parts)}")
     return Composition((from_plain(mechanism), count) for mechanism, count in parts)
 
 

@@ -39,6 +39,10 @@ def keep_apart(option: str, out: Path, given: Path | None) -> None:
 
 def keep_model(out: Path, force: bool) -> None:
     """ValueError if there is a file already: it may be a model, which cost budget that nothing brings back."""
+    for suffix in ("-journal", "-wal", "-shm"):
+        ledger = out.with_name(out.name.removesuffix(suffix))
+        if ledger != out and ledger.is_file() and _begins(ledger, b"SQLite format 3"):
+            raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
     if out.is_file() and not force:
         raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
     if out.is_file() and _begins(out, b"SQLite format 3"):

@@ -15,6 +15,7 @@ from ..accounting.adaptive.filters import FAMILIES
 from ..ledger import Ledger
 from ..options import NEIGHBORS
 from ..printed import format_up
+from ..statement.words import one_line
 from . import composition as shared
 from .expression import parse
 from .number import number
@@ -100,6 +101,6 @@ def _lines(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
         f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
     ]
     for entry in plain.get("history", ()):
-        note = " ".join(entry["note"].split())
+        note = one_line(" ".join(entry["note"].split()))
         lines.append(f"{entry['number']}  {entry['time']}  {entry['releases']}{'  ' + note if note else ''}")
     return lines

@@ -16,9 +16,9 @@ from .._core import __version__
 from ..ledger import Ledger
 from ..statement import Statement
 from ..statement.page import kept_in
-from ..statement.recomputed import check_length
+from ..statement.recomputed import check_file
 from ..tables.model import TableModel, read
-from ..train.stated import listed
+from ..train.stated import listed, name_of
 
 EPILOG = """\
 example:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checked(file: Path, patient: bool) -> tuple[Statement, list[str]]:
-    check_length(str(file), file.stat().st_size)
+    check_file(str(file), file)
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -76,7 +76,6 @@ def _of(plain: Any, patient: bool) -> tuple[Statement, list[str]]:
         if model.statement.parameters is None and model.statement.date:
             raise ValueError("parameters must have their hash in the statement, which was taken out of it")
         _check_entries(plain, model.to_dict(), model.statement)
-        _check_entries(plain["statement"], model.statement.to_dict(), model.statement)
         if model.statement.parameters is None:
             return model.statement, [*_said(model.statement), "parameters: the statement has no hash of them"]
         return model.statement, [*_said(model.statement), f"parameters: have the hash {model.parameters_hash}"]
@@ -89,11 +88,23 @@ def _of(plain: Any, patient: bool) -> tuple[Statement, list[str]]:
 
 def _check_entries(plain: dict[str, Any], written: dict[str, Any], statement: Statement) -> None:
     """ValueError for entries that this version does not write, and for those that it writes and a file lacks."""
-    if statement.version != __version__ or not statement.date:
-        return  # of a version that wrote others
+    if statement.version == __version__:  # another wrote others
+        _compare_entries(plain, written, "")
+
+
+def _compare_entries(plain: Any, written: Any, within: str) -> None:
+    if isinstance(plain, list) and isinstance(written, list):
+        for one, other in zip(plain, written, strict=False):
+            _compare_entries(one, other, within)
+    if not (isinstance(plain, dict) and isinstance(written, dict)):
+        return
     for names, what in ((plain.keys() - written.keys(), "more"), (written.keys() - plain.keys(), "fewer")):
         if names:
-            raise ValueError(f"must have the entries that tightdp writes, and has {what}: {listed(sorted(names))}")
+            raise ValueError(
+                f"must have the entries that tightdp writes, and has {what}{within}: {listed(sorted(names))}"
+            )
+    for name in written:
+        _compare_entries(plain[name], written[name], f" in {name}")
 
 
 def _page(file: Path, text: str, kept: str, patient: bool) -> tuple[Statement, list[str]]:
@@ -109,7 +120,9 @@ def _page(file: Path, text: str, kept: str, patient: bool) -> tuple[Statement, l
 def _said(statement: Statement) -> list[str]:
     return [
         f"bound: computed again from the account, different mechanisms: {len(statement.charged.parts):,}",
-        "words: follow from the values",
+        "words: follow from the values"
+        if statement.version == __version__
+        else f"words: those of version {statement.version}, which this one cannot check; the line above is its own",
         "not to be seen from a file: its date, the data set's name, and that noise was drawn as it says",
     ]
 
@@ -117,6 +130,8 @@ def _said(statement: Statement) -> list[str]:
 def _charged(file: Path, statement: Statement, ledger: Ledger) -> str:
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
+    if statement.ledger != name_of(ledger):
+        raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_of(ledger)}")
     found = [
         entry.number
         for entry in ledger.history

@@ -24,15 +24,12 @@ from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, meaning, one_li
 
 FORMAT = 1
 _KEPT = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
-         "ledger", "version")  # fmt: skip
-_LATER = ("settings", "parameters", "dataset", "date")
-"""What statements of the first files had not."""
-_DERIVED = ("guarantee", "meaning", "charged", "warnings", "not_covered")
+         "ledger", "version", "settings", "parameters", "dataset", "date")  # fmt: skip
+_DERIVED = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
 """What a statement says in words, which must be what its values say."""
 CHECKED_BY = "tightdp verify FILE"
 _ENDS = "epsilon_lower", "epsilon"
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
-DATE = re.compile(r"(\d{4}-\d\d-\d\d)?")
 LARGE = 10.0
 """An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
 
@@ -128,8 +125,8 @@ class Statement:
                 _text(name, getattr(self, name))
         if self.parameters is not None and not HASH.fullmatch(self.parameters):
             raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
-        if not DATE.fullmatch(_text("date", self.date)):
-            raise ValueError(f"date must be YYYY-MM-DD, or empty where it is not known, got {self.date!r}")
+        if not _is_date(_text("date", self.date)):
+            raise ValueError(f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.shown(self.date)}")
         if self.size is not None:
             values["size"] = _check.count("size", self.size)
         for name in ("released", "taken", "outside"):
@@ -262,8 +259,7 @@ class Statement:
             )
         try:
             account = account_of(plain["account"], patient)
-            given = {name: plain[name] for name in _KEPT} | {name: plain[name] for name in _LATER if name in plain}
-            given.setdefault("date", "")
+            given = {name: plain[name] for name in _KEPT}
             lower, above = (math.inf if plain[name] is None else _check.real(name, plain[name]) for name in _ENDS)
             if lower > above:
                 raise ValueError(
@@ -275,13 +271,13 @@ class Statement:
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
         made = cls(privacy=claimed, charged=account.composition, **given)
-        ours = made.version == __version__ and "date" in plain  # the first files had none, nor these words
+        ours = made.version == __version__
         found = recomputed(claimed, made.charged, made.delta, made.neighbors, ours=ours, patient=patient)
         made = dataclasses.replace(made, privacy=found)
         again = made.to_dict() if ours else {}
         for name in _DERIVED:
-            if name in again and name in plain and plain[name] != again[name] and found == claimed:
-                raise ValueError(f"{name} must be what the other entries say, and is {_short(plain[name])}")
+            if name in again and found == claimed and plain.get(name) != again[name]:
+                raise ValueError(f"{name} must be what the other entries say, and is {_check.shown(plain.get(name))}")
         return made
 
     def to_html(self) -> str:
@@ -301,18 +297,22 @@ class Statement:
         return body(self)
 
 
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 100 else shown[:97] + "..."
+def _is_date(text: str) -> bool:
+    try:
+        return not text or datetime.strptime(text, "%Y-%m-%d").strftime("%Y-%m-%d") == text
+    except ValueError:
+        return False
 
 
 def _texts(name: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a mapping from names to texts, got {_short(given)}")
+        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.shown(given)}")
     return {_text(name, key): _text(name, value) for key, value in given.items()}
 
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {_short(value)}")
+        raise TypeError(f"{name} must be text, got {_check.shown(value)}")
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.shown(value)}")
     return value

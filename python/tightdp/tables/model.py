@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..statement import Statement
-from ..statement.recomputed import check_length
+from ..statement.recomputed import check_file
 from .columns import Category, Column, Number, encode
 from .rows import Rows
 
@@ -243,11 +243,11 @@ def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
 def read(path: Path, of: Callable[[Any], Read]) -> Read:
     """What ``of`` makes of a file's JSON; errors name the file."""
     try:
-        check_length("a model or a statement", path.stat().st_size)
+        check_file("a model or a statement", path)
         return of(_check.json_value(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise (
-            type(error)(f"{path}: {error}")
+            type(error)(f"{path}: {str(error)[:1000]}")
             if type(error) in (ValueError, TypeError)
             else ValueError(f"{path}: is not JSON: {error}")
         ) from None

@@ -134,7 +134,7 @@ def _delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: fl
 
 
 def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
-    return _Question(parts, direction, "delta", epsilon, _any_delta(epsilon), request.width, request.above)
+    return _Question(parts, direction, "delta", epsilon, any_delta(epsilon), request.width, request.above)
 
 
 def _known(parts: Parts, direction: Direction) -> derived.Known:
@@ -170,7 +170,7 @@ def _unseen_run(run: Parts, direction: Direction, request: Request) -> derived.R
 
     def deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
-        return _Kept(lambda at: _delta("auto", parts, direction, at, request), _any_delta, work)
+        return _Kept(lambda at: _delta("auto", parts, direction, at, request), any_delta, work)
 
     forth = deltas(direction, rough)
     return derived.Run(
@@ -201,7 +201,7 @@ class _Kept:
         return found
 
 
-def _any_delta(epsilon: float) -> Bound:
+def any_delta(epsilon: float) -> Bound:
     """What is known of any delta."""
     return Bound(0.0 if epsilon >= 0 else max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 

@@ -13,7 +13,7 @@ import numpy as np
 from .... import mechanisms as m
 from ....derived import Derived
 from ....losses import PrivacyLoss
-from ...numerics.outward import INF, ULP, Range, expm1, log1p, up
+from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, up
 from ...pairs.members import holds
 from ...pairs.neighbors import replaced
 from ...pairs.orders import hidden
@@ -110,17 +110,21 @@ def _given(loss: PrivacyLoss, power: float) -> float:
 
 
 def _mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
-    """Of shifts by ``times`` the sensitivities, in a Poisson sample: joint convexity of p^{c+1} q^{-c}."""
-    unit = Range(c) * (Range(c) + 1) * 0.5
-    grown = Range(0.0)
-    for norm, p in zip(mixture.sensitivities, mixture.probabilities, strict=True):
-        mu = norm * times / Range(mixture.noise_multiplier)
-        exponent = unit * (mu * mu)
-        if exponent.hi > _EXP_LIMIT:  # the largest of them bounds the mean
-            largest = max(mixture.sensitivities) * times / Range(mixture.noise_multiplier)
-            return (unit * (largest * largest)).hi
-        grown += Range(p) * q * expm1(exponent)
-    return log1p(grown * (1 + 2.0**-48)).hi
+    """Of shifts by ``times`` the sensitivities, in a Poisson sample: joint convexity of p^{c+1} q^{-c}.
+
+    All numbers are positive. An exponent has ten roundings at the most, a term of the sum a few more and those of
+    NumPy's expm1, and the sum itself is that of the terms to one.
+    """
+    norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
+    unit = (Range(c) * (Range(c) + 1) * 0.5).hi
+    with np.errstate(over="ignore", under="ignore"):
+        mu = norms * (times / mixture.noise_multiplier)
+        exponents = np.where(norms > 0, unit * mu * mu * (1 + 16 * ULP) + 4 * TINY, 0.0)
+        largest = float(exponents.max())
+        if largest > _EXP_LIMIT:  # which bounds the mean
+            return largest
+        grown = math.fsum(shares * np.expm1(exponents)) * (1 + 32 * ULP) + len(norms) * 4 * TINY
+    return log1p(Range(grown) * q * (1 + 2.0**-48)).hi
 
 
 def _drawn(size: int, total: int, mu: Range, c: float) -> float:
