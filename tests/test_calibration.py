@@ -78,6 +78,24 @@ def test_the_largest_cost(factory, epsilon):
     assert factory(x * (1 + 1e-6)).epsilon(1e-6).upper > epsilon
 
 
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize(("low", "high"), [(5, 6), (0.9, 1.1), (1, 2), (0.6, 0.8)])
+def test_a_narrow_range(low, high, integer):
+    """All of it meets the target, or none, or one end."""
+    low, high = (math.ceil(low), math.ceil(high)) if integer else (low, high)
+    if low == high:
+        return
+    noise = lambda s: dp.Gaussian(3.0 * s)  # noqa: E731
+    ends = [noise(x).epsilon(1e-5).upper <= 1.0 for x in (low, high)]
+    if not any(ends):
+        with pytest.raises(ValueError, match="is not met"):
+            dp.calibrate(noise, epsilon=1.0, delta=1e-5, low=low, high=high, integer=integer)
+        return
+    found = dp.calibrate(noise, epsilon=1.0, delta=1e-5, low=low, high=high, integer=integer)
+    assert low <= found <= high and noise(found).epsilon(1e-5).upper <= 1.0
+    assert (found == low) == ends[0]
+
+
 def test_a_parameter_outside_the_factory_does_not_meet_the_target():
     q = dp.calibrate(lambda q: dp.PoissonSampled(dp.Gaussian(3.0), q) * 1, epsilon=5.0, delta=1e-5)
     assert q == pytest.approx(1.0, rel=1e-8) and q <= 1

@@ -185,6 +185,9 @@ def _slope(gap: Callable[[float], float], start: float, low: float, high: float,
             if below != here:
                 return _guess(here - below, ratio)
         ratio *= ratio
+    for end in (low, high):  # of a range that is no wider than a step
+        if end != start and (there := gap(end)) != here:
+            return _guess((there - here) * (1 if end > start else -1), max(end / start, start / end))
     return None
 
 
