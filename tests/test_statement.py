@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import tightdp as dp
 from tightdp.statement.words import lower, meaning, upper
@@ -140,7 +141,7 @@ def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors)
     said = float(re.search(r"finds at most ([\d.]+) %", second)[1])
     assert 100 * (1 - beta) <= said <= 100 * (1 - beta) * 1.01
     assert math.exp(epsilon) <= float(re.search(r"at most ([\d.]+) times", first)[1]) <= math.exp(epsilon) * 1.01
-    assert f"but for a probability of {upper(delta)}" in first
+    assert f"plus a probability of {upper(delta)}" in first
 
 
 def test_no_meaning_is_given_to_what_has_none():
@@ -240,3 +241,30 @@ def test_a_text_makes_no_line_of_its_own():
     assert all(c.isprintable() for line in str(made).split("\n") for c in line)
     assert shown in made.to_html() and not any(mark in made.to_html() for mark in "\r\x1b\u202e\u2028")
     assert made.public == {text: text} and dp.Statement.from_json(made.to_json()) == made
+
+
+def test_what_is_no_bound_of_what_was_charged_is_refused():
+    """An approximation, and bounds at another delta, under another relation, or of something else."""
+    run = dp.PoissonSampled(dp.Gaussian(0.8), 0.01) * 1000
+    with pytest.raises(ValueError, match="an approximation"):
+        dp.Statement("a", run.epsilon(1e-5, engine="gdp"), 1e-5, run)
+    one = dp.Gaussian(8.0) * 1
+    for bound, delta, relation in ((1e-6, 1e-6, "replace"), (1e-3, 1e-6, "add_or_remove")):
+        with pytest.raises(ValueError, match="privacy must bound epsilon of what was charged"):
+            dp.Statement("a", one.epsilon(bound), delta, one, neighbors=relation)
+    with pytest.raises(ValueError, match="privacy must bound epsilon of what was charged"):
+        dp.Statement("a", one.epsilon(1e-6), 1e-6, one * 2)
+    assert dp.Statement("a", one.epsilon(1e-9), 1e-6, one).privacy == one.epsilon(1e-9)  # what is loose may be said
+
+
+def test_the_meaning_is_the_definition():
+    """Of any outcome, by simulation: that the ratio of densities is larger has a probability of far more than delta."""
+    noise, delta = dp.Gaussian(1.0), 1e-2
+    bound = noise.epsilon(delta)
+    (first, _) = dp.Statement("a", bound, delta, noise * 1).meaning
+    assert "Whatever outcome one looks for was at most" in first and "plus a probability of 0.01" in first
+    factor = math.exp(bound.upper)
+    for t in np.linspace(-5, 5, 101):
+        assert norm.sf(t - 1) <= factor * norm.sf(t) + delta * (1 + 1e-9)
+    ratio = norm.sf(bound.upper - 0.5)  # where the loss is above epsilon
+    assert ratio > 3 * delta

@@ -28,8 +28,8 @@ class Bound:
     and ``round`` round it up, so that what is printed holds; ``interval`` prints both ends, and repr keeps everything.
 
     A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
-    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. ``==`` compares
-    fields.
+    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false, and of an
+    approximation (engine "gdp") all are. ``==`` compares the ends and the engine.
 
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
@@ -79,16 +79,20 @@ class Bound:
         return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
-        return self.upper < (other.lower if isinstance(other, Bound) else other)
+        return self._certain(other) and self.upper < (other.lower if isinstance(other, Bound) else other)
 
     def __le__(self, other: Bound | float) -> bool:
-        return self.upper <= (other.lower if isinstance(other, Bound) else other)
+        return self._certain(other) and self.upper <= (other.lower if isinstance(other, Bound) else other)
 
     def __gt__(self, other: Bound | float) -> bool:
-        return self.lower > (other.upper if isinstance(other, Bound) else other)
+        return self._certain(other) and self.lower > (other.upper if isinstance(other, Bound) else other)
 
     def __ge__(self, other: Bound | float) -> bool:
-        return self.lower >= (other.upper if isinstance(other, Bound) else other)
+        return self._certain(other) and self.lower >= (other.upper if isinstance(other, Bound) else other)
+
+    def _certain(self, other: Bound | float) -> bool:
+        """Whether neither is an approximation, of which nothing is certain."""
+        return "gdp" not in (self.engine, getattr(other, "engine", None))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: an infinite upper bound is None."""

@@ -77,8 +77,9 @@ class Composable:
     def tradeoff(self, alphas: ArrayLike, **options: Unpack[Options]) -> Curve:
         """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
 
-        It is about the worst neighbours and the best test of whether the record is there. ``width`` is the absolute
-        width of beta that is aimed at.
+        It is about the worst neighbours and the best test between them. A type I error takes the record to be there
+        when it is not; with ``neighbors="add"`` it is the other way round. ``width`` is the absolute width of beta that
+        is aimed at.
         """
         return self._asked(options).tradeoff(alphas)
 
@@ -133,8 +134,8 @@ class Composable:
     def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Bounds on the least probability of guessing wrongly which of two neighbours was used, at each ``prior``.
 
-        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses. The answer is at most min(prior,
-        1 - prior).
+        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses: that the record is there, and
+        with ``neighbors="add"`` that it is not. The answer is at most min(prior, 1 - prior).
         """
         return self._asked(options).bayes_risk(prior)
 

@@ -63,7 +63,7 @@ def frequent_values(
         value of one record alone reaches the threshold
     missing : texts that stand for no value
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
-    ledger : is charged first, with ``note``. It needs a ``failure`` of delta/2 or more
+    ledger : is charged first, with ``note``. It needs a ``failure`` of more than delta/2
 
     A record adds one to one count. The noise of a count is a rounded normal number, sampled exactly. The time that it
     takes depends on the number of different values, and is not protected.

@@ -28,6 +28,8 @@ MOST_SLOW = 10
 """Of those that are no Poisson samples of Gaussians either: each takes up to a tenth of a second."""
 UNITS = 10**9
 """Of work, for the bound: two seconds, and three and a half for the worst that was found."""
+FEW_UNITS = 10**8
+"""Of work, for a statement that is made: what it takes where no engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
 TOLERANCE = 1e-6
 """Relative: an account that grew step by step, or another processor, has other last digits. What is claimed below what
@@ -95,6 +97,20 @@ def _is_sampled(mechanism: Any) -> bool:
 
 def _is_slow(mechanism: Any) -> bool:
     return not (_is_sampled(mechanism) or (isinstance(mechanism, Mapping) and mechanism.get("type") == "Gaussian"))
+
+
+def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> None:
+    """ValueError for what is no bound on epsilon of what was charged: an approximation, or one at another delta or
+    under another relation that is lower."""
+    if "gdp" in claimed.engine:
+        raise ValueError("privacy must be a bound, got an approximation (engine 'gdp'), which bounds nothing")
+    with _core.Budget(FEW_UNITS):
+        found = charged.epsilon(delta, neighbors=neighbors)
+    if claimed.upper < found.lower:
+        raise ValueError(
+            f"privacy must bound epsilon of what was charged at delta {upper(delta)}, neighbors {neighbors}, which is "
+            f"at least {lower(found.lower)}, got {upper(claimed.upper)}"
+        )
 
 
 def recomputed(

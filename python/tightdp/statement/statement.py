@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -19,7 +18,7 @@ from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputed import account_of, check_length, recomputed
+from .recomputed import account_of, check_bound, check_length, recomputed
 from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, meaning, one_line, upper
 
 FORMAT = 1
@@ -134,6 +133,7 @@ class Statement:
             if isinstance(given, str):
                 raise TypeError(f"{name} must be a sequence of strings, got {given!r}")
             values[name] = tuple(_text(name, line) for line in given)
+        check_bound(self.privacy, self.charged, self.delta, self.neighbors)
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if not set(self.taken) <= set(self.public):
@@ -270,10 +270,13 @@ class Statement:
             raise ValueError(f"text must be what Statement.to_json wrote: it has no {error}") from None
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
-        made = cls(privacy=claimed, charged=account.composition, **given)
-        ours = made.version == __version__
-        found = recomputed(claimed, made.charged, made.delta, made.neighbors, ours=ours, patient=patient)
-        made = dataclasses.replace(made, privacy=found)
+        charged, delta, ours = (
+            account.composition,
+            _check.open_unit("delta", given["delta"]),
+            given["version"] == __version__,
+        )
+        found = recomputed(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
+        made = cls(privacy=found, charged=charged, **given)
         again = made.to_dict() if ours else {}
         for name in _DERIVED:
             if name in again and found == claimed and plain.get(name) != again[name]:

@@ -52,8 +52,8 @@ def meaning(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ..
     found = min(alpha * factor + delta, 1 - (1 - delta - alpha) / factor, 1.0) * (1 + 1e-12)
     others = "with any other record in its place" if neighbors == "replace" else "without it"
     return (
-        f"Whatever is seen of the release was at most {upper(factor, 3)} times as likely with a person's record as "
-        f"{others}, but for a probability of {upper(delta)}.",
+        f"Whatever outcome one looks for was at most {upper(factor, 3)} times as likely with a person's record as "
+        f"{others}, plus a probability of {upper(delta)}.",
         f"Someone who knows all other records, and is wrong about {ACCUSED:g} % of the people who are absent, finds at "
         f"most {upper(100 * found, 3)} % of those who are present (guessing finds {ACCUSED:g} %).",
     )
