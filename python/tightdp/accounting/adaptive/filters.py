@@ -183,9 +183,10 @@ class PrivacyFilter(Capped):
 
     Any number of threads may spend at once: each release is checked and recorded in one step, and after an interrupt it
     is either recorded or not. (Where threads share a filter, the answer of ``can_spend`` may be outdated at once; only
-    ``spend`` decides.) A budget must not be spent twice: a forked child can read a filter of its parent, but gets a
-    RuntimeError if it spends from it, and copying or pickling a filter raises TypeError. To continue in another
-    process, make a new filter there, spend the ``history`` of this one first, and spend nothing more here.
+    ``spend`` decides.) A budget must not be spent twice: a forked child can read what a filter of its parent has spent,
+    but gets a RuntimeError if it spends from it or asks whether it can, and copying or pickling a filter raises
+    TypeError. To continue in another process, make a new filter there, spend the ``history`` of this one first, and
+    spend nothing more here.
 
     >>> import tightdp as dp
     >>> f = dp.PrivacyFilter(1.0, 1e-6)
