@@ -19,6 +19,7 @@ from . import alone
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .calls import RULES
 from .factors import Rows
+from .pooling import max_pool2d
 from .uses import Parts, Unsupported
 
 _SPREAD = {
@@ -81,6 +82,8 @@ class Recorder(TorchFunctionMode):
             )
         if func is F.scaled_dot_product_attention and any(map(alone.is_of_records, _tensors(args))):
             return scaled_dot_product_attention(self._records, *args, **kwargs)
+        if func is F.max_pool2d and args and alone.is_of_records(args[0]):
+            return max_pool2d(self._records, *args, **kwargs)
         used = [x for x in _tensors((args, kwargs)) if id(x) in self._names]
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
