@@ -74,9 +74,9 @@ class Truth:
         """The last step's data sets are chosen in the light of what came before."""
         *first, (mechanism, count) = self.parts
         before = (*first, (mechanism, count - 1)) if count > 1 else tuple(first)
-        if not before:
+        last = candidates(mechanism, role, self.group) if before else []
+        if not last:  # one step, or one whose data sets are too many to enumerate
             return np.zeros(len(epsilons))
-        last = candidates(mechanism, role, self.group)
         best = np.zeros(len(epsilons))
         for head in composed(before, role, self.group)[:2]:
             pair = merged(head.below, 300)
