@@ -164,9 +164,11 @@ def test_a_trainer_trains_privately(name, tmp_path):
     assert json.loads((tmp_path / "out" / STATEMENT).read_text())
 
 
-def test_steps_may_be_given(tmp_path):
+def test_steps_may_be_given_and_are_taken_once(tmp_path):
     made = trainer(tmp_path, max_steps=7)
     assert made.train().global_step == 7 == made.run.plan.steps
+    with pytest.raises(RuntimeError, match="train was called before"):
+        made.train()
 
 
 @pytest.mark.parametrize(

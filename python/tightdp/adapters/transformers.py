@@ -60,11 +60,17 @@ class PrivateTrainer(Trainer):
     def train(
         self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
     ) -> TrainOutput:
-        """Takes all private steps. ``resume_from_checkpoint`` and ``trial`` must be left out."""
+        """Takes all private steps, once. ``resume_from_checkpoint`` and ``trial`` must be left out."""
         if resume_from_checkpoint:
             raise ValueError("resume_from_checkpoint must be left out: give privacy={'checkpoint': a folder}")
         if trial is not None:
             raise ValueError("trial must be left out: each trial releases a model, and none of them is charged here")
+        if self.run is not None:
+            raise RuntimeError(
+                "train was called before, and another run would start from what that one released: its statement would "
+                "leave that out. Make another trainer with a fresh model, or with privacy={'checkpoint': a folder} to "
+                "go on"
+            )
         run = self.run = self._made()
         self.create_scheduler(num_training_steps=run.plan.steps)
         self._begin(run)
