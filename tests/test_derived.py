@@ -259,3 +259,13 @@ def test_a_large_group_takes_a_second():
     assert 0 < found.lower <= found.upper <= 1010 * largest
     at = dp.PoissonSampled(dp.Laplace(1.0), 0.01).group(1000).delta(found.upper)
     assert at.upper <= 1e-5 * (1 + 1e-6)
+
+
+def test_a_run_that_may_not_run_is_a_member_under_every_relation():
+    """A group of Poisson-many runs: the member that releases nothing has no part that an engine could be asked of."""
+    run = dp.FixedSizeSampled(dp.Gaussian(0.8), 2, 5) + dp.RandomizedResponse(0.6, 5) * 2
+    group = dp.RepeatAndSelect(run, mean=5.0, shape="poisson").group(2)
+    for epsilon in (-1.0, 0.0, 1.0):
+        bound = group.delta(epsilon, neighbors="replace")
+        assert max(1 - math.exp(epsilon), 0.0) * (1 - 1e-12) <= bound.lower <= bound.upper <= 1.0
+    assert group.epsilon(1e-5, neighbors="replace").lower >= 0.0

@@ -277,6 +277,8 @@ def _named(question: _Question) -> str:
 def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
     names: list[str] = []
     best = question.trivial
+    if not question.parts and question.direction == "replace":  # a member that releases nothing: no engine asks that
+        return best
     for engine in _AUTO:
         if engine.refuse(question.parts, question.direction) is not None:
             continue
