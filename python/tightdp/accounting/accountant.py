@@ -138,9 +138,8 @@ class Accountant:
             plain: Any = _check.json_value(text)
         except ValueError as error:
             raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
-        if not isinstance(plain, dict) or type(plain.get("tightdp_accountant")) is not int:
-            raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
-        if plain["tightdp_accountant"] != _VERSION:
+        version = plain.get("tightdp_accountant") if isinstance(plain, dict) else None
+        if type(version) is not int or version != _VERSION:
             raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
         _check.entries("text", plain, ("tightdp_accountant", "neighbors", "history"))
         account = cls(neighbors=plain["neighbors"])

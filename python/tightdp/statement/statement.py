@@ -270,11 +270,8 @@ class Statement:
             raise ValueError(f"text must be what Statement.to_json wrote: it has no {error}") from None
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
-        charged, delta, ours = (
-            account.composition,
-            _check.open_unit("delta", given["delta"]),
-            given["version"] == __version__,
-        )
+        charged, ours = account.composition, given["version"] == __version__
+        delta = _check.open_unit("delta", given["delta"])
         found = recomputed(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
         made = cls(privacy=found, charged=charged, **given)
         again = made.to_dict() if ours else {}

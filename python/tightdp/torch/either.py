@@ -14,7 +14,7 @@ from .onepass.factors import Factors, Rows
 from .onepass.layers import check_layers
 from .onepass.products import ProductSums
 from .onepass.tried import check_torch
-from .padded import Places
+from .padded import Places, in_places
 from .plan import Plan
 
 
@@ -39,13 +39,12 @@ class EitherSums(ProductSums):
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         if self._serves_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places)
-        start, taken = 0, None
-        if places is not None:
-            batch, records, taken = places.filled(batch, records), places.size, places.weights() > 0
+        batch, records, weights = in_places(places, batch, records)
+        start = 0
         for rows in Gradients(model, loss_fn, self._parameters).of(batch, records):
             end = start + len(rows[0])
             factors: dict[int, Factors] = {i: Rows(g.detach()) for i, g in enumerate(rows)}
-            self._add_products(factors, end - start, None if taken is None else taken[start:end])
+            self._add_products(factors, end - start, None if weights is None else weights[start:end])
             start = end
         self._ways |= dict.fromkeys(self._parameters, "vectorised")
 

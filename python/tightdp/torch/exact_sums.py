@@ -10,7 +10,7 @@ import torch
 
 from ..release.gradients import clipped_sum
 from .materialized import Gradients, check_vectorizes
-from .padded import Places
+from .padded import Places, in_places
 from .plan import Plan
 from .sums import IntegerSums, integers_of
 
@@ -47,9 +47,7 @@ class ExactSums(IntegerSums):
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
     ) -> Iterator[tuple[list[Any], Any]]:
         """The gradients of some rows at a time, and which of them are of records where there are places: 1, and 0."""
-        weights: Any = None
-        if places is not None and not self.in_turn:  # others have the shape of one
-            batch, records, weights = places.filled(batch, records), places.size, places.weights()
+        batch, records, weights = in_places(None if self.in_turn else places, batch, records)  # alone: of one shape
         start = 0
         for rows in self._rows(model, loss_fn, batch, records):
             end = start + len(rows[0])

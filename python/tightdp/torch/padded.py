@@ -41,6 +41,14 @@ def placed(rows: Rows, size: int, source: RandomSource) -> Rows:
     return found.reshape(-1)
 
 
+def in_places(places: Places | None, batch: Any, records: int) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
+    """The batch with a row for each place, how many rows there are, and the weights of records among them, where there
+    are places; else as it is, without weights."""
+    if places is None:
+        return batch, records, None
+    return places.filled(batch, records), places.size, places.weights()
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the records of a physical batch stand in it, ascending, and how many places it has."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import torch
+from .draws import uncompiled
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
 _MAKE_MASKS = ("sdpa", "eager")
@@ -22,15 +22,11 @@ _MAKE_MASKS = ("sdpa", "eager")
 
 @contextmanager
 def side_by_side() -> Iterator[None]:
-    """A context for ``torch.func.vmap`` over records.
-
-    What ``torch.compile`` made runs as the Python that it was made of: PyTorch compiles nothing under ``torch.func``,
-    and would compile what records a forward pass instead.
-    """
+    """A context for ``torch.func.vmap`` over records."""
     _tell_transformers()
     token = _PASSING.set(True)
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with uncompiled():
             yield
     finally:
         _PASSING.reset(token)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ...train.models import dense
-from ..padded import Places
+from ..padded import Places, in_places
 from ..plan import Plan
 from ..sums import IntegerSums, integers_of
 from .clipping import OnePassSums
@@ -31,20 +31,18 @@ class ProductSums(IntegerSums, OnePassSums):
         self._flat, self._totals = integers_of(parameters)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
-        taken = None
-        if places is not None:  # others have the shape of one
-            batch, records, taken = places.filled(batch, records), places.size, places.weights() > 0
-        self._ways |= self._add_products(self._factors(model, loss_fn, batch, records), records, taken)
+        batch, records, weights = in_places(places, batch, records)
+        self._ways |= self._add_products(self._factors(model, loss_fn, batch, records), records, weights)
 
     @torch.no_grad()
-    def _add_products(self, factors: dict[int, Factors], records: int, taken: Any) -> dict[str, str]:
-        """Adds those records of which ``taken`` is true; returns how, by the names of parameters."""
+    def _add_products(self, factors: dict[int, Factors], records: int, weights: Any) -> dict[str, str]:
+        """Adds those records whose weight is not 0, by default all; returns how, by the names of parameters."""
         step = 1
         while step < records and self._held(factors, 2 * step) <= HELD:
             step *= 2
         for start in range(0, records, step):
             some = slice(start, min(records, start + step))
-            chosen = None if taken is None else taken[some]
+            chosen = None if weights is None else weights[some] > 0
             self._add_some({i: _part(each, some) for i, each in factors.items()}, chosen)
         names = list(self._parameters)
         return {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
