@@ -13,7 +13,6 @@ from .materialized import Gradients, check_vectorizes
 from .onepass.factors import Factors, Rows
 from .onepass.layers import check_layers
 from .onepass.products import ProductSums
-from .onepass.tried import check_torch
 from .padded import Places, in_places
 from .plan import Plan
 
@@ -68,8 +67,7 @@ def resolved(arithmetic: str, name: str, max_norm: Any, model: Any) -> str:
     if arithmetic != "auto":
         return arithmetic
     try:
-        check_torch()
         check_layers(model)
-    except (RuntimeError, ValueError):
+    except ValueError:
         return "exact"
     return "exact" if name in ("adaclip", "dpis") or several(max_norm) else "auto"

@@ -29,7 +29,6 @@ from .either import resolved
 from .importance import ImportanceLoader
 from .loader import RunLoader
 from .onepass.layers import check_layers
-from .onepass.tried import check_torch
 from .plan import SumArithmetic, bounds, plan
 from .released_share import ShareAccount, account_of
 from .run import PrivateRun
@@ -161,7 +160,6 @@ def make_private(
         check_algorithm(name, own, optimizer, settings["arithmetic"], padded, options.get("num_workers"))
         checks.check_modules(model)
         if arithmetic in ("float", "products"):
-            check_torch()
             check_layers(model)
         sharded = check_sharding(model, world)
         parameters = checks.trainable(model, optimizer)

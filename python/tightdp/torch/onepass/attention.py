@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import alone
+from .record_axis import RecordAxis
 from .uses import Unsupported
 
 Linear = Callable[[Any, Any, Any], Any]
@@ -54,7 +54,7 @@ def _masked(scores: Any, mask: Any) -> Any:
 
 
 def scaled_dot_product_attention(
-    records: int, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    axis: RecordAxis, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
     """PyTorch's function, of all records in one call: ``torch.func.vmap`` would take one after the other.
@@ -65,15 +65,16 @@ def scaled_dot_product_attention(
     """
     if dropout_p > 0:
         return _with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
-    q, k, v = (alone.array_of(x, records) for x in (query, key, value))
-    several = q.ndim > 4
-    if several:
-        q, k, v = (x.flatten(0, -4) for x in (q, k, v))
+    tensors = [query, key, value]
     if attn_mask is not None:
-        mask = alone.array_of(attn_mask.expand(*query.shape[:-1], key.shape[-2]), records)
-        attn_mask = mask.flatten(0, -4) if several else mask
-    found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, **options)
-    return alone.tensor_of(found.view(records, *query.shape[:-1], v.shape[-1]))
+        tensors.append(attn_mask.expand(*query.shape[:-1], key.shape[-2]))
+
+    def compute(*arrays: Any) -> Any:
+        q, k, v, *mask = (x.flatten(0, -4) if query.ndim > 3 else x for x in arrays)
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, *(mask or [None]), 0.0, is_causal, **options)
+        return found.view(axis.records, *query.shape[:-1], value.shape[-1])
+
+    return axis.compute(compute, tuple(tensors))
 
 
 def _with_dropout(

@@ -14,10 +14,10 @@ from .. import examples
 from ..padded import Places
 from ..plan import Plan
 from ..sums import Sums, integers_of
-from .alone import gradients, take
 from .convolutions import Convolved
 from .factors import Factors, planned
-from .recorder import Recorder, refusal
+from .record_axis import RecordAxis, gradients
+from .recorder import Call, Recorder, refusal
 from .uses import Unsupported
 from .whole import check_whole
 
@@ -58,7 +58,8 @@ class OnePassSums(Sums):
 
     def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
         """What the gradients of the records are made of. ValueError where that is not all of them."""
-        recorder = Recorder(self._parameters, records)
+        axis = RecordAxis(records)
+        recorder = Recorder(self._parameters, axis)
 
         def back(losses: Any) -> Any:
             calls = recorder.stop()
@@ -66,15 +67,15 @@ class OnePassSums(Sums):
             return gradients(losses, [call.edge for call in calls])
 
         with recorder:
-            found = take(model, loss_fn, batch, records, back)
+            found = axis.take(model, loss_fn, batch, back)
         with torch.no_grad():
-            return self._collected(recorder, found)
+            return self._collected(recorder.calls, found)
 
-    def _collected(self, recorder: Recorder, found: Any) -> dict[int, Factors]:
+    def _collected(self, calls: list[Call], found: Any) -> dict[int, Factors]:
         """The factors of each parameter that the losses depend on, by its number."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
         uses: dict[int, list[Factors]] = {}
-        for call, g in zip(recorder.calls, found, strict=True):
+        for call, g in zip(calls, found, strict=True):
             if g is None:
                 continue
             try:

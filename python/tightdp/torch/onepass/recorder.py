@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from . import alone
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .calls import RULES
 from .factors import Rows
 from .pooling import max_pool2d
+from .record_axis import RecordAxis
 from .uses import Parts, Unsupported
 
 _SPREAD = {
@@ -31,6 +31,8 @@ _SPREAD = {
 """Functions of numbers, coordinate by coordinate, in which a parameter is spread over records."""
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
 _TRANSPOSED = (torch.Tensor.T, torch.Tensor.mT, torch.Tensor.t, torch.Tensor.transpose, torch.t, torch.transpose)
+_FOR_ALL_RECORDS = {F.scaled_dot_product_attention: scaled_dot_product_attention, F.max_pool2d: max_pool2d}
+"""Functions that PyTorch is fast at for all records at once, and slow at by ``torch.func.vmap``."""
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
 """Names of functions that go around what keeps records apart."""
 
@@ -57,13 +59,13 @@ class Call:
 
 
 class Recorder(TorchFunctionMode):
-    """Records the calls that ``parameters`` go through while so many records are taken through a model, each alone."""
+    """Records the calls that ``parameters`` go through while records are taken through a model, each alone."""
 
-    def __init__(self, parameters: dict[str, Any], records: int) -> None:
+    def __init__(self, parameters: dict[str, Any], axis: RecordAxis) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self._names = {id(p): name for name, p in parameters.items()}
-        self._records, self._stopped = records, False
+        self._axis, self._stopped = axis, False
 
     def stop(self) -> list[Call]:
         """What was recorded. What is computed a second time on the way back is computed in the same way."""
@@ -80,10 +82,8 @@ class Recorder(TorchFunctionMode):
                 f"model must be one that is clipped in one pass, without {resolve_name(func)}: it reaches gradients or "
                 "memory of all records"
             )
-        if func is F.scaled_dot_product_attention and any(map(alone.is_of_records, _tensors(args))):
-            return scaled_dot_product_attention(self._records, *args, **kwargs)
-        if func is F.max_pool2d and args and alone.is_of_records(args[0]):
-            return max_pool2d(self._records, *args, **kwargs)
+        if func in _FOR_ALL_RECORDS:
+            return _FOR_ALL_RECORDS[func](self._axis, *args, **kwargs)
         used = [x for x in _tensors((args, kwargs)) if id(x) in self._names]
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
@@ -97,7 +97,7 @@ class Recorder(TorchFunctionMode):
             found = func(*args, **kwargs)
         except Unsupported as why:
             raise refusal(self._kind(func, used), str(why)) from None
-        if any(alone.has_gradient(x) and id(x) not in self._names for x in _tensors(found)):
+        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
             raise refusal(
                 self._kind(func, used), f"it is no function whose gradients are known for each record{instead}"
@@ -113,29 +113,31 @@ class Recorder(TorchFunctionMode):
     def _ruled(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         rule, place, name = RULES[func]
         input = args[place] if place < len(args) else kwargs.pop(name)
-        rest = [alone.shared(x) for x in (*args[:place], *args[place + 1 :])]
-        kwargs = {key: alone.shared(x) for key, x in kwargs.items()}
-        x = self._for_each(func, input) if id(input) in self._names else alone.array_of(input, self._records)
-        use = rule(x, *rest, **kwargs)
-        if use.output.requires_grad:
-            trained = {id(p) for p in used}
-            before = [each.grad_fn for each in _tensors([x, rest, kwargs]) if id(each) not in trained]
-            self._record(
-                func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
-            )
-        return alone.tensor_of(torch.ops.aten._unsafe_view(use.output, (self._records, *use.shape)))
+        trained = {id(p) for p in used}
+
+        def compute(x: Any, rest: Any, kwargs: Any) -> Any:
+            if id(input) in trained:
+                self._record_each(func, x, input)
+            use = rule(x, *rest, **kwargs)
+            if use.output.requires_grad:
+                before = [each.grad_fn for each in _tensors([x, rest, kwargs]) if id(each) not in trained]
+                self._record(
+                    func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
+                )
+            return torch.ops.aten._unsafe_view(use.output, (self._axis.records, *use.shape))
+
+        return self._axis.compute(compute, (input,), ((*args[:place], *args[place + 1 :]), kwargs))
 
     def _spread(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         """The parameter is put in for each record, so that it has a gradient for each."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
-        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and alone.is_of_records(others[0]))):
+        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has(others[0]))):
             raise Unsupported("its other argument is not an array of records")
-        each = alone.tensor_of(self._for_each(func, used[0]))
+        each = self._axis.compute(lambda array: self._record_each(func, array, used[0]), (used[0],))
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 
-    def _for_each(self, func: Any, p: Any) -> Any:
+    def _record_each(self, func: Any, each: Any, p: Any) -> Any:
         """A parameter once for each record, which is where it gets its gradients."""
-        each = p.expand(self._records, *p.shape)
         self._record(func, each, lambda g: [(p, Rows(g))], [p], [], [])
         return each
 

@@ -1,0 +1,154 @@
+"""The axis along which ``torch.func.vmap`` holds the records of a batch, and the one way to their arrays.
+
+``torch.func.vmap`` shows a model a batch of one record, and computes every operation for all records at once. So row k
+of whatever the model computes is a function of record k, in every batch (docs/theory/clipping.md, section 5).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import checks, examples
+from ..materialized import SIGNS, place
+from ..side_by_side import side_by_side
+from .uses import Unsupported
+
+
+class RecordAxis:
+    """Takes ``records`` records through a model, each alone, and computes on the arrays of all of them."""
+
+    def __init__(self, records: int) -> None:
+        self.records = records
+        self._numbers: Any = None  # of the records: a tensor that each of them has, so that PyTorch finds their axis
+
+    def take(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]) -> Any:
+        """Returns ``then`` of the losses of all records, shape (records,), each as if its record were the whole batch.
+
+        ``then`` is called while records are still apart, for what PyTorch computes a second time on its way back.
+        """
+        tensors, rebuild = examples.split(batch, self.records)
+        found, losses = [], []
+
+        def single(numbers: Any, *one: Any) -> Any:
+            self._numbers = numbers
+            each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
+            if isinstance(each, torch.Tensor) and each.shape == (1,):
+                self.compute(lambda array: losses.append(array) or array, (each[0],))
+            else:
+                checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
+            found.append(then(checks.check_losses(losses[0], self.records)))
+            return each
+
+        try:
+            with side_by_side():
+                torch.func.vmap(single, randomness="different")(torch.arange(self.records), *tensors)
+        except (RuntimeError, NotImplementedError) as error:
+            if not any(sign in str(error) for sign in SIGNS):
+                raise
+            raise ValueError(
+                f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
+                f"{place(model, error)} cannot be, because what it computes depends on values of the batch, or PyTorch "
+                f"says why not: {error}. arithmetic='one-by-one' takes any module"
+            ) from error
+        return found[0]
+
+    def compute(self, function: Callable[..., Any], tensors: tuple[Any, ...], shared: tuple[Any, ...] = ()) -> Any:
+        """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
+
+        There is an array for each of ``tensors``, whose first axis is that of the records; a tensor that all records
+        share is repeated, without memory. ``shared`` are its other arguments. ``Unsupported`` where one of those
+        depends on the records, and within another transform of ``torch.func``.
+        """
+
+        def rule(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+            if any(True for _ in _leaves(shared_dims)):
+                raise Unsupported("an argument other than its input depends on the records")
+            arrays = [
+                x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
+                for x, dim in zip(tensors, dims, strict=True)
+            ]
+            return function(*arrays, *shared)
+
+        return _OfAllRecords.apply(rule, self._numbers, tensors, shared)
+
+    def has(self, x: Any) -> bool:
+        """Whether each record has its own ``x``."""
+        found: list[bool] = []
+
+        def rule(dims: Any, *_: Any) -> Any:
+            found.append(dims[0] is not None)
+            return torch.zeros(self.records)
+
+        _OfAllRecords.apply(rule, self._numbers, (x,), ())
+        return found[0]
+
+    def has_gradient(self, x: Any) -> bool:
+        """Whether ``x`` depends on what is trained; PyTorch says no of any tensor of one record."""
+        found: list[bool] = []
+
+        def look(array: Any) -> Any:
+            found.append(array.requires_grad)
+            return array
+
+        self.compute(look, (x,))
+        return found[0]
+
+
+class _OfAllRecords(torch.autograd.Function):
+    """A function with a rule for ``torch.func.vmap``, which gets the arrays of all records. It has no other."""
+
+    @staticmethod
+    def forward(rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
+        raise Unsupported("it is inside another torch.func transform")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept: gradients are those of what the rule computes."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise Unsupported("it is inside another torch.func transform")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
+        _, of_numbers, of_tensors, of_shared = in_dims
+        if of_numbers is None:
+            raise Unsupported("it is inside another torch.func transform")
+        found = rule(of_tensors, of_shared, tensors, shared)
+        return found, 0 if isinstance(found, torch.Tensor) else (0,) * len(found)
+
+
+_OfAllRecords.forward.__signature__ = inspect.signature(_OfAllRecords.forward)  # type: ignore[attr-defined]
+"""PyTorch asks for it at each call: half the time of a call is saved where it is known."""
+
+
+_run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
+"""PyTorch's engine under the mode that calls it. ``torch.autograd.grad`` leaves the mode, so that without this function
+activations that are computed a second time, in a checkpoint, are not those that were recorded: PyTorch says so."""
+
+
+def gradients(losses: Any, of: list[Any]) -> Any:
+    """``torch.autograd.grad`` of the sum of the losses, None for what they do not depend on."""
+    if not of:
+        return ()
+    total = losses.sum()
+    if _run_backward is None:
+        return torch.autograd.grad(total, of, allow_unused=True)
+    return _run_backward(
+        (total,), (torch.ones_like(total),), False, False, tuple(of), allow_unreachable=True, accumulate_grad=False
+    )
+
+
+def _leaves(dims: Any) -> Any:
+    """The numbers in a nest of tuples, lists and dicts."""
+    if isinstance(dims, dict):
+        dims = list(dims.values())
+    if isinstance(dims, (tuple, list)):
+        for each in dims:
+            yield from _leaves(each)
+    elif dims is not None:
+        yield dims
