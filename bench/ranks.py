@@ -34,7 +34,7 @@ from shared import RESULTS, options
 from torch import distributed
 from torch.utils.data import TensorDataset
 
-from tightdp.torch import make_private
+from tightdp.torch import Batches, make_private
 from tightdp.torch.distributed import run as shared_run
 
 RECORDS, BATCH, PIECE = 20_000, 512, 32
@@ -63,7 +63,7 @@ def rank(rank: int, size: int, folder: Path, rounds: int, steps: int, wall: bool
     run = make_private(
         model, torch.optim.SGD(model.parameters(), lr=0.1), data, noise_multiplier=1.0, delta=1e-5, batch_size=BATCH,
         epochs=(rounds + 1) * steps * BATCH / RECORDS, max_norm=1.0, public_size=RECORDS, random_state=0,
-        physical_batch_size=PIECE,
+        batches=Batches(PIECE),
     )  # fmt: skip
     clock = time.perf_counter if wall else time.process_time
     noise, whole = 0.0, shared_run._core.add_rounded_normals

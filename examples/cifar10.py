@@ -15,7 +15,7 @@ from torch import distributed, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
-from tightdp.torch import make_private
+from tightdp.torch import Batches, make_private
 
 MEAN, DEVIATION = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
 
@@ -86,10 +86,10 @@ def main():
     train, held_out = data(args)
     model = convnet().to(args.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
+    batches = Batches(args.physical_batch_size, options={"num_workers": args.workers})
     run = make_private(
-        model, optimizer, train, batch_size=args.batch_size, epochs=args.epochs, num_workers=args.workers,
+        model, optimizer, train, batch_size=args.batch_size, epochs=args.epochs, batches=batches,
         max_norm=args.max_per_sample_grad_norm, noise_multiplier=args.sigma, delta=args.delta, public_size=len(train),
-        physical_batch_size=args.physical_batch_size,
     )  # fmt: skip
     rates = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / run.plan.steps))

@@ -12,7 +12,7 @@ from peft import LoraConfig, get_peft_model
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-from tightdp.torch import DPAdam, make_private
+from tightdp.torch import Batches, DPAdam, make_private
 
 
 def loss(model, batch):
@@ -66,7 +66,7 @@ def main():
     trained = [p for p in model.parameters() if p.requires_grad]
     run = make_private(
         model, DPAdam(trained, lr=args.lr), records, algorithm="dp-adam", epsilon=args.epsilon, delta=args.delta,
-        batch_size=args.batch_size, physical_batch_size=args.physical_batch_size, epochs=args.epochs, max_norm=1.0,
+        batch_size=args.batch_size, batches=Batches(args.physical_batch_size), epochs=args.epochs, max_norm=1.0,
         public_size=len(records),
     )  # fmt: skip
     run.fit(loss, lambda done, total: print(f"step {done} of {total}", end="\r"))

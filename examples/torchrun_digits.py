@@ -23,7 +23,7 @@ from torch import distributed
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
-from tightdp.torch import make_private
+from tightdp.torch import Batches, make_private
 
 
 def loss(model, batch):
@@ -43,7 +43,7 @@ def main(checkpoint):
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
     run = make_private(
         model, optimizer, TensorDataset(images, labels), epsilon=3.0, delta=1e-5, batch_size=256, epochs=20,
-        max_norm=1.0, physical_batch_size=32, checkpoint=checkpoint,
+        max_norm=1.0, batches=Batches(32), checkpoint=checkpoint,
     )  # fmt: skip
     run.fit(loss)
 

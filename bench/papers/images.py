@@ -43,7 +43,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 from tightdp._core import set_max_threads
-from tightdp.torch import make_private
+from tightdp.torch import Batches, make_private
 from tightdp.train import DPIS, AdaCliP, LogisticRegression, NoisyGD
 
 DELTA = 1e-5
@@ -139,7 +139,7 @@ def network(task: Cell) -> Cell:
     run = make_private(
         model, torch.optim.SGD(model.parameters(), lr=task["rate"], momentum=0.9), records, algorithm=named,
         epsilon=task["epsilon"], delta=DELTA, batch_size=task["batch"] * share, epochs=round(task["epochs"] * share),
-        max_norm=task["norm"], public_size=len(records), physical_batch_size=1024, random_state=task["seed"],
+        max_norm=task["norm"], public_size=len(records), batches=Batches(1024), random_state=task["seed"],
         arithmetic="exact" if task["arm"] == "AdaCliP" else task["arithmetic"],
     )  # fmt: skip
     assert run.privacy_.upper <= task["epsilon"]

@@ -25,14 +25,14 @@ from tightdp.torch import DPAdam
 from tightdp.torch.distributed.ranks import Ranks
 
 SEED = 7
-FIXED = {"physical_batch_size": 2}
-PADDED = {"physical_batch_size": 4, "padded": True}
-COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_batch_size": 3}
-ADACLIP = {"algorithm": "adaclip", "physical_batch_size": 2}
+FIXED = {"physical_size": 2}
+PADDED = {"physical_size": 4, "padded": True}
+COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_size": 3}
+ADACLIP = {"algorithm": "adaclip", "physical_size": 2}
 BY_NORMS = dp.train.DPIS(reach=1.5)
 RELEASED = dp.train.DPIS(norm_share=None, norm_noise=10.0, reach=1.5)
-SHARE = {"algorithm": RELEASED, "noise_multiplier": None, "epsilon": 3.0, "physical_batch_size": 2}
-DPIS = {"algorithm": BY_NORMS, "physical_batch_size": 2}
+SHARE = {"algorithm": RELEASED, "noise_multiplier": None, "epsilon": 3.0, "physical_size": 2}
+DPIS = {"algorithm": BY_NORMS, "physical_size": 2}
 WIDE = {"dataset": table(RECORDS), "noise_multiplier": 0.5, "batch_size": 5.0, "random_state": SEED, "epochs": 1 / 4}
 
 
@@ -111,10 +111,10 @@ def one_number():
     return model.weight.item()
 
 
-def shares(physical_batch_size):
+def shares(physical_size):
     """Each rank's records of each batch, and the batches."""
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
-                  physical_batch_size=physical_batch_size)  # fmt: skip
+                  physical_size=physical_size)  # fmt: skip
     return [([piece.tolist() for piece in run.loader._pieces(batch.rows)], batch.rows.tolist()) for batch in run.loader]
 
 

@@ -6,7 +6,9 @@ import torch
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
-from tightdp.torch import make_private
+from tightdp.torch import AfterFailure, Batches, make_private
+
+OF_DATA_LOADER = ("num_workers", "pin_memory", "shuffle", "batch_sampler")
 
 
 def table(records=60, features=5, classes=3):
@@ -46,7 +48,7 @@ def still(model, batch):
 
 
 def private(model=None, dataset=None, optimizer=None, **settings):
-    """A run of ten steps on small data, unless ``settings`` say otherwise."""
+    """A run of ten steps on small data, unless ``settings`` say otherwise; those of batches by their own names."""
     model = mlp() if model is None else model
     dataset = table() if dataset is None else dataset
     made = (
@@ -55,7 +57,11 @@ def private(model=None, dataset=None, optimizer=None, **settings):
     chosen = {"batch_size": 6, "epochs": 1, "max_norm": 1.0, "public_size": len(dataset), "delta": 1e-5, **settings}
     if "noise_multiplier" not in chosen:
         chosen.setdefault("epsilon", 3.0)
-    return make_private(model, made, dataset, **chosen)
+    if chosen.pop("after_failure", False):
+        chosen["checkpoint"] = AfterFailure(chosen["checkpoint"])
+    own = {name: chosen.pop(name) for name in ("physical_size", "padded", "collate_fn") if name in chosen}
+    options = {name: chosen.pop(name) for name in OF_DATA_LOADER if name in chosen}
+    return make_private(model, made, dataset, batches=Batches(**own, options=options), **chosen)
 
 
 def clipped_by_hand(model, loss_fn, batch, max_norm):

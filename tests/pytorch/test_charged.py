@@ -71,7 +71,7 @@ def test_epochs_end_with_the_plan():
 
 @pytest.mark.parametrize("fails", ["loss", "shape", "memory"])
 def test_a_step_that_fails_is_charged_releases_nothing_and_ends_the_run(fails, tmp_path):
-    made = lambda **options: private(dataset=data, batch_size=30, physical_batch_size=5, epochs=2,  # noqa: E731
+    made = lambda **options: private(dataset=data, batch_size=30, physical_size=5, epochs=2,  # noqa: E731
                                      noise_multiplier=1.0, checkpoint=tmp_path, **options)  # fmt: skip
     data = table(60)
     run = made()
@@ -109,8 +109,8 @@ def test_a_step_that_fails_is_charged_releases_nothing_and_ends_the_run(fails, t
     )
     again.step(still, next(iter(again.loader)))  # nothing is left over of the step that failed
     assert max(float(p.grad.abs().max()) for p in again.model.parameters()) < 8 / 30
-    other = private(dataset=data, batch_size=30, epochs=2, noise_multiplier=1.0, after_failure=True)
-    other.load_state_dict(state)
+    other = private(dataset=data, batch_size=30, epochs=2, noise_multiplier=1.0)
+    other.load_state_dict(state, after_failure=True)
     assert other.fit(cross_entropy).steps_ == 4
 
 

@@ -56,7 +56,7 @@ def made(name, arithmetic, padded, apart, noise_multiplier, **settings):
     return private(
         model, Counted(), optimizer, algorithm=ALGORITHMS[name], arithmetic=arithmetic, padded=padded, epochs=2,
         max_norm=[BOUND, 2 * BOUND, 2 * BOUND, 4 * BOUND] if apart else BOUND, **noise,
-        batch_size=RECORDS - 1 if name == "adaclip" else RECORDS, physical_batch_size=7, **settings,
+        batch_size=RECORDS - 1 if name == "adaclip" else RECORDS, physical_size=7, **settings,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from small import cross_entropy, mlp, private, table
 import tightdp as dp
 from tightdp.release.sampling import poisson_sample
 from tightdp.torch import DPAdam
-from tightdp.torch.distributed.key import Keyed
+from tightdp.torch.key import Keyed
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("needs torch.distributed with gloo", allow_module_level=True)

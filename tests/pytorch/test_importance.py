@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch.importance import Candidates
+from tightdp.torch.key import Key
 from tightdp.torch.world import World
 from tightdp.train import DPIS, CallableModel, fit
 
@@ -87,7 +88,7 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     assert q == pytest.approx(0.2)
     norms = np.array([0.0, 1e-3, 0.5, 1.0, 2.0, 50.0, math.nan])
     before = np.array([1.0, 1e-3, 0.5, 0.6, 1.5, 0.02, 1.0]) if later else norms
-    candidates, hits = Candidates(plan, lambda number: dp.Philox(int(later), number)), np.zeros(n)
+    candidates, hits = Candidates(plan, Key(World(), int(later))), np.zeros(n)
     for number in range(trials):
         candidates.begin(np.arange(n), np.arange(n), everyone=True)
         candidates.see(before)
@@ -143,7 +144,7 @@ def test_candidates_are_drawn_when_a_step_takes_them():
 
 
 def test_a_step_that_fails_leaves_no_bounds_behind():
-    run = private(dataset=table(60), algorithm="dpis", noise_multiplier=1.0, physical_batch_size=7)
+    run = private(dataset=table(60), algorithm="dpis", noise_multiplier=1.0, physical_size=7)
     batches = iter(run.loader)
     notes().clear()
 
@@ -160,8 +161,8 @@ def test_a_step_that_fails_leaves_no_bounds_behind():
     assert run.steps_ < 10
     with pytest.raises(RuntimeError, match="ended by an error"):
         run.step(cross_entropy, next(batches))
-    again = private(dataset=table(60), algorithm="dpis", noise_multiplier=1.0, after_failure=True)
-    again.load_state_dict(run.state_dict())
+    again = private(dataset=table(60), algorithm="dpis", noise_multiplier=1.0)
+    again.load_state_dict(run.state_dict(), after_failure=True)
     assert again.fit(cross_entropy).steps_ == 10
 
 

@@ -40,7 +40,7 @@ def squares(model, batch):
 
 
 def fitted(model, loss_fn, arithmetic, size):
-    run = private(model, noise_multiplier=1.0, batch_size=30, arithmetic=arithmetic, physical_batch_size=size)
+    run = private(model, noise_multiplier=1.0, batch_size=30, arithmetic=arithmetic, physical_size=size)
     return run.fit(loss_fn)
 
 

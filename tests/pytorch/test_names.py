@@ -11,18 +11,19 @@ import tightdp.torch
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "torch.md"
 READING = "physical_batch_size=None, collate_fn=None"
-PADDED = READING.replace(", ", ", padded=False, ")
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
-    f"max_norm, noise_multiplier=None, public_size=None, arithmetic='auto', {PADDED}, random_state=None, "
-    "ledger=None, checkpoint=None, after_failure=False, distributed=None, **options)",
+    "max_norm, noise_multiplier=None, public_size=None, arithmetic='auto', batches=None, random_state=None, "
+    "ledger=None, checkpoint=None, distributed=None, **before)",
+    "Batches": "(physical_size=None, padded=False, collate_fn=None, options=<factory>)",
+    "AfterFailure": "(folder)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",
     "PrivateRun.fit": "(self, loss_fn, callback=None)",
     "PrivateRun.audit": "(self, loss_fn, records=16, tried=4)",
     "PrivateRun.epsilon": "(self, delta=None, **options)",
     "PrivateRun.state_dict": "(self)",
-    "PrivateRun.load_state_dict": "(self, state)",
+    "PrivateRun.load_state_dict": "(self, state, *, after_failure=False)",
     "DPAdam": "(params, lr=0.001, betas=(0.9, 0.999), damping=1e-08, weight_decay=0.0, *, noise_variance=0.0)",
     "Batch.parts": "(self)",
 }

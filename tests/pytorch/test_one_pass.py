@@ -128,7 +128,7 @@ def test_mixed_precision():
 
 
 def test_a_run_in_one_pass():
-    run = private(arithmetic="float", noise_multiplier=1.0, physical_batch_size=2, dataset=table(100), batch_size=10)
+    run = private(arithmetic="float", noise_multiplier=1.0, physical_size=2, dataset=table(100), batch_size=10)
     before = {name: p.detach().clone() for name, p in run.model.named_parameters()}
     run.fit(cross_entropy)
     assert run.steps_ == 10 and set(run.ways_.values()) == {"ghost norm", "materialised"}
@@ -142,7 +142,7 @@ def test_noise_of_a_run_in_one_pass():
     data = torch.utils.data.TensorDataset(torch.randn(40, 300), torch.randint(0, 200, (40,)))
     for size in (None, 3):
         run = private(model, data, batch_size=20, max_norm=0.37, noise_multiplier=1.7, arithmetic="float",
-                      physical_batch_size=size)  # fmt: skip
+                      physical_size=size)  # fmt: skip
         run.step(lambda m, b: 0.0 * cross_entropy(m, b), next(iter(run.loader)))
         noise = model.weight.grad.double() * 20 / (1.7 * 0.37)
         n = noise.numel()

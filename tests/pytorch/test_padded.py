@@ -82,7 +82,7 @@ def test_integers_of_a_record_follow_from_it_and_its_place(case):
 def test_all_physical_batches_have_one_shape(size, monkeypatch):
     seen, taken, of = set(), [], Gradients.of
     monkeypatch.setattr(Gradients, "of", lambda self, batch, n: (seen.add((n, *batch[0].shape)), of(self, batch, n))[1])
-    run = private(mlp(), table(400), batch_size=12, noise_multiplier=1.0, padded=True, physical_batch_size=size,
+    run = private(mlp(), table(400), batch_size=12, noise_multiplier=1.0, padded=True, physical_size=size,
                   arithmetic="exact")  # fmt: skip
     for batch in run.loader:
         taken.append(len(batch.rows))
@@ -100,7 +100,7 @@ def test_a_padded_run_takes_the_same_batches(algorithm):
     found = []
     for padded in (False, True):
         torch.manual_seed(1)
-        run = private(mlp(), table(60), noise_multiplier=1.0, random_state=5, padded=padded, physical_batch_size=4,
+        run = private(mlp(), table(60), noise_multiplier=1.0, random_state=5, padded=padded, physical_size=4,
                       algorithm=algorithm)  # fmt: skip
         found.append((run.fit(cross_entropy), [p.detach() for p in run.model.parameters()]))
     for one, other in zip(found[0][1], found[1][1], strict=True):
@@ -129,7 +129,7 @@ def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch
     records = table(30)
     model = mlp()
     still = torch.optim.SGD(model.parameters(), lr=0.0)
-    run = private(model, records, still, algorithm="dpis", noise_multiplier=1.0, padded=True, physical_batch_size=size)
+    run = private(model, records, still, algorithm="dpis", noise_multiplier=1.0, padded=True, physical_size=size)
 
     def kept(self, model, loss_fn, batch, records, places=None):
         found = norms(self, model, loss_fn, batch, records, places)

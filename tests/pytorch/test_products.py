@@ -104,7 +104,7 @@ def test_a_run(padded):
     found = []
     for arithmetic in ("exact", "products"):
         torch.manual_seed(1)
-        run = private(mlp(), table(60), noise_multiplier=1e-3, random_state=5, padded=padded, physical_batch_size=4,
+        run = private(mlp(), table(60), noise_multiplier=1e-3, random_state=5, padded=padded, physical_size=4,
                       arithmetic=arithmetic)  # fmt: skip
         run.fit(cross_entropy)
         found.append([p.detach() for p in run.model.parameters()])

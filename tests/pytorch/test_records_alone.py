@@ -9,6 +9,7 @@ from one_pass_models import Language, assert_close, one_pass, refused, rows, wor
 from small import clipped_by_hand, cross_entropy, mlp, private
 from torch import nn
 
+from tightdp.torch.onepass import record_axis
 from tightdp.torch.onepass.clipping import OnePassSums
 
 
@@ -161,6 +162,12 @@ def test_records_along_the_second_axis(length):
     assert_close(one_pass(model, cross_entropy, batch, 0.1)[0], clipped_by_hand(model, cross_entropy, batch, 0.1))
 
 
+by_vmap = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="checkpoints by torch.func.vmap need torch 2.13"
+)
+
+
+@by_vmap
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpointed_activations(reentrant):
     class Checkpointed(nn.Module):
@@ -178,6 +185,25 @@ def test_checkpointed_activations(reentrant):
     else:
         found, _ = one_pass(model, cross_entropy, batch, 0.1)
         assert_close(found, clipped_by_hand(model, cross_entropy, batch, 0.1))
+
+
+@by_vmap
+def test_without_the_engine_under_the_mode_checkpoints_are_refused(monkeypatch):
+    monkeypatch.setattr(record_axis, "_run_backward", None)
+    model, batch = mlp(), rows()
+    assert_close(one_pass(model, cross_entropy, batch, 0.1)[0], clipped_by_hand(model, cross_entropy, batch, 0.1))
+    inner = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 5), nn.Sigmoid())
+    model = nn.ModuleList([inner, nn.Linear(5, 3)])
+
+    def checkpointed(model, batch):
+        h = torch.utils.checkpoint.checkpoint(model[0], batch[0], use_reentrant=False)
+        return nn.functional.cross_entropy(model[1](h), batch[1], reduction="none")
+
+    with pytest.raises(RuntimeError, match="Recomputed values"):
+        one_pass(model, checkpointed, batch, 0.1)
+    run = private(model)  # "auto" goes on by gradients of single records
+    run.step(checkpointed, next(iter(run.loader)))
+    assert set(run.ways_.values()) == {"vectorised"}
 
 
 def test_inputs_that_change_in_place():

@@ -293,7 +293,7 @@ def test_arrays_in_place_of_a_data_set():
         ("max_norm", [1.0]),
         ("public_size", 0),
         ("public_size", 2.5),
-        ("physical_batch_size", 0),
+        ("physical_size", 0),
         ("random_state", -1),
         ("algorithm", "sgd"),
         ("random_state", "a"),

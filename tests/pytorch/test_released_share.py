@@ -92,7 +92,7 @@ def test_the_noise_on_sums_of_norms():
 
 def test_a_step_has_the_probabilities_and_the_noise_of_its_epoch():
     model = torch.nn.Linear(5, 3000)
-    run = private(model, table(600), **SETTINGS, physical_batch_size=50)
+    run = private(model, table(600), **SETTINGS, physical_size=50)
     for batch in [*run.loader, *run.loader]:
         run.step(still, batch)
         now = run._account.now

@@ -37,7 +37,7 @@ def test_noise_is_added_once_a_step_with_the_deviation_that_is_charged(size, bat
     """An empty batch and one of several parts have the same noise."""
     run = private(
         wide(), wide_table(), batch_size=batch_size, epochs=batch_size / 5, max_norm=0.37, noise_multiplier=1.7,
-        physical_batch_size=size,
+        physical_size=size,
     )  # fmt: skip
     before = copied(run.model)
     run.step(still, next(iter(run.loader)))
@@ -99,7 +99,7 @@ def test_a_seeded_run_repeats_and_physical_batches_do_not_matter():
     start, data = mlp(), table()
     ends = []
     for size, workers in ((None, 0), (None, 0), (2, 0), (4, 2)):
-        run = private(copy.deepcopy(start), data, random_state=7, physical_batch_size=size, num_workers=workers)
+        run = private(copy.deepcopy(start), data, random_state=7, physical_size=size, num_workers=workers)
         ends.append(copied(run.fit(cross_entropy).model))
     for name in ends[0]:
         assert torch.equal(ends[0][name], ends[1][name])
@@ -236,7 +236,7 @@ def test_the_generator_of_pytorch_does_not_tell_how_many_records_there_were(arit
     after, model = [], nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3))
     for batch_size in (1e-9, 60):
         run = private(model, table(60), batch_size=batch_size, noise_multiplier=1.0, epochs=batch_size / 60,
-                      arithmetic=arithmetic, physical_batch_size=7)  # fmt: skip
+                      arithmetic=arithmetic, physical_size=7)  # fmt: skip
         seen = tmp_path / f"{batch_size}"
 
         def loss(model, batch, seen=seen):
@@ -265,7 +265,7 @@ class Augmented(Dataset):
         return torch.randn(5), int(torch.randint(0, 3, ()))
 
 
-@pytest.mark.parametrize("settings", [{}, {"physical_batch_size": 2}, {"padded": True}, {"algorithm": "dpis"}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"physical_size": 2}, {"padded": True}, {"algorithm": "dpis"}], ids=str)
 def test_nor_how_many_records_were_read(settings):
     """Also where the loader reads ahead of a step, and where a first batch that is not empty is looked at."""
     after = []

@@ -11,10 +11,10 @@ from transformers import Trainer, TrainerState
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
 
-from ..torch import make_private
+from ..torch import Batches, make_private
 from ..torch.run import PrivateRun
 
-_FROM_ARGS = ("batch_size", "collate_fn", "epochs", "num_workers", "physical_batch_size")
+_FROM_ARGS = ("batch_size", "batches", "epochs")
 """Parameters of ``make_private`` that follow from the training arguments and the collator."""
 STATEMENT = "privacy_statement.json"
 
@@ -111,9 +111,11 @@ class PrivateTrainer(Trainer):
         if arguments.max_steps > 0:
             epochs = (arguments.max_steps - 0.5) * expected / max(self._privacy["public_size"], expected)
         self.create_optimizer()
+        workers = {"num_workers": arguments.dataloader_num_workers}
+        batches = Batches(physical_size=size, collate_fn=loader.collate_fn, options=workers)
         return make_private(
-            self.model, self.optimizer, loader.dataset, batch_size=expected, epochs=epochs, physical_batch_size=size,
-            collate_fn=loader.collate_fn, num_workers=arguments.dataloader_num_workers, **self._privacy,
+            self.model, self.optimizer, loader.dataset, batch_size=expected, epochs=epochs, batches=batches,
+            **self._privacy,
         )  # fmt: skip
 
     def _begin(self, run: PrivateRun) -> None:

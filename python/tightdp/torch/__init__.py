@@ -8,7 +8,8 @@ from .adam import DPAdam
 from .loader import Batch, PoissonLoader
 from .locality import Audit
 from .make import make_private
+from .options import AfterFailure, Batches
 from .plan import Plan
 from .run import PrivateRun
 
-__all__ = ["Audit", "Batch", "DPAdam", "Plan", "PoissonLoader", "PrivateRun", "make_private"]
+__all__ = ["AfterFailure", "Audit", "Batch", "Batches", "DPAdam", "Plan", "PoissonLoader", "PrivateRun", "make_private"]

@@ -24,6 +24,8 @@ class Account:
         self._budget = FixedPlan(plan.mechanism * plan.steps)
         self.keep: Callable[..., object] = lambda steps, mark=".": None
         """Called with the number of steps that were charged, before any of them is released."""
+        self.note: Callable[[list[list[float]]], object] = lambda shares: None
+        """Called with the share of norms and the noise multiplier of every epoch, where these are released."""
         self.failures, self._accepted = 0, 0
 
     @property
@@ -72,8 +74,8 @@ class Account:
         if self.failures > self._accepted:
             raise RuntimeError(
                 f"this run was ended by an error after {self.steps} charged steps: that it came may tell of a record. "
-                f"Mend the cause and make another run, or go on from its checkpoint or state by a run that is made "
-                f"with after_failure=True, which its statement then says"
+                f"Mend the cause and make another run, or go on by checkpoint=AfterFailure(folder), or by "
+                f"load_state_dict(state, after_failure=True), which the statement then says"
             )
 
     def accept_failures(self, number: int) -> None:

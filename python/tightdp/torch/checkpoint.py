@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from .account import FAILED
+from .account import FAILED, Account
 
 if sys.platform == "win32":
     import msvcrt
@@ -87,9 +87,10 @@ class Checkpoint:
         text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
         self._put("run.json", lambda path: path.write_text(text))
 
-    def hold(self) -> None:
-        """From now on this run alone may write here: one that was made before has lost the folder."""
+    def record(self, account: Account) -> None:
+        """From now on what the account charges is kept here, and no run that was made before may write here."""
         _holders[self.folder] = self
+        account.keep, account.note = self.charge, self.note
 
     def charge(self, steps: int, mark: str = ".") -> None:
         """Returns once so many steps more are on the disk, or what else the mark stands for."""

@@ -14,7 +14,7 @@ from .onepass.factors import Factors, Rows
 from .onepass.layers import check_layers
 from .onepass.products import ProductSums
 from .padded import Places, in_places
-from .plan import Plan
+from .plan import Plan, SumArithmetic
 
 
 class EitherSums(ProductSums):
@@ -62,7 +62,7 @@ class EitherSums(ProductSums):
         return self._served[form]
 
 
-def resolved(arithmetic: str, name: str, max_norm: Any, model: Any) -> str:
+def resolved(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
     """What "auto" is for the algorithm, the bounds and the types of the model's layers."""
     if arithmetic != "auto":
         return arithmetic

@@ -8,7 +8,7 @@ records.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -20,17 +20,16 @@ from ..release.noise import RandomSource
 from ..train.algorithms.dpis import DPIS
 from ..train.algorithms.importance import TwoStages
 from .account import Account
+from .key import Key
 from .loader import Batch, Rows, RunLoader
 from .padded import Places
 from .plan import Plan
 from .world import World
 
-Streams = Callable[[int], RandomSource]
-"""A source whose first stream is that one of the run's: two are for the coins of each step."""
 Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
 """The places of physical batches where they are padded, and collated records and their number, part by part."""
 NORMS = 2**62
-"""The first stream of the noise on sums of norms."""
+"""The first stream of the noise on sums of norms. Two streams before are for the coins of each step."""
 
 
 class Candidates:
@@ -40,9 +39,9 @@ class Candidates:
     that it does not matter which process looks at whom (docs/theory/training.md, section 6).
     """
 
-    def __init__(self, plan: Plan, streams: Streams) -> None:
+    def __init__(self, plan: Plan, key: Key) -> None:
         self.follow(plan)
-        self._streams, self._steps_per_epoch = streams, plan.steps_per_epoch
+        self._key, self._steps_per_epoch = key, plan.steps_per_epoch
         self._bounds: npt.NDArray[np.float64] | None = None
         self._coins = self._norms = np.zeros(0)
         self._rows = self._own = np.zeros(0, np.intp)
@@ -61,7 +60,7 @@ class Candidates:
     def draw(self, number: int) -> Rows:
         """The numbers of a step's candidates."""
         bounds = np.zeros(0) if self._bounds is None else self._bounds
-        source = self._streams(2 * number)
+        source = self._key.at(2 * number)
         rows = np.flatnonzero(self._stages.candidates(source, bounds))
         self._coins = source.uniform(len(rows))
         return rows
@@ -98,7 +97,7 @@ class Candidates:
 
     def noise(self, number: int) -> RandomSource:
         """For the sum of norms that is released as the ``number``-th."""
-        return self._streams(NORMS + number)
+        return self._key.at(NORMS + number)
 
 
 class LateBatch(Batch):
@@ -143,12 +142,12 @@ class ImportanceLoader(RunLoader):
     candidates: Candidates
     _in_order = True  # norms are noted by the place of their candidate
 
-    def __init__(self, account: Account, dataset: Any, *shared: Any, streams: Streams, **options: Any) -> None:
+    def __init__(self, account: Account, dataset: Any, key: Key, world: World, **options: Any) -> None:
         settings = account.plan.settings
         assert isinstance(settings, DPIS)
         self._reach = settings.reach
-        super().__init__(account, dataset, *shared, **options)
-        self.candidates = Candidates(account.plan, streams)
+        super().__init__(account, dataset, key, world, **options)
+        self.candidates = Candidates(account.plan, key)
 
     @property
     def next_step(self) -> int:

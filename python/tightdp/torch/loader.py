@@ -20,12 +20,12 @@ from ..release.noise import RandomSource, source
 from ..release.sampling import poisson_sample
 from .account import Account
 from .draws import Coins, put_back, read_apart
+from .key import Key
 from .padded import STREAMS, Places, placed, size_for
 from .reading import Part, RecordReader, Together, check_repeats
+from .world import World
 
 Rows = npt.NDArray[np.intp]
-Streams = Callable[[int], RandomSource]
-"""A source whose first stream is that one of the run's."""
 OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})
 """Options of ``DataLoader`` that decide what is in a batch, or that need a loader which outlives an epoch."""
 
@@ -226,16 +226,21 @@ class PoissonLoader:
 
 
 class RunLoader(PoissonLoader):
-    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan."""
+    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan.
+
+    Batch k of a run comes from stream k of its key, by record index, on every process. With ``physical_batch_size`` a
+    batch is cut as on one process, and the processes take the pieces in turn: the same physical batches whatever their
+    number. Without it each takes one piece, of about equal sizes.
+    """
 
     def __init__(
-        self, account: Account, dataset: Any, coins: Coins, padded: Streams | None = None, **options: Any
+        self, account: Account, dataset: Any, key: Key, world: World, *, padded: bool = False, **options: Any
     ) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
-        self._coins = coins
-        self._account, self._next, self._padded, self._look_at = account, 0, padded, 0
-        if padded is not None and self.physical_batch_size is None:
+        self._account, self._key, self._world, self._coins = account, key, world, key.coins()
+        self.padded, self._next, self._look_at = padded, 0, 0
+        if padded and self.physical_batch_size is None:
             self.physical_batch_size = size_for(self._usual)
 
     def first(self) -> Iterator[Part]:
@@ -259,20 +264,11 @@ class RunLoader(PoissonLoader):
         with torch.random.fork_rng(devices=[]), put_back():
             check_repeats(RecordReader(self.dataset, self._collate or default_collate), one, other)
 
-    @property
-    def padded(self) -> bool:
-        """Whether all physical batches have one shape, and each record a place of its own draw in one of them."""
-        return self._padded is not None
-
     def _drawn(self, steps: int) -> Iterator[Rows]:
         first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._placed(self._draw(self._stream(number)), 2 * number)
-
-    def _stream(self, number: int) -> RandomSource:
-        """Where the batch of that step is drawn from."""
-        return self._source
+            yield self._placed(self._draw(self._key.at(number)), 2 * number)
 
     @property
     def _usual(self) -> float:
@@ -281,9 +277,16 @@ class RunLoader(PoissonLoader):
 
     def _placed(self, rows: Rows, number: int) -> Rows:
         """The rows in places, of that number of draws."""
-        if self._padded is None or self.physical_batch_size is None:
+        if not self.padded or self.physical_batch_size is None:
             return rows
-        return placed(rows, self.physical_batch_size, self._padded(STREAMS + number))
+        return placed(rows, self.physical_batch_size, self._key.at(STREAMS + number))
+
+    def _cuts(self, rows: Rows) -> list[Rows]:
+        rank, size = self._world.rank, self._world.size
+        if self.physical_batch_size is not None:
+            return super()._cuts(rows)[rank::size]
+        share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
+        return [share] if len(share) else []
 
     def _checked(self, parts: list[Part]) -> list[Part]:
         if self.padded and len(parts) > 1:

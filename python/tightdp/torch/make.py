@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -10,29 +10,27 @@ from typing import Any
 import numpy as np
 
 from ..ledger import Ledger
-from ..release.noise import Philox, RandomSource
 from ..train.algorithms.adaclip import AdaCliP
 from ..train.algorithms.dpis import DPIS
 from ..train.driver import opened, paid, seeded
 from ..train.stated import name_of
 from . import checks, loader, saved
 from .adam import DPAdam
+from .algorithms import check_algorithm, chosen
 from .checkpoint import Checkpoint
 from .distributed.agreed import agreed
-from .distributed.key import NOISE, Key
-from .distributed.loader import SharedImportanceLoader, SharedLoader
 from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
-from .draws import Coins
 from .either import resolved
 from .importance import ImportanceLoader
+from .key import NOISE, Key
 from .loader import RunLoader
 from .onepass.layers import check_layers
+from .options import AfterFailure, Batches, gathered
 from .plan import SumArithmetic, bounds, plan
-from .released_share import ShareAccount, account_of
+from .released_share import account_of
 from .run import PrivateRun
-from .settings import check_algorithm, chosen
 
 
 def make_private(
@@ -49,15 +47,12 @@ def make_private(
     noise_multiplier: float | None = None,
     public_size: int | None = None,
     arithmetic: SumArithmetic = "auto",
-    physical_batch_size: int | None = None,
-    padded: bool = False,
-    collate_fn: Callable[[list[Any]], Any] | None = None,
+    batches: Batches | None = None,
     random_state: int | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    after_failure: bool = False,
+    checkpoint: str | PathLike[str] | AfterFailure | None = None,
     distributed: Any = None,
-    **options: Any,
+    **before: Any,
 ) -> PrivateRun:
     """A run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
 
@@ -90,15 +85,7 @@ def make_private(
         all records and sees no values, and adds integers. "one-by-one" does for any module, one record after the other,
         and assumes that the model keeps nothing between them. "float" gets norms from one backward pass without
         forming gradients, and adds floats, which the account idealises
-    physical_batch_size : the most records that go through the model at once; a step adds up as many as it takes
-    padded : whether every physical batch has the same shape and each record draws its own place in one, for the exact
-        arithmetic and for products: then no bit of a record's gradient depends on the others, as far as PyTorch's
-        kernels compute a row from what it holds and where it stands. It costs the empty places: twice the rows for
-        batches of 8 times ``physical_batch_size``, 1.4 times for 32 (docs/theory/training.md, section 8). Without that
-        size there are from 8 to 64 places
-    collate_fn : as for ``torch.utils.data.DataLoader``, of a list of one record: it makes dense tensors with one row,
-        and nothing else. So nothing of a record can enter another. Records of equal shape go through the model
-        together: to have all of them go together, pad to a fixed length
+    batches : a ``Batches``: how many records go through the model at once, in which places, and how they are collated
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -106,14 +93,12 @@ def make_private(
     checkpoint : a folder, which is made if it does not exist; only the first process uses it. Every step is recorded
         there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. If it holds a
         run, that run is continued, on any number of processes: what it was charged stays charged, the ledger is not
-        charged again, and keys are new
-    after_failure : whether the run may go on from a checkpoint or a state of one that an error ended. That the error
-        came may tell of a record; the statement says that the run went on
+        charged again, and keys are new. One that an error ended goes on as ``AfterFailure(folder)`` alone
     distributed : None trains on all processes of ``torch.distributed`` where it is initialised. Every process then
         calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
-        ``batch_size`` is that of all processes together, and with ``physical_batch_size`` the ranks take physical
+        ``batch_size`` is that of all processes together, and with a ``physical_size`` the ranks take physical
         batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
-    options : of ``torch.utils.data.DataLoader``, such as ``num_workers``
+    before : names that are settings of ``Batches`` by now, and warn
 
     Returns
     -------
@@ -143,21 +128,20 @@ def make_private(
     world = world_of(distributed)
     seed = int(random_state) if isinstance(random_state, np.integer) else random_state
     settings: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "batch_size": batch_size,
-        "epochs": epochs,
-        "noise_multiplier": noise_multiplier,
-        "public_size": public_size,
-        "arithmetic": arithmetic,
-    }
-    reading = {"physical_batch_size": physical_batch_size, "collate_fn": collate_fn, **options}
-    said = (algorithm, max_norm, physical_batch_size, padded, checkpoint is None, *settings.items())
+        "epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs,
+        "noise_multiplier": noise_multiplier, "public_size": public_size,
+    }  # fmt: skip
+    said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **settings}
     with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
+        batches, folder, after_failure = gathered(batches, checkpoint, before)
+        said["batches"] = batches.physical_size, batches.padded, folder is None
+        reading = {
+            "physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options
+        }  # fmt: skip
         name, own = chosen(algorithm)
         checks.check_types(model, optimizer)
-        settings["arithmetic"] = resolved(arithmetic, name, max_norm, model)
-        check_algorithm(name, own, optimizer, settings["arithmetic"], padded, options.get("num_workers"))
+        how = resolved(arithmetic, name, max_norm, model)
+        check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
         checks.check_modules(model)
         if arithmetic in ("float", "products"):
             check_layers(model)
@@ -165,71 +149,51 @@ def make_private(
         parameters = checks.trainable(model, optimizer)
         checks.check_settings(optimizer)
         checks.check_finite(p for p in model.named_parameters() if world.first or checks.is_sharded(p[1]))
-        draws = seeded(seed)
+        seeded(seed)
         loader.checked(dataset)
         book = opened(ledger) if world.first else None
-        folder: Any = Checkpoint(checkpoint) if world.first and checkpoint is not None else None
+        files: Any = Checkpoint(folder) if world.first and folder is not None else None
         loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
     about = {
-        "algorithm": name,
-        "optimizer": type(optimizer).__name__,
-        "random_state": seed,
-        "ledger": name_of(book),
-    }
-    before = None if checkpoint is None else world.on_first("the checkpoint", lambda: folder.read(about))
-    # Batches are drawn ahead, so noise has streams of its own.
-    key = Key(world, seed) if isinstance(world, Ranks) else None
-    source = key.at(NOISE) if key else draws if seed is None else Philox(seed, NOISE)
-    note = f"{type(model).__name__}, {name}"
+        "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
+    }  # fmt: skip
+    state = None if folder is None else world.on_first("the checkpoint", lambda: files.read(about))
+    key = Key(world, seed)
+    note, size = f"{type(model).__name__}, {name}", sum(p.numel() for p in parameters.values())
     made = plan(
         len(dataset),
-        source,
+        key.at(NOISE),
         max_norm=bounds(max_norm, len(parameters)),
         own=own,
-        size=sum(p.numel() for p in parameters.values()),
+        size=size,
+        arithmetic=how,
         pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
-        released=None if before is None else saved.records(before),
+        released=None if state is None else saved.records(state),
         **settings,
     )
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
             group["noise_variance"] = (made.deviation / made.divisor) ** 2
-    account = account_of(made, sum(p.numel() for p in parameters.values()))
-    if before is None:
-        identity = world.on_first("the name of the run", saved.identity)
-        if checkpoint is not None:
-            state = saved.state(identity, account, parameters)
-            world.on_first("the checkpoint", lambda: folder.begin(state, about))
-    else:
+    account = account_of(made, size)
+    if state is not None:
         with world.together("the checkpoint"):
-            identity = saved.restore(
-                before, saved.identity(), account, parameters, "checkpoint", after_failure=after_failure
-            )
-        if seed is not None:
-            draws, source = Philox(seed, account.steps), Philox(seed, NOISE + (made.count is not None) + account.steps)
-
-    def streams(number: int) -> RandomSource:
-        return key.at(number) if key else draws if seed is None else Philox(seed, number)
-
-    if folder is not None:
-        folder.hold()
-        account.keep = folder.charge
-        if isinstance(account, ShareAccount):
-            account.note = folder.note
-    going_on: dict[str, Any] = {"checkpoint": folder, "identity": identity, "after_failure": after_failure}
-    run: PrivateRun
-    important: dict[str, Any] = {"streams": streams} if isinstance(own, DPIS) else {}
-    reading["coins"] = key.coins() if key else Coins(seed)
-    if padded:
-        reading["padded"] = streams
-    if key and isinstance(world, Ranks):
-        of_ranks = SharedImportanceLoader if important else SharedLoader
-        shared = of_ranks(account, dataset, world, key, **important, **reading)
-        shared_run = ShardedRun if sharded else SharedRun
-        run = shared_run(model, optimizer, account, shared, key, world, book, saves=checkpoint is not None, **going_on)
+            new = saved.identity()
+            identity = saved.restore(state, new, account, parameters, "checkpoint", after_failure=after_failure)
     else:
-        kind = ImportanceLoader if important else RunLoader
-        batches = kind(account, dataset, rng=draws, **important, **reading)
-        run = PrivateRun(model, optimizer, account, batches, source, book, **going_on)
+        identity = world.on_first("the name of the run", saved.identity)
+        begun = saved.state(identity, account, parameters)
+        if folder is not None:
+            world.on_first("the checkpoint", lambda: files.begin(begun, about))
+    if files is not None:
+        files.record(account)
+    kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
+    drawn = kind(account, dataset, key, world, padded=batches.padded, **reading)
+    parts = (model, optimizer, account, drawn, key, identity)
+    run: PrivateRun
+    if isinstance(world, Ranks):
+        shared = ShardedRun if sharded else SharedRun
+        run = shared(*parts, world=world, ledger=book, checkpoint=files, saves=folder is not None)
+    else:
+        run = PrivateRun(*parts, world=world, ledger=book, checkpoint=files)
     run._start()
     return run

@@ -29,7 +29,7 @@ from ..train.models.grid import grid_below
 from ..train.releases.budget import FixedPlan, Target, check_noise
 from ..train.releases.gate import Gate
 from ..train.releases.oracle import Public, Query
-from .settings import Settings, filled, steps_of
+from .algorithms import Settings, filled, steps_of
 
 LOOK = 100
 """Steps, at least, between two looks at whether a model or a data set keeps something."""

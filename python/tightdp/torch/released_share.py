@@ -46,8 +46,6 @@ class ShareAccount(Account):
         expected = plan.mechanism * plan.steps + self._choice.norms
         self._filter = Filtered(plan.rest.nominal_epsilon, plan.rest.nominal_delta, expected=expected)
         self.epochs: list[dict[str, Any]] = []
-        self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Called with the share and the noise multiplier of every epoch, before a step goes by the last of them."""
 
     @property
     def now(self) -> Plan:

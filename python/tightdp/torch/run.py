@@ -17,18 +17,20 @@ from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
 from ..mechanisms import Mechanism
-from ..release.noise import Philox, RandomSource
+from ..release.noise import RandomSource
 from ..statement import Statement
 from ..train.algorithms.adaclip import AdaCliP
 from . import checks, examples, saved, stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
+from .algorithms import TITLES
 from .checkpoint import Checkpoint
 from .draws import device_of, own_draws, with_common_coins
 from .either import EitherSums
 from .exact_sums import ExactSums
 from .importance import ImportanceLoader
 from .kept import Copies, kept
+from .key import NOISE, Key
 from .loader import Batch, RunLoader
 from .locality import Audit, audit
 from .onepass.clipping import OnePassSums
@@ -38,7 +40,6 @@ from .plan import Plan
 from .probe import check_repeats, loose, probe
 from .reading import Part
 from .released_share import ShareAccount, release_share
-from .settings import TITLES
 from .sums import Sums
 from .units import ExactUnits, OnePassUnits
 from .world import Fact, World
@@ -58,10 +59,8 @@ class PrivateRun:
 
     A step is charged before its records are looked at. If it fails on its way, for want of memory or by an error of
     ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before. But that it failed
-    may be the trace of a record, so it ends the run: go on by another one that is made with ``after_failure=True``.
+    may be the trace of a record, so it ends the run: ``AfterFailure`` and ``load_state_dict`` tell how to go on.
     """
-
-    _world = World()
 
     def __init__(
         self,
@@ -69,23 +68,22 @@ class PrivateRun:
         optimizer: Any,
         account: Account,
         loader: RunLoader,
-        source: RandomSource,
-        ledger: Ledger | None = None,
+        key: Key,
+        identity: str,
         *,
-        checkpoint: Checkpoint | None = None,
-        identity: str | None = None,
-        after_failure: bool = False,
+        world: World,
+        ledger: Ledger | None,
+        checkpoint: Checkpoint | None,
     ) -> None:
         self._model, self._optimizer, self._loader = model, optimizer, loader
-        self._account, self._source, self._ledger = account, source, ledger
+        self._account, self._key, self._world, self._ledger = account, key, world, ledger
         self._names: tuple[str, ...] = ()
         self._sums: Sums | None = None
         self._copies: Copies = {}
         self._most_numbers, self._structure = 0, None
-        self._after_failure = after_failure
         self._busy, self._coins = threading.Lock(), loader._coins
         self._passes = count()
-        self._identity, self._checkpoint = identity or saved.identity(), checkpoint
+        self._identity, self._checkpoint, self._finished = identity, checkpoint, 0
         size = sum(p.numel() for p in self._parameters().values())
         self._moments = moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
 
@@ -154,7 +152,7 @@ class PrivateRun:
         """What the bound covers, what it rests on and what lies outside."""
         numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
-        return stated.run(subject, self.plan, numbers, isinstance(self._source, Philox), self._ledger, self._world.size,
+        return stated.run(subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
                           padded=self.loader.padded, failures=self._account.failures)  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
@@ -182,6 +180,7 @@ class PrivateRun:
                 released = self._look_and_release(loss_fn, parameters, batch)
             self._hand_over(parameters, released)
             self.optimizer.step()
+            self._finished += 1
 
     def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> list[Any]:
         """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
@@ -256,18 +255,19 @@ class PrivateRun:
         state = saved.state(self._identity, self._account, self._parameters())
         return state if self._moments is None else {**state, "moments": learned(self._moments)}
 
-    def load_state_dict(self, state: Any) -> None:
+    def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
         """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
 
         Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
-        drawn anew.
+        drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
+        and the statement says that the run went on.
         """
         moments: Any = state.get("moments") if isinstance(state, dict) else None
         before = self.steps_
         if self._moments is not None:
             check_learned(moments, self._moments)
         self._identity = saved.restore(
-            state, self._identity, self._account, self._parameters(), after_failure=self._after_failure
+            state, self._identity, self._account, self._parameters(), after_failure=after_failure
         )
         if self._moments is not None and self.steps_ > before:
             learn_again(moments, self._moments)
@@ -419,11 +419,22 @@ class PrivateRun:
         return made
 
     def _released(self, sums: Sums) -> list[Any]:
-        return sums.release(self._source)
+        return sums.release(self._noise())
+
+    def _noise(self) -> RandomSource:
+        """The stream of the step that was charged last: the first one is that of the number of records."""
+        return self._key.at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _facts(self, batch: Any) -> dict[str, Fact]:
-        """What the ranks of a run agree on before a step."""
-        return {}
+        """What the processes of a run agree on before a step."""
+        return {
+            "run": lambda: self._identity,
+            "key": lambda: self._key.digest,
+            "account": lambda: self.steps_,
+            "number_of_steps_that_ended": lambda: self._finished,
+            "batch": lambda: batch._digest,
+            "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
+        }
 
     def _hand_over(self, parameters: dict[str, Any], released: list[Any]) -> None:
         """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""

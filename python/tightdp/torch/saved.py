@@ -67,8 +67,9 @@ def restore(
     failures = _check.count("failures", given.get("failures", 0), least=0)
     if failures > account.failures and not after_failure:
         raise ValueError(
-            f"{label} must be of a run that no error ended: that the error came may tell of a record. To go on, make "
-            "the run with after_failure=True, which its statement then says"
+            f"{label} must be of a run that no error ended: that the error came may tell of a record. To go on, give "
+            "checkpoint=AfterFailure(folder), or load_state_dict(state, after_failure=True), which the statement then "
+            "says"
         )
     account.take_up(given, steps)
     account.accept_failures(failures)

@@ -13,6 +13,8 @@ class World:
     """One process by itself: it agrees with whatever it says."""
 
     rank, size = 0, 1
+    shares = False
+    """Whether it is one of several that draw by one key, or could be."""
 
     @property
     def first(self) -> bool:

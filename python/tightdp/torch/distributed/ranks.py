@@ -21,6 +21,8 @@ _FACTS = 10
 class Ranks(World):
     """The processes of a group. Every method but the properties is called by all ranks, in the same order."""
 
+    shares = True
+
     def __init__(self, group: Any = None) -> None:
         self._group, self._lost = group, ""
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)

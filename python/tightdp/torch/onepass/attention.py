@@ -70,8 +70,9 @@ def scaled_dot_product_attention(
         tensors.append(attn_mask.expand(*query.shape[:-1], key.shape[-2]))
 
     def compute(*arrays: Any) -> Any:
-        q, k, v, *mask = (x.flatten(0, -4) if query.ndim > 3 else x for x in arrays)
-        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, *(mask or [None]), 0.0, is_causal, **options)
+        q, k, v, *masks = (x.flatten(0, -4) if query.ndim > 3 else x for x in arrays)
+        mask = masks[0] if masks else None
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, **options)
         return found.view(axis.records, *query.shape[:-1], value.shape[-1])
 
     return axis.compute(compute, tuple(tensors))

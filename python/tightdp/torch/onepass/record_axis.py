@@ -33,11 +33,15 @@ class RecordAxis:
         tensors, rebuild = examples.split(batch, self.records)
         found, losses = [], []
 
+        def keep(array: Any) -> Any:
+            losses.append(array)
+            return array
+
         def single(numbers: Any, *one: Any) -> Any:
             self._numbers = numbers
             each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
             if isinstance(each, torch.Tensor) and each.shape == (1,):
-                self.compute(lambda array: losses.append(array) or array, (each[0],))
+                self.compute(keep, (each[0],))
             else:
                 checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
             found.append(then(checks.check_losses(losses[0], self.records)))
@@ -73,7 +77,7 @@ class RecordAxis:
             ]
             return function(*arrays, *shared)
 
-        return _OfAllRecords.apply(rule, self._numbers, tensors, shared)
+        return _OfAllRecords.apply(rule, self._numbers, tensors, shared)  # type: ignore[no-untyped-call]
 
     def has(self, x: Any) -> bool:
         """Whether each record has its own ``x``."""
@@ -83,7 +87,7 @@ class RecordAxis:
             found.append(dims[0] is not None)
             return torch.zeros(self.records)
 
-        _OfAllRecords.apply(rule, self._numbers, (x,), ())
+        _OfAllRecords.apply(rule, self._numbers, (x,), ())  # type: ignore[no-untyped-call]
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:

@@ -31,7 +31,10 @@ _SPREAD = {
 """Functions of numbers, coordinate by coordinate, in which a parameter is spread over records."""
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
 _TRANSPOSED = (torch.Tensor.T, torch.Tensor.mT, torch.Tensor.t, torch.Tensor.transpose, torch.t, torch.transpose)
-_FOR_ALL_RECORDS = {F.scaled_dot_product_attention: scaled_dot_product_attention, F.max_pool2d: max_pool2d}
+_FOR_ALL_RECORDS: dict[Any, Callable[..., Any]] = {
+    F.scaled_dot_product_attention: scaled_dot_product_attention,
+    F.max_pool2d: max_pool2d,
+}
 """Functions that PyTorch is fast at for all records at once, and slow at by ``torch.func.vmap``."""
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
 """Names of functions that go around what keeps records apart."""

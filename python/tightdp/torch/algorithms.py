@@ -37,7 +37,7 @@ def chosen(algorithm: Any) -> tuple[str, Settings | None]:
 
 
 def check_algorithm(
-    name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: Any, workers: Any
+    name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: bool, workers: Any
 ) -> None:
     """ValueError for what does not go with an algorithm."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
@@ -48,8 +48,6 @@ def check_algorithm(
         raise ValueError(
             "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
         )
-    if not isinstance(padded, bool):
-        raise TypeError(f"padded must be True or False, got {padded!r}")
     if padded and arithmetic == "float":
         raise ValueError('padded must be False for arithmetic="float", whose sums round with all records')
     if name == "adaclip" and arithmetic not in ("exact", "one-by-one"):

@@ -1,4 +1,4 @@
-"""One key for all ranks: which of its streams is for what, so that every draw has one place whoever makes it."""
+"""The key of a run: which of its streams is for what, so that every draw has one place whoever makes it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import secrets
 from typing import Any, NoReturn
 
-from ... import _core
-from ...release.noise import Philox, RandomSource
-from ..draws import Coins
-from ..world import World
+from .. import _core
+from ..release.noise import Philox, RandomSource, SecureRandom
+from .draws import Coins
+from .world import World
 
 NOISE = 2**63
 """The first stream of noise; batches have those below."""
@@ -38,25 +38,38 @@ class Keyed(RandomSource):
 
 
 class Key:
-    """A secure key that the first rank draws when the run is made, and none ever saves; or a seed, which repeats."""
+    """Where batches, places, coins and noise of a run are drawn from, each by the number of its stream.
+
+    A run on one process draws from the operating system's generator. The processes of a run have one secure key, which
+    the first of them draws when the run is made, and none ever saves. With a seed, every draw repeats.
+    """
 
     def __init__(self, world: World, seed: int | None) -> None:
-        self._seed = seed
-        self._key = b"" if seed is not None else bytes.fromhex(world.on_first("the key", lambda: secrets.token_hex(32)))
+        self._seed, self._secret = seed, b""
+        if seed is None and world.shares:
+            self._secret = bytes.fromhex(world.on_first("the key", lambda: secrets.token_hex(32)))
 
     def at(self, number: int) -> RandomSource:
         """A source whose first stream is that one."""
-        return Keyed(self._key, number) if self._seed is None else Philox(self._seed, number)
+        if self._seed is not None:
+            return Philox(self._seed, number)
+        return Keyed(self._secret, number) if self._secret else SecureRandom()
 
     def coins(self) -> Coins:
         """Those of all ranks: where a record is may depend on the others."""
-        secret = hashlib.blake2b(b"coins", key=self._key, digest_size=32).digest()
-        return Coins(self._seed) if self._seed is not None else Coins(key=secret)
+        if self._seed is not None or not self._secret:
+            return Coins(self._seed)
+        return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed repeats every draw."""
+        return self._seed is not None
 
     @property
     def digest(self) -> Any:
         """What ranks compare: it does not tell the key."""
-        return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._key).digest()
+        return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 
     def __repr__(self) -> str:
         return "Key(...)"

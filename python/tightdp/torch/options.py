@@ -1,0 +1,88 @@
+"""Settings of ``make_private`` that belong together, as frozen objects, and the names that they had before."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from .. import _check
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How the records of a step are read and go through the model.
+
+    Parameters
+    ----------
+    physical_size : the most records that go through the model at once; a step adds up as many as it takes
+    padded : whether every physical batch has the same shape and each record draws its own place in one, for the exact
+        arithmetic and for products: then no bit of a record's gradient depends on the others, as far as PyTorch's
+        kernels compute a row from what it holds and where it stands. It costs the empty places: twice the rows for
+        batches of 8 times ``physical_size``, 1.4 times for 32 (docs/theory/training.md, section 8). Without that size
+        there are from 8 to 64 places
+    collate_fn : as for ``torch.utils.data.DataLoader``, of a list of one record: it makes dense tensors with one row,
+        and nothing else. So nothing of a record can enter another. Records of equal shape go through the model
+        together: to have all of them go together, pad to a fixed length
+    options : of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``
+
+    >>> Batches(physical_size=64, options={"num_workers": 2}).physical_size
+    64
+    """
+
+    physical_size: int | None = None
+    padded: bool = False
+    collate_fn: Callable[[list[Any]], Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.physical_size is not None:
+            _check.count("physical_size", self.physical_size)
+        if self.collate_fn is not None and not callable(self.collate_fn):
+            raise TypeError(f"collate_fn must be a function of a list of records or None, got {self.collate_fn!r}")
+        if not isinstance(self.padded, bool):
+            raise TypeError(f"padded must be True or False, got {self.padded!r}")
+        if not isinstance(self.options, Mapping) or "collate_fn" in self.options:
+            raise TypeError(f"options must be a mapping of those of DataLoader, without collate_fn, got {self.options}")
+
+
+@dataclass(frozen=True)
+class AfterFailure:
+    """A checkpoint's folder from which a run may go on although an error ended it.
+
+    That the error came may tell of a record; the statement says that the run went on.
+    """
+
+    folder: str | os.PathLike[str]
+
+
+_BEFORE = {"physical_batch_size": "physical_size", "padded": "padded", "collate_fn": "collate_fn"}
+_OF_DATA_LOADER = frozenset(inspect.signature(DataLoader).parameters)
+
+
+def gathered(batches: Any, checkpoint: Any, before: dict[str, Any]) -> tuple[Batches, Any, bool]:
+    """The checked settings: batches, the folder of a checkpoint, and whether a run may go on after a failure.
+
+    ``before`` are parameters of their own that are settings by now, which is warned of.
+    """
+    batches = Batches() if batches is None else batches
+    if not isinstance(batches, Batches):
+        raise TypeError(f"batches must be a Batches of tightdp.torch, got {batches!r}")
+    for name in before.keys() - _BEFORE.keys() - _OF_DATA_LOADER - {"after_failure"}:
+        raise TypeError(f"make_private() got an unexpected keyword argument {name!r}")
+    if before:
+        warnings.warn(
+            f"make_private takes {', '.join(before)} within batches=Batches(physical_size, padded, collate_fn, "
+            "options) and checkpoint=AfterFailure(folder) by now",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    after_failure = before.pop("after_failure", False) or isinstance(checkpoint, AfterFailure)
+    own = {_BEFORE[name]: before.pop(name) for name in _BEFORE.keys() & before.keys()}
+    folder = checkpoint.folder if isinstance(checkpoint, AfterFailure) else checkpoint
+    return replace(batches, **own, options={**batches.options, **before}), folder, after_failure
