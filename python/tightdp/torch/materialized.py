@@ -110,7 +110,15 @@ def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch
         ) from error
 
 
-SIGNS = ("vmap", "functorch", "BatchedTensor", "Batching rule", "doesn't have storage", "match the broadcast shape")
+SIGNS = (
+    "vmap",
+    "functorch",
+    "torch.func",
+    "BatchedTensor",
+    "Batching rule",
+    "doesn't have storage",
+    "match the broadcast shape",
+)
 """What PyTorch says where it cannot go on record by record."""
 
 
