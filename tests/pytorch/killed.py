@@ -106,7 +106,7 @@ def life(rank, size, case, number, algorithm, point, victim):
     released = SharedRun._released
 
     def seen(run, sums):
-        found = released(run, sums)
+        found = list(released(run, sums))
         log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
         return found
 

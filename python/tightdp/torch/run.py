@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import chain, count, islice
@@ -182,7 +182,7 @@ class PrivateRun:
             self.optimizer.step()
             self._finished += 1
 
-    def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> list[Any]:
+    def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
         """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
         with self._world.together("the first records"):
             before, parts = batch._before(), self._parts(batch.parts())
@@ -418,7 +418,7 @@ class PrivateRun:
         made: Sums = kinds.get(plan.arithmetic, ExactSums)(plan, parameters)
         return made
 
-    def _released(self, sums: Sums) -> list[Any]:
+    def _released(self, sums: Sums) -> Iterable[Any]:
         return sums.release(self._noise())
 
     def _noise(self) -> RandomSource:
@@ -436,7 +436,7 @@ class PrivateRun:
             "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
         }
 
-    def _hand_over(self, parameters: dict[str, Any], released: list[Any]) -> None:
+    def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -60,12 +61,12 @@ class Sums:
         """The sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
         raise NotImplementedError
 
-    def estimates(self, totals: list[Any]) -> list[Any]:
-        """Of the mean gradient, in float64, from integer sums with noise."""
+    def estimates(self, totals: list[Any]) -> Iterable[Any]:
+        """Yields estimates of the mean gradient, in float64, from integer sums with noise: one in memory at a time."""
         scale = self._plan.grid / self._plan.divisor
-        return [total.to(torch.float64).mul_(scale) for total in totals]
+        return (total.to(torch.float64).mul_(scale) for total in totals)
 
-    def release(self, source: RandomSource) -> list[Any]:
+    def release(self, source: RandomSource) -> Iterable[Any]:
         """Estimates of the mean gradient, in float32 or float64: the sums with noise, over the plan's divisor.
 
         To be called once, after the mechanism was charged.
@@ -90,7 +91,7 @@ class IntegerSums(Sums):
     def integers(self) -> tuple[Any, list[Any]]:
         return self._flat, self._totals
 
-    def release(self, source: RandomSource) -> list[Any]:
+    def release(self, source: RandomSource) -> Iterable[Any]:
         add_to(self._totals, self._plan, source)
         return self.estimates(self._totals)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import BytesIO
 from typing import Any
 
@@ -43,7 +44,7 @@ class SharedRun(PrivateRun):
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
                 self._take_up({**found, "model": self.model.state_dict()})
 
-    def _released(self, sums: Sums) -> list[Any]:
+    def _released(self, sums: Sums) -> Iterable[Any]:
         """What ``release`` of all records' sums would be with the step's stream of the key: its noise, by element."""
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))

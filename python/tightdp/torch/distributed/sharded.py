@@ -7,7 +7,7 @@ and puts whole ones in their places, so that shares of any size, empty ones too,
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
@@ -78,12 +78,11 @@ class ShardedRun(SharedRun):
         whole.copy_(full)
         return whole
 
-    def _hand_over(self, parameters: dict[str, Any], released: list[Any]) -> None:
+    def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Each rank keeps its shard of what was released."""
         sharded = {name: self._sharded[name] for name in parameters}
-        super()._hand_over(
-            sharded, [_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True)]
-        )
+        parts = (_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
+        super()._hand_over(sharded, parts)
 
     def _tensors(self) -> dict[str, Any]:
         """As a run has them whose model is not sharded: all ranks gather, in the same order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -143,7 +143,7 @@ class OnePassSums(Sums):
             part.copy_((total / self._plan.grid).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST, _LARGEST))
         return flat, parts
 
-    def release(self, source: RandomSource) -> list[Any]:
+    def release(self, source: RandomSource) -> Iterable[Any]:
         rows = [total.to("cpu")[None] for total in self._totals]
         found = arrays.examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
