@@ -14,7 +14,7 @@ import torch
 
 from . import checks, examples
 from .draws import uncompiled
-from .kept import kept
+from .frozen_state import unchanged
 from .plan import Plan
 from .reading import Part
 
@@ -33,9 +33,9 @@ def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, reco
     afterwards is refused.
     """
     tensors, rebuild = examples.split(batch, records)
-    with kept(model), uncompiled(), suppress(Exception):
+    with unchanged(model), uncompiled(), suppress(Exception):
         loss_fn(model, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors]))
-    with kept(model), uncompiled():
+    with unchanged(model), uncompiled():
         losses = checks.check_losses(loss_fn(model, rebuild([tensor[:1] for tensor in tensors])), 1)
     found = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
     checks.check_used(name for name, gradient in zip(parameters, found, strict=True) if gradient is None)
@@ -54,8 +54,9 @@ def check_repeats(of: Pass, batch: Any, records: int) -> None:
     tensors, rebuild = examples.split(batch, records)
     one = rebuild([tensor[:1] for tensor in tensors])
     other = rebuild([tensor[-1:] if records > 1 else torch.zeros_like(tensor) for tensor in tensors])
-    before, _, after = (of(record) for record in ([(one, 1)], [(other, 1)], [(one, 1)]))
-    for x, y in zip(before, after, strict=True):
+    before = of([(one, 1)])
+    of([(other, 1)])
+    for x, y in zip(before, of([(one, 1)]), strict=True):
         little = 0.0 if tensors[0].device.type == "cpu" else _OTHER_ORDER * float(x.norm())
         if not float((x - y).norm()) <= little:
             raise ValueError(

@@ -28,8 +28,8 @@ from .checkpoint import Checkpoint
 from .draws import device_of, own_draws, with_common_coins
 from .either import EitherSums
 from .exact_sums import ExactSums
+from .frozen_state import Copies, unchanged
 from .importance import ImportanceLoader
-from .kept import Copies, kept
 from .key import NOISE, Key
 from .loader import Batch, RunLoader
 from .locality import Audit, audit
@@ -233,7 +233,7 @@ class PrivateRun:
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._alone(), torch.enable_grad():
-            sums = self._plain(self._parameters(), self.plan)
+            sums = self._plain(self._parameters())
             take = partial(self._taken_alike, loss_fn, sums)
             return audit(self.loader.read_alike, take, self.plan, np.arange(n), tried)
 
@@ -343,7 +343,7 @@ class PrivateRun:
         The global generators are those of this pass.
         """
         number = next(self._passes)
-        with kept(self.model, self._copies, values=values), self._drawing(number):
+        with unchanged(self.model, self._copies, values=values), self._drawing(number):
             yield with_common_coins(loss_fn, self._coins.common(number))
 
     def _drawing(self, number: int) -> AbstractContextManager[None]:
@@ -376,10 +376,11 @@ class PrivateRun:
             for part, records in held or self._parts(self.loader.first()):
                 probe(self.model, loss_fn, parameters, part, records)
                 sums = self._made(parameters)
-                plain = self._plain(parameters, loose(self.plan))
+                plain = sums if self._is_plain else self._plain(parameters)
                 with self._records_apart(loss_fn) as loss:
-                    sums.check(self.model, loss, part, records)
-                    plain.check(self.model, loss, part, records)
+                    for each in {sums, plain}:
+                        each.check(self.model, loss, part, records)
+                plain.follow(loose(self.plan))  # until the step begins
                 check_repeats(partial(self._taken_alike, loss_fn, plain), part, records)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
@@ -392,9 +393,9 @@ class PrivateRun:
         sums.clear()
         loss, device = with_common_coins(loss_fn, self._coins.common(0)), device_of(self.model)
         for (part, records), place in zip(parts, places or [None] * len(parts), strict=True):
-            with kept(self.model, self._copies), self._drawing(0):
+            with unchanged(self.model, self._copies), self._drawing(0):
                 sums.add(self.model, loss, examples.moved(part, device), records, place)
-        return [total.clone() for total in sums.values()]
+        return sums.values()
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:
         """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
@@ -406,16 +407,22 @@ class PrivateRun:
 
     def _made(self, parameters: dict[str, Any]) -> Sums:
         exact = self.plan.arithmetic in ("exact", "one-by-one")
+        if self._is_plain:
+            return self._plain(parameters)
         if self._moments is not None:
             return CenteredSums(self.plan, parameters, self._moments)
-        if isinstance(self.loader, ImportanceLoader):
-            return (ExactUnits if exact else OnePassUnits)(self.plan, parameters, self.loader.candidates)
-        return self._plain(parameters, self.plan)
+        assert isinstance(self.loader, ImportanceLoader)
+        return (ExactUnits if exact else OnePassUnits)(self.plan, parameters, self.loader.candidates)
 
-    def _plain(self, parameters: dict[str, Any], plan: Plan) -> Sums:
+    @property
+    def _is_plain(self) -> bool:
+        """Whether a step adds clipped gradients as they are."""
+        return self._moments is None and not isinstance(self.loader, ImportanceLoader)
+
+    def _plain(self, parameters: dict[str, Any]) -> Sums:
         """Sums of clipped gradients, whatever the algorithm is."""
         kinds: dict[str, Any] = {"auto": EitherSums, "float": OnePassSums, "products": ProductSums}
-        made: Sums = kinds.get(plan.arithmetic, ExactSums)(plan, parameters)
+        made: Sums = kinds.get(self.plan.arithmetic, ExactSums)(self.plan, parameters)
         return made
 
     def _released(self, sums: Sums) -> Iterable[Any]:

@@ -131,7 +131,7 @@ class OnePassSums(Sums):
         return torch.where(norms <= LONGEST * bound, weights, torch.zeros_like(weights))
 
     def values(self) -> list[Any]:
-        return [total.to("cpu", torch.float64) for total in self._totals]
+        return [total.to("cpu", torch.float64, copy=True) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
         """The sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.

@@ -1,0 +1,117 @@
+"""Checks that buffers, parameters and their gradients do not change while records go through a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+Copies = dict[tuple[str, str], tuple[Any, int, Any]]
+"""Of buffers, by module and name: the buffer, its version and its copy."""
+
+
+@contextmanager
+def unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
+    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter or its gradient.
+
+    A buffer with something of the records in it would be released without noise, and what one record leaves for the
+    next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
+    ``copies`` are those of the last time: what is still the same is not copied again. Values are compared, for what
+    writes to memory by another way does not count a tensor's version up. ``values=False`` spares parameters that: where
+    PyTorch takes records side by side, nothing of theirs can be written there.
+    """
+    copies = {} if copies is None else copies
+    for place, buffer in _buffers(model).items():
+        known = copies.get(place)
+        if known is None or known[0] is not buffer or not _equal(*known):
+            copies[place] = buffer, buffer._version, buffer.clone()
+    before, parameters = {place: copies[place] for place in _buffers(model)}, _parameters(model, values)
+    grads = [(p, p.grad, _version(p.grad)) for p, *_ in parameters.values()]
+    try:
+        yield
+    finally:
+        buffers, accumulated, after = _put_back(model, before), _take_away(grads), _parameters(model, values)
+        changed = [name for name in parameters | after if not _same(parameters.get(name), after.get(name))]
+        if changed:
+            raise ValueError(
+                f"model must not change its parameters while it computes: {changed[0]} was changed, and may hold what "
+                f"no account covers. Do not release this model: make it anew"
+            )
+        if buffers:
+            raise ValueError(
+                f"model must keep nothing of the records it sees: its buffer {buffers[0]} changes with them, which no "
+                f"account covers. Freeze it, or put the module in eval mode"
+            )
+        if accumulated:
+            raise ValueError(
+                "loss_fn must not call backward: what it left in the gradients of parameters has no noise, and was "
+                "taken away. Return the losses"
+            )
+
+
+def _buffers(model: Any) -> dict[tuple[str, str], Any]:
+    return {
+        (path, name): buffer
+        for path, module in model.named_modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    }
+
+
+def _put_back(model: Any, before: Copies) -> list[str]:
+    """Puts buffers back that had changed, or were not there, and returns their names."""
+    changed = []
+    for path, module in model.named_modules():
+        for name, now in list(module._buffers.items()):
+            buffer, version, copy = before.get((path, name), (None, 0, None))
+            same = buffer is None or _equal(buffer, version, copy)
+            if now is buffer and same:
+                continue
+            changed.append(f"{path}.{name}".lstrip("."))
+            module._buffers[name] = buffer
+            if not same:
+                with torch.no_grad():
+                    buffer.copy_(copy)
+    return changed
+
+
+def _take_away(before: list[tuple[Any, Any, Any]]) -> bool:
+    """Takes away what other gradients parameters have than before; returns whether any had."""
+    changed = [p for p, grad, version in before if p.grad is not grad or _version(grad) != version]
+    for p in changed:
+        p.grad = None
+    return bool(changed)
+
+
+def _parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
+    return {name: (p, p._version, _sum_words(p) if values else 0) for name, p in model.named_parameters()}
+
+
+def _same(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
+    return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
+
+
+def _version(grad: Any) -> int:
+    return 0 if grad is None else int(grad._version)
+
+
+def _equal(x: Any, version: int, copy: Any) -> bool:
+    """Whether a buffer is what it was: of one without plain memory, such as a sparse one, its version tells."""
+    if x._version != version or x.layout is not torch.strided:
+        return bool(x._version == version)
+    return torch.equal(_bytes(x), _bytes(copy))
+
+
+def _sum_words(p: Any) -> int:
+    """The sum of the bytes of a parameter, in words of 64 bits: some 10 GB a second, and next to no memory."""
+    flat = _bytes(p)
+    whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
+    return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
+
+
+def _bytes(x: Any) -> Any:
+    x = x.detach()
+    x = x.to_local() if hasattr(x, "to_local") else x
+    return x.contiguous().view(-1).view(torch.uint8)
