@@ -422,3 +422,38 @@ def test_outputs_that_the_others_nearly_never_show(delta):
     found = dp.RandomAllocation(dp.DiscreteGaussian(sigma), 2).epsilon(delta, neighbors="remove")
     loss = 1.5 / sigma**2 if delta < 1e-100 else 0.5 / sigma**2
     assert found.lower <= loss - math.log(2) + 1e-9 and loss - math.log(2) - 1e-3 <= found.upper
+
+
+def _of_binary_steps(eta, share, steps, selected, epsilon, direction):
+    """The curve of one allocation of releases with the losses share eta and share eta - eta, by the number of ones."""
+    q = (
+        (1 - math.exp(share * eta - eta))
+        / (math.exp(share * eta) - math.exp(share * eta - eta))
+        * math.exp(share * eta)
+    )
+    ones, zeros = math.exp(share * eta), math.exp(share * eta - eta)  # p / q of the two outputs
+    q_one = q / ones  # Q's mass of a one; P's is q
+    total = 0.0
+    for k in range(steps + 1):
+        mean = sum(
+            math.comb(k, j) * math.comb(steps - k, selected - j) * ones**j * zeros ** (selected - j)
+            for j in range(max(0, selected - steps + k), min(k, selected) + 1)
+        ) / math.comb(steps, selected)
+        mass = math.comb(steps, k) * q_one**k * (1 - q_one) ** (steps - k)
+        p, without = mass * mean, mass
+        total += max(p - math.exp(epsilon) * without if direction == "remove" else without - math.exp(epsilon) * p, 0.0)
+    return total
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("eta, steps, selected", [(1.0, 10, 9), (3.0, 5, 4), (4.5, 4, 3), (6.0, 3, 2), (10.0, 5, 3)])
+def test_bounded_range_in_most_of_the_steps(eta, steps, selected, direction):
+    """Formulas know more of the class than its pair, which no member attains: they do not contradict each other."""
+    run = dp.RandomAllocation(dp.BoundedRange(eta), steps, selected)
+    sure = dp.BoundedRange(eta) * selected
+    for at in (-2.0, 0.0, 0.3, 1.0):
+        bound = run.delta(at, neighbors=direction)
+        attained = [_of_binary_steps(eta, share, steps, selected, at, direction) for share in (0.25, 0.5, 0.75)]
+        assert max(attained) * (1 - 1e-12) <= bound.upper <= sure.delta(at, neighbors=direction).upper
+        assert bound.lower <= sure.delta(at, neighbors=direction).upper
+    assert run.epsilon(1e-5, neighbors=direction).upper <= sure.epsilon(1e-5, neighbors=direction).upper

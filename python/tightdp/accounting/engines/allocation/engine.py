@@ -16,7 +16,7 @@ from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import crossing
-from ...pairs.members import reveals_nothing
+from ...pairs.members import holds, reveals_nothing
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from ..closed_form.law import Law
@@ -77,7 +77,7 @@ class RandomAllocations:
             found = _refined(
                 single, floor, request.width, lambda one: _epsilons(one.lower, one.upper, direction, delta)
             )
-        return _combined(found, lower, max(upper, lower))
+        return _combined(parts, found, lower, max(upper, lower))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         known = [closed_form.ENGINE.delta(one, direction, epsilon) for one in _above(parts, direction)]
@@ -100,7 +100,7 @@ class RandomAllocations:
             if few := _coarse(parts, direction, floor):
                 ends = few.delta(epsilon)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
-            return _combined(found, lower, upper)
+            return _combined(parts, found, lower, upper)
         # What may be lost follows from the answer: found on a coarse lattice first.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
@@ -114,13 +114,21 @@ class RandomAllocations:
         def deltas(one: Allocation) -> tuple[float, float]:
             return one.lower.delta(epsilon, direction), one.upper.delta(epsilon, direction)
 
-        return _combined(_refined(single, floor, request.width, deltas), lower, upper)
+        return _combined(parts, _refined(single, floor, request.width, deltas), lower, upper)
 
 
 ENGINE = RandomAllocations()
 
 
-def _combined(found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float) -> Bound:
+def _combined(parts: Parts, found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float) -> Bound:
+    """What a lattice and formulas know together.
+
+    Of a class whose pair no member attains, formulas may bound the class below the pair's lower ends. Those count for
+    nothing (pairs/members.py), and are cut.
+    """
+    if any(holds(mechanism, m.BoundedRange) for mechanism, _ in parts):
+        lower = min(lower, upper)
+        found = found and (min(found[0], upper), found[1], found[2])
     if found is None:
         return Bound(lower, upper, ENGINE.name, {"part": upper - lower})
     budget = found[2] if found[1] < upper else {"part": upper - lower}
