@@ -78,8 +78,8 @@ class Composable:
         """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
 
         It is about the worst neighbours and the best test between them. A type I error takes the record to be there
-        when it is not; with ``neighbors="add"`` it is the other way round. ``width`` is the absolute width of beta that
-        is aimed at.
+        when it is not; with ``neighbors="add"`` it is the other way round, and a relation of both directions, as by
+        default, has the lesser of both betas. ``width`` is the absolute width of beta that is aimed at.
         """
         return self._asked(options).tradeoff(alphas)
 
