@@ -11,6 +11,7 @@ import pytest
 import tightdp as dp
 from tightdp import _core
 from tightdp.cli import main
+from tightdp.cli.files import reserved
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 STATED = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, size=1000, settings={"steps": "1000"}, dataset="people")
@@ -160,7 +161,7 @@ def test_last_digits_are_raised_to_what_is_proved():
 def test_words_of_another_version_are_said_to_be_unchecked(tmp_path, capsys):
     plain = {**STATED.to_dict(), "version": "0.0.1", "guarantee": "none of its words is checked"}
     (tmp_path / "s.json").write_text(json.dumps(plain))
-    assert verify(tmp_path / "s.json") == 0
+    assert verify(tmp_path / "s.json") == 3
     out = capsys.readouterr().out
     assert "words: those of version 0.0.1, which this one cannot check" in out and STATED.guarantee in out
 
@@ -300,7 +301,9 @@ def test_entries_are_those_that_are_written(trained, tmp_path, inside, capsys):
     path.write_text(json.dumps(plain))
     assert verify(path) == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    assert ("more in statement: approved" if inside else "more: approved") in told
+    assert ("must have the entries that tightdp writes, and has more: approved") in told
+    with pytest.raises(ValueError, match="has more: approved"):
+        dp.load(path)
 
 
 @pytest.mark.parametrize(
@@ -367,3 +370,10 @@ def test_heavy_accounts_end_in_seconds(kind):
     start = time.process_time()
     assert "<!DOCTYPE html>" in dp.Statement("a", bound, 1e-7, run).to_html()
     assert time.process_time() - start < 15
+
+
+def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):
+    out = tmp_path / "out.json"
+    out.symlink_to(tmp_path / "nowhere" / "x")
+    with pytest.raises(ValueError, match="is a link to none"), reserved("--out", out):
+        raise AssertionError

@@ -53,6 +53,8 @@ def keep_model(out: Path, force: bool) -> None:
 def reserved(option: str, out: Path) -> Iterator[Path]:
     """A new file beside ``out``, for ``put``, which is gone at the end. ValueError where none can be made: before
     anything is spent on what is to stand in it."""
+    if out.is_symlink() and not out.exists():
+        raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
     if out.exists() and not out.is_file():
         raise ValueError(f"{option} {out}: must be a file, and this is a folder or a device")
     place = out.with_name(f".{out.name}.{secrets.token_hex(4)}")

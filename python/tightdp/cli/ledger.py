@@ -96,7 +96,7 @@ def _lines(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [
-        plain["dataset"],
+        one_line(" ".join(plain["dataset"].split())),
         f"({ledger.epsilon:g}, {ledger.delta:g})-differentially private in all, neighbors {ledger.neighbors}",
         f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
     ]

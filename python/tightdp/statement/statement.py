@@ -18,6 +18,7 @@ from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
+from .entries import check_entries
 from .recomputed import account_of, check_bound, check_length, recomputed
 from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, meaning, one_line, upper
 
@@ -278,6 +279,8 @@ class Statement:
         for name in _DERIVED:
             if name in again and found == claimed and plain.get(name) != again[name]:
                 raise ValueError(f"{name} must be what the other entries say, and is {_check.shown(plain.get(name))}")
+        if ours:  # another version wrote others
+            check_entries(plain, again)
         return made
 
     def to_html(self) -> str:

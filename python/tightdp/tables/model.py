@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from .._core import __version__
 from ..statement import Statement
+from ..statement.entries import check_entries
 from ..statement.recomputed import check_file
 from .columns import Category, Column, Number, encode
 from .rows import Rows
@@ -186,6 +188,8 @@ class TableModel:
             raise ValueError(
                 "parameters must be those that the statement is about: their hash is another: one of them was changed"
             )
+        if made.statement.version == __version__:
+            check_entries(plain, made.to_dict())
         return made
 
 
