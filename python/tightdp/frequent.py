@@ -14,6 +14,7 @@ from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
 from .ledger import Ledger
+from .ledger.ledger import name_of
 from .mechanisms import ApproximateDP, Gaussian
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
@@ -23,7 +24,6 @@ from .train.driver import opened, paid
 from .train.releases.budget import FixedPlan
 from .train.releases.gate import Gate
 from .train.releases.shares import Spent
-from .train.stated import name_of
 
 SHARE = 0.5
 """Of delta for a value that one record alone has: the threshold depends on its logarithm."""

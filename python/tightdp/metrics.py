@@ -25,15 +25,17 @@ from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
 from .ledger import Ledger
+from .ledger.ledger import name_of
 from .mechanisms import Gaussian
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
+from .statement.words import AGAIN
 from .tables.cells import NESTED, column_of, same_cells
 from .train.driver import opened, paid
 from .train.releases.budget import FixedPlan, Target, noise_for
 from .train.releases.gate import Gate
 from .train.releases.oracle import Integers, Query
-from .train.stated import AGAIN, listed, name_of
+from .train.stated import listed
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 

@@ -24,6 +24,7 @@ from . import _check
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
+from .ledger.ledger import name_of
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
 from .preprocessing.before import check_table, check_targets
@@ -31,6 +32,7 @@ from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .release.noise import RandomSource
 from .statement import Statement
+from .statement.words import AGAIN
 from .train._sklearn import BaseEstimator, NotFittedError
 from .train.blocks.blocks import Blocks, Lengths, Unweighted
 from .train.blocks.copied import decoded_once
@@ -49,7 +51,7 @@ from .train.releases.oracle import Query
 from .train.releases.searched import Run, check_covered, covering, fewest, payable
 from .train.releases.selection import Coins
 from .train.releases.shares import left_for
-from .train.stated import AGAIN, listed, name_of
+from .train.stated import listed
 from .train.whole import whole
 
 __all__ = ["PrivateSearchCV"]

@@ -20,12 +20,14 @@ from . import _check
 from .accounting.calibrate import calibrate
 from .bound import Bound
 from .composition import Composition
+from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.before import check_table, check_targets, learning, passed
 from .preprocessing.cells import check_shape, check_width, columns_of
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer
 from .statement import Statement
+from .statement.words import AGAIN
 from .train._sklearn import BaseEstimator, NotFittedError
 from .train.blocks.blocks import Blocks
 from .train.blocks.copied import decoded_once
@@ -40,8 +42,7 @@ from .train.pca import DPPCA
 from .train.regression import Ridge
 from .train.releases.budget import Caps, Target
 from .train.releases.shares import FAILURE, Spent, cap, check_within, left_for
-from .train.searches import warn_of_search
-from .train.stated import AGAIN, UNSCALED, name_of
+from .train.stated import UNSCALED
 from .train.whole import whole
 
 __all__ = ["PrivatePipeline"]
@@ -148,7 +149,6 @@ class PrivatePipeline(Steps, BaseEstimator):
         if book is not None:
             _rehearse(plan, width, _classes(last, targets))
             paid(book, plan.charge, "PrivatePipeline.fit")
-        warn_of_search(plan.charge, target.delta)  # before the last step's own fit does
         values = X
         for _, step in plan.steps[:-1]:
             values = _through(step, values)

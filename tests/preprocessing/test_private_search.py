@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from mpmath import mp
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV, another, covering, fewest, rights
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
-from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD, PrivateClassifier
+from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD
 from tightdp.train.releases.selection import Coins
 
 GRID = {"fit_intercept": [True, False]}
@@ -283,26 +282,3 @@ def test_what_no_run_would_take_is_refused_before_a_charge(
             each.fit(*((ArrayBlocks(X, y),) if in_blocks else (X, y)))
         assert "JANE" not in str(error.value)
     assert not ledger.history
-
-
-def test_a_plain_search_is_told_once_what_it_costs(records, recwarn):
-    model = LogisticRegression(NoisyGD(steps=2), epsilon=1.0, delta=1e-6)
-    search = GridSearchCV(model, {"regularization": [0.0, 0.1]}, cv=3, error_score="raise").fit(*records)
-    (warning,) = recwarn
-    cost = (model.charge_for(2) * 7).epsilon(1e-6).upper
-    assert f"GridSearchCV makes several private fits on the same records: its 7 fits cost up to epsilon {cost:.3g}" in (
-        str(warning.message)
-    )
-    assert isinstance(search.best_estimator_, PrivateClassifier)
-    recwarn.clear()
-    search.best_estimator_.fit(*records)
-    PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression())], 1.0, 1e-6).fit(*records)
-    PrivateSearchCV(LogisticRegression(), GRID, 1.0, 1e-6, mean=1.0).fit(*records)
-    assert not list(recwarn)
-
-
-def test_a_cross_validation_is_told_once(records, recwarn):
-    model = PrivatePipeline([("s", MinMaxScaler()), ("m", LogisticRegression(NoisyGD(steps=2)))], 1.0, 1e-6)
-    cross_val_score(model, *records, cv=3, error_score="raise")
-    (warning,) = recwarn
-    assert "each of its fits costs epsilon 1 at delta 1e-06" in str(warning.message)

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from .. import _check
 from ..ledger import Ledger
 from ..statement import Statement
+from ..statement.words import AGAIN
 from ..tables.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
 from ..tables.model import TableModel
 from ..tables.rows import Rows
 from ..tables.schema import MOST
 from ..train.catalog import ALGORITHMS, MODELS
-from ..train.stated import AGAIN, listed
+from ..train.stated import listed
 from . import declared, files
 from .composition import check_writable
 from .learned import fitted

@@ -15,11 +15,11 @@ from typing import Any
 
 from .._core import __version__
 from ..ledger import Ledger
+from ..ledger.ledger import name_of
 from ..statement import Statement
 from ..statement.page import kept_in
 from ..statement.recomputed import check_file
 from ..tables.model import TableModel, read
-from ..train.stated import name_of
 
 EPILOG = """\
 example:

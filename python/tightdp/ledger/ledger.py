@@ -300,3 +300,10 @@ def _after(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> 
 def _digest(*values: Any) -> str:
     """Of an entry together with the digest before it, so that a change anywhere shows in the next."""
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+
+
+def name_of(ledger: Ledger | None) -> str | None:
+    """A ledger in a statement, told from all others by its identity."""
+    if ledger is None:
+        return None
+    return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..tables.cells import cell_as_text, cells_as_text, column_of, table_of
 from ..tables.frequent import occurring
-from ..train._sklearn import check_names
 from ..train.blocks.arrays import ArrayBlocks
+from ..train.numbers import check_names
 
 
 def names_of(X: Any) -> list[Any] | None:

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from .. import _check
 from ..bound import Bound
 from ..composition import Composition
+from ..ledger.ledger import name_of
 from ..mechanisms import Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
+from ..statement.words import AGAIN
 from ..tables.cells import types_of
 from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..train.blocks.blocks import Blocks
@@ -27,8 +29,7 @@ from ..train.owned import check_free
 from ..train.releases.budget import FixedPlan, Target, noise_for
 from ..train.releases.gate import Gate
 from ..train.releases.shares import FAILURE, Spent
-from ..train.searches import warn_of_search
-from ..train.stated import AGAIN, listed, name_of
+from ..train.stated import listed
 from ..train.whole import whole
 from .cells import check_width, in_blocks
 from .passes import streamed
@@ -80,8 +81,6 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         self._types = listed(types_of(X)) if self._spells() and not isinstance(X, Blocks) else ""
         self._run(values, spent, source, delta, partial(paid, book, charge, f"{type(self).__name__}.fit"))
         self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
-        if charge:
-            warn_of_search(charge, delta)
         return self
 
     def transform(self, X: Any) -> Any:

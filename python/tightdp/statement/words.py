@@ -42,6 +42,9 @@ OUTSIDE = (
 )
 
 
+AGAIN = "Another fit on the same data: the next one is charged as much again."
+
+
 def meaning(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
     """What (epsilon, delta) means, in two sentences. Both are the definition: P(A) <= e^epsilon P'(A) + delta for any
     outcome A, and for the outcome that a test accuses; and the same for the outcome that it does not."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..ledger import Ledger
+from ..ledger.ledger import name_of
 from ..statement import Statement
+from ..statement.words import AGAIN
 from ..train.algorithms.dpis import DPIS
-from ..train.stated import AGAIN, name_of
 from .plan import Plan
 
 _GRADIENTS = (

@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-def as_numbers(X: Any) -> NDArray[Any]:
-    """X as float32 if it has that dtype, else as float64. Errors do not quote a cell.
-
-    What has no dtype becomes float64 cell by cell: one that NumPy chose would depend on all of them."""
-    try:
-        array = np.asarray(X) if hasattr(X, "dtype") or hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
-        if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":
-            array = array.astype(np.float64)
-    except TypeError as error:  # names a type, not a value
-        raise TypeError(f"X must be a 2-D array of numbers: {error}") from None
-    except (ValueError, OverflowError):
-        raise ValueError("X must be a 2-D array of numbers: a cell is not a number, or rows differ in length") from None
-    if array.dtype.kind == "c":
-        raise ValueError("X must be a 2-D array of numbers: Complex data not supported")
-    return array
-
-
-def each_a_double(y: Any) -> Any:
-    """A list of targets as doubles, each by itself; anything else as it is. ValueError where one is no number."""
-    try:
-        return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("y must hold numbers, one for each record") from None
-
-
-def check_names(X: Any) -> None:
-    """ValueError for a data frame that has columns of the same name."""
-    names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
-    twice = sorted(name for name, times in Counter(names).items() if times > 1)
-    if twice:
-        raise ValueError(f"X must have columns of different names, and these stand more than once: {', '.join(twice)}")
-
+from .numbers import as_numbers, check_names, each_a_double
 
 if TYPE_CHECKING:
 

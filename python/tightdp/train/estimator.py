@@ -33,7 +33,6 @@ from .owned import check_free
 from .prepare import Bounds, Pair, bounds_of, pair_of, same_pair, within
 from .releases.budget import Target
 from .releases.oracle import Oracle, Public
-from .searches import warn_of_search
 from .whole import whole
 
 NONE = 0, 0
@@ -183,7 +182,6 @@ class PrivateEstimator(Nested):
             settings=stated.settings_of(algorithm, run.used, self.regularization),
         )
         self.statement_: Statement = stated.after(self.statement_, made) if again else made
-        warn_of_search(run.charged if before is None else before[0].charge, self.statement_.delta)
         return self
 
     def _check_fixed(self, again: bool, **given: Any) -> None:

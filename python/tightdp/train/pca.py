@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..statement import Statement
+from ..statement.words import AGAIN
 from ._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .blocks.copied import decoded_once
 from .blocks.given import parts, refuse_weights, sparse, without_targets
@@ -19,9 +20,8 @@ from .models.dense import affine
 from .models.grid import exact_bound
 from .models.records import Records
 from .owned import check_free
-from .searches import warn_of_search
 from .second_moment import SecondMoment, second_moment, unpacked
-from .stated import AGAIN, UNSCALED
+from .stated import UNSCALED
 from .whole import whole
 
 
@@ -95,7 +95,6 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
             outside=(UNSCALED, AGAIN),
             ledger=ledger,
         )
-        warn_of_search(self.charged_, self._delta)
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:

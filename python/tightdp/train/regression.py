@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..statement import Statement
+from ..statement.words import AGAIN
 from ._sklearn import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
 from .blocks.blocks import CHANGED
 from .blocks.copied import decoded_once
@@ -25,9 +26,8 @@ from .models.grid import exact_bound
 from .models.records import Records
 from .owned import check_free
 from .scale import Scale
-from .searches import warn_of_search
 from .second_moment import SecondMoment, second_moment, unpacked
-from .stated import AGAIN, UNSCALED, bounds_of
+from .stated import UNSCALED, bounds_of
 from .whole import whole
 
 
@@ -137,7 +137,6 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
             outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
             ledger=ledger,
         )
-        warn_of_search(self.charged_, self._delta)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

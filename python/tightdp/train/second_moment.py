@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..bound import Bound
 from ..composition import Composition
+from ..ledger.ledger import name_of
 from ..mechanisms import Gaussian, Mechanism
 from ..release.noise import RandomSource
 from .blocks.stream import Stream
@@ -23,7 +24,6 @@ from .models.records import Records
 from .releases.budget import FixedPlan, Target, noise_for
 from .releases.gate import Gate
 from .releases.oracle import CHUNK, Integers, Query
-from .stated import name_of
 
 DIGITS = 16
 """Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
+from ..ledger.ledger import name_of
 from ..statement import Statement
+from ..statement.words import AGAIN
 from ..tables.cells import type_name
 
 MOST = 20
@@ -21,7 +23,6 @@ UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
     "data to make them, such as a scaler."
 )
-AGAIN = "Another fit on the same data: the next one is charged as much again."
 
 
 class Facts(NamedTuple):
@@ -141,13 +142,6 @@ def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]
 def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
     """The lines of both, each once."""
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
-
-
-def name_of(ledger: Ledger | None) -> str | None:
-    """A ledger in a statement, told from all others by its identity."""
-    if ledger is None:
-        return None
-    return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"
 
 
 def listed(values: Sequence[str]) -> str:

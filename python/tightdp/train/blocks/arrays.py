@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ... import _check
 from ...tables.cells import targets_of
-from .._sklearn import as_numbers
+from ..numbers import as_numbers
 from .blocks import Block, Blocks, Lengths, Rows, checked_weights, float_type, joined, rows_of_block
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tables.cells import targets_of
-from .._sklearn import as_numbers
+from ..numbers import as_numbers
 
 T = TypeVar("T")
 Block = tuple[NDArray[Any], NDArray[Any]]
