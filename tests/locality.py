@@ -15,8 +15,8 @@ from unittest import mock
 
 import numpy as np
 
+from tightdp.gate.minimum_query import SLACK as TOLERANCE
 from tightdp.train import Gate
-from tightdp.train.releases.minimum_query import SLACK as TOLERANCE
 
 SLACK = 1 + 1e-12
 """Of sums in floating point that compare norms here."""

@@ -14,10 +14,10 @@ from together import every_instruction_set
 
 import tightdp as dp
 from tightdp import _core
+from tightdp.models import dense
+from tightdp.models.linear import Hinge, Logistic, Multinomial
+from tightdp.models.model import Gradients, materialised
 from tightdp.train import LinearModel, Perceptron, Records
-from tightdp.train.models import dense
-from tightdp.train.models.linear import Hinge, Logistic, Multinomial
-from tightdp.train.models.model import Gradients, materialised
 
 DTYPES = [np.float32, np.float64]
 
@@ -243,7 +243,7 @@ DIGEST = """
 import hashlib, numpy as np
 from tightdp import _core
 from tightdp.train import LinearModel, Perceptron, Records
-from tightdp.train.models.linear import Hinge, Logistic, Multinomial
+from tightdp.models.linear import Hinge, Logistic, Multinomial
 h, g = hashlib.sha256(), np.random.default_rng(0)
 for dtype in (np.float32, np.float64):
     for model, classes in ((LinearModel(50, Logistic()), 2), (LinearModel(7, Hinge(2, .5)), 2),

@@ -13,7 +13,7 @@ from reference import dense as reference
 from together import every_instruction_set
 
 from tightdp import _core
-from tightdp.train.models import dense
+from tightdp.models import dense
 
 DTYPES = [np.float32, np.float64]
 
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_refused():
 DIGEST = """
 import hashlib, numpy as np
 from tightdp import _core
-from tightdp.train.models import dense
+from tightdp.models import dense
 h, g = hashlib.sha256(), np.random.default_rng(0)
 for dtype in (np.float32, np.float64):
     layers = [((g.normal(size=(301, d)) * 10.0 ** g.uniform(-9, 9, (301, 1))).astype(dtype),

@@ -11,19 +11,19 @@ import numpy as np
 
 from . import _check
 from .accounting.calibrate import calibrate
+from .algorithms.driver import opened, paid
 from .bound import Bound
 from .composition import Composition
+from .gate.budget import FixedPlan
+from .gate.count_threshold import MOST_NOISE, column_threshold, occurring
+from .gate.gate import Gate
+from .gate.shares import Spent
 from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import ApproximateDP, Gaussian
+from .records.cells import plain_text
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
-from .tables.cells import plain_text
-from .tables.frequent import MOST_NOISE, column_threshold, occurring
-from .train.driver import opened, paid
-from .train.releases.budget import FixedPlan
-from .train.releases.gate import Gate
-from .train.releases.shares import Spent
 
 SHARE = 0.5
 """Of delta for a value that one record alone has: the threshold depends on its logarithm."""

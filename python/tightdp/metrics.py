@@ -21,21 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
+from .algorithms.driver import opened, paid
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
+from .estimators.statements import listed
+from .gate.budget import FixedPlan, Target, noise_for
+from .gate.gate import Gate
+from .gate.oracle import Integers, Query
 from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian
+from .records.cells import NESTED, column_of, same_cells
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
 from .statement.words import AGAIN
-from .tables.cells import NESTED, column_of, same_cells
-from .train.driver import opened, paid
-from .train.releases.budget import FixedPlan, Target, noise_for
-from .train.releases.gate import Gate
-from .train.releases.oracle import Integers, Query
-from .train.stated import listed
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 

@@ -21,38 +21,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
+from .algorithms.driver import check_records, opened, paid, seeded
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
+from .estimators.all_or_nothing import whole
+from .estimators.labels import check_typed, learns, typed
+from .estimators.linear_models import PrivateClassifier
+from .estimators.ownership import own
+from .estimators.ownership import within as parts_within
+from .estimators.preparation import labels_in, labels_of
+from .estimators.sklearn_interface import BaseEstimator, NotFittedError
+from .estimators.statements import listed
+from .gate.budget import Target
+from .gate.gate import Gate
+from .gate.oracle import Query
+from .gate.searched import Run, check_covered, covering, fewest, payable
+from .gate.selection import Coins
+from .gate.shares import left_for
 from .ledger.ledger import name_of
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
 from .preprocessing.before import check_table, check_targets
 from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
 from .preprocessing.steps import cloned
+from .records.blocks import Blocks, Lengths, Unweighted
+from .records.copied import decoded_once
+from .records.given import as_blocks
+from .records.stream import scanned
+from .records.views import Chosen, Mapped, Tossed
 from .release.noise import RandomSource
 from .statement import Statement
 from .statement.words import AGAIN
-from .train._sklearn import BaseEstimator, NotFittedError
-from .train.blocks.blocks import Blocks, Lengths, Unweighted
-from .train.blocks.copied import decoded_once
-from .train.blocks.given import as_blocks
-from .train.blocks.stream import scanned
-from .train.blocks.views import Chosen, Mapped, Tossed
-from .train.driver import check_records, opened, paid, seeded
-from .train.estimators import PrivateClassifier
-from .train.labels import check_typed, learns, typed
-from .train.owned import own
-from .train.owned import within as parts_within
-from .train.prepare import labels_in, labels_of
-from .train.releases.budget import Target
-from .train.releases.gate import Gate
-from .train.releases.oracle import Query
-from .train.releases.searched import Run, check_covered, covering, fewest, payable
-from .train.releases.selection import Coins
-from .train.releases.shares import left_for
-from .train.stated import listed
-from .train.whole import whole
 
 __all__ = ["PrivateSearchCV"]
 

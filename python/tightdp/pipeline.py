@@ -18,32 +18,32 @@ import numpy as np
 
 from . import _check
 from .accounting.calibrate import calibrate
+from .algorithms.driver import check_records, opened, paid, seeded
 from .bound import Bound
 from .composition import Composition
+from .estimators.all_or_nothing import whole
+from .estimators.labels import check_typed, typed
+from .estimators.linear_models import PrivateClassifier
+from .estimators.ownership import check_free, own
+from .estimators.pca import DPPCA
+from .estimators.private_estimator import PrivateEstimator
+from .estimators.regression import Ridge
+from .estimators.sklearn_interface import BaseEstimator, NotFittedError
+from .estimators.statements import UNSCALED
+from .gate.budget import Caps, Target
+from .gate.shares import FAILURE, Spent, cap, check_within, left_for
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.before import check_table, check_targets, learning, passed
 from .preprocessing.cells import check_shape, check_width, columns_of
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer
+from .records.blocks import Blocks
+from .records.copied import decoded_once
+from .records.given import as_blocks, parts, sparse
+from .records.views import Mapped
 from .statement import Statement
 from .statement.words import AGAIN
-from .train._sklearn import BaseEstimator, NotFittedError
-from .train.blocks.blocks import Blocks
-from .train.blocks.copied import decoded_once
-from .train.blocks.given import as_blocks, parts, sparse
-from .train.blocks.views import Mapped
-from .train.driver import check_records, opened, paid, seeded
-from .train.estimator import PrivateEstimator
-from .train.estimators import PrivateClassifier
-from .train.labels import check_typed, typed
-from .train.owned import check_free, own
-from .train.pca import DPPCA
-from .train.regression import Ridge
-from .train.releases.budget import Caps, Target
-from .train.releases.shares import FAILURE, Spent, cap, check_within, left_for
-from .train.stated import UNSCALED
-from .train.whole import whole
 
 __all__ = ["PrivatePipeline"]
 

@@ -10,6 +10,7 @@ import numpy as np
 from harness import data, mixture, runner
 
 import tightdp as dp
+from tightdp.models.linear import Logistic
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -28,7 +29,6 @@ from tightdp.train import (
     Records,
     Target,
 )
-from tightdp.train.models.linear import Logistic
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def perceptron(seed):
 def principal_components(seed):
     """The released second moment, which a canary along the first axis moves by max_norm^2."""
     source, noise = dp.Philox(seed), 0.8
-    from tightdp.train.second_moment import second_moment
+    from tightdp.estimators.second_moment import second_moment
 
     X = np.array([[0.1, 0.2], [0.2, -0.1], [5.0, 0.0]])
     gate = Gate(Free(), source)

@@ -12,13 +12,13 @@ from collections import Counter
 import numpy as np
 
 import tightdp as dp
+from tightdp.estimators.labels import charge_of, released
+from tightdp.estimators.second_moment import second_moment
+from tightdp.gate.count_threshold import column_threshold
+from tightdp.gate.shares import Spent
 from tightdp.model_selection import PrivateSearchCV, _Part, covering
 from tightdp.preprocessing import quantiles
-from tightdp.tables.frequent import column_threshold
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
-from tightdp.train.labels import charge_of, released
-from tightdp.train.releases.shares import Spent
-from tightdp.train.second_moment import second_moment
 
 
 class Free:

@@ -10,6 +10,7 @@ import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
+from tightdp.records.views import Chosen, Mapped, Tossed
 from tightdp.train import (
     DPIS,
     DPPCA,
@@ -23,7 +24,6 @@ from tightdp.train import (
     Ridge,
     SGDRegressor,
 )
-from tightdp.train.blocks.views import Chosen, Mapped, Tossed
 
 N = 4000
 TARGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}

@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
+from tightdp.gate.selection import Coins
 from tightdp.model_selection import PrivateSearchCV, another, covering, fewest, rights
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
 from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD
-from tightdp.train.releases.selection import Coins
 
 GRID = {"fit_intercept": [True, False]}
 

@@ -8,7 +8,7 @@ from tightdp.metrics import accuracy, confusion_matrix
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
-from tightdp.tables.cells import cells_as_text, column_of, labels_of_one_kind, same_cells, table_of, targets_of
+from tightdp.records.cells import cells_as_text, column_of, labels_of_one_kind, same_cells, table_of, targets_of
 from tightdp.train import LogisticRegression
 
 HOSTILE = ["x", "1", None, float("nan"), float("inf"), 2**53 + 1, 10**400, "y" * 10**5, 1.5, True, np.float32(0.1)]

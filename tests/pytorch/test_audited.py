@@ -14,9 +14,9 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp import audit
+from tightdp.algorithms.importance import TwoStages
 from tightdp.release.gradients import clipped_sum
 from tightdp.torch.adaclip import CenteredSums
-from tightdp.train.algorithms.importance import TwoStages
 
 STEPS, CLAIM = 400, 1.0
 

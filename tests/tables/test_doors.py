@@ -15,9 +15,9 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.tables import rows
+from tightdp.records import rows
+from tightdp.records.rows import Rows
 from tightdp.tables.model import TableModel
-from tightdp.tables.rows import Rows
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
 

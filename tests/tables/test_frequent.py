@@ -8,7 +8,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.tables.frequent import threshold
+from tightdp.gate.count_threshold import threshold
 
 
 def above(sigma, x):

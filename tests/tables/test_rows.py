@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tightdp.cli import main
-from tightdp.tables.rows import Format, Rows
+from tightdp.records.rows import Format, Rows
 
 CELLS = [["name", "größe"], ["Ana", "1"], ["Zoë, junior", "2"], ['"quoted"', " 3 "]]
 

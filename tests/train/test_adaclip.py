@@ -10,6 +10,8 @@ from exactly import within
 from scipy.stats import norm
 
 import tightdp as dp
+from tightdp.algorithms.adaclip import Moments, debiased
+from tightdp.models.linear import Multinomial
 from tightdp.train import (
     SGD,
     AdaCliP,
@@ -21,8 +23,6 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train.algorithms.adaclip import Moments, debiased
-from tightdp.train.models.linear import Multinomial
 
 
 def test_it_is_charged_what_it_released(blobs):

@@ -7,6 +7,8 @@ import pytest
 from scipy import sparse
 
 import tightdp as dp
+from tightdp.records import stream
+from tightdp.records.stream import chosen
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -25,8 +27,6 @@ from tightdp.train import (
     Ridge,
     fit,
 )
-from tightdp.train.blocks import stream
-from tightdp.train.blocks.stream import chosen
 
 N = 900
 TARGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3}
@@ -106,7 +106,7 @@ def test_memory_maps_and_sparse_matrices_are_read_in_blocks(table, tmp_path, dty
     X, y = np.nan_to_num(table[0]).astype(dtype), table[1]
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    monkeypatch.setattr("tightdp.train.blocks.blocks.BYTES", 1000)
+    monkeypatch.setattr("tightdp.records.blocks.BYTES", 1000)
     seen = []
     passed = Blocks.map
     monkeypatch.setattr(Blocks, "map", lambda self, *f: seen.append(len(list(self))) or passed(self, *f))

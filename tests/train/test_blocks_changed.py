@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from tightdp.gate.gate import Gate
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
+from tightdp.records.blocks import CHANGED
 from tightdp.train import (
     DPAGD,
     DPPCA,
@@ -24,8 +26,6 @@ from tightdp.train import (
     Ridge,
     SGDRegressor,
 )
-from tightdp.train.blocks.blocks import CHANGED
-from tightdp.train.releases.gate import Gate
 
 N = 400
 TARGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}

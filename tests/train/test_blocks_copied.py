@@ -15,9 +15,9 @@ from sklearn.base import clone
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
+from tightdp.records import copied
+from tightdp.records.copied import Copied
 from tightdp.train import DPPCA, DPSGD, Blocks, CallableModel, FileBlocks, LogisticRegression, NoisyGD, Ridge, fit
-from tightdp.train.blocks import copied
-from tightdp.train.blocks.copied import Copied
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

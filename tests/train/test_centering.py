@@ -9,9 +9,9 @@ import pytest
 from exactly import within
 
 import tightdp as dp
+from tightdp.algorithms.centering import center_noise, centered, movable
+from tightdp.models.linear import Logistic, Multinomial
 from tightdp.train import DPSGD, CallableModel, Gate, LinearModel, LogisticRegression, NoisyGD, Oracle, Public, Records
-from tightdp.train.algorithms.centering import center_noise, centered, movable
-from tightdp.train.models.linear import Logistic, Multinomial
 
 
 class Anything:

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import tightdp as dp
 from tightdp.cli import main
+from tightdp.estimators.catalog import ALGORITHMS, MODELS
 from tightdp.metrics import confusion_matrix
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
@@ -31,7 +32,6 @@ from tightdp.train import (
     Ridge,
     SGDRegressor,
 )
-from tightdp.train.catalog import ALGORITHMS, MODELS
 
 TEXTS = {"clinic": "Clinic of Jane Doe", "income": "Jane Does label", "name": "Jane Doe", "sex": "JaneDoeSex"}
 NUMBERS = {"age": "61.7391853", "hours": "23.9174628"}

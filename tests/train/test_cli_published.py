@@ -11,7 +11,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.tables.columns import Category
+from tightdp.records.columns import Category
 
 CANARY = "Clinic of Jane Doe"
 COMMON = ["--label", "income", "--delta", "1e-6", "--epsilon", "1", "--seed", "1", "--set", "steps=5"]

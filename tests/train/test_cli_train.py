@@ -12,9 +12,9 @@ import pytest
 
 from tightdp.cli import main
 from tightdp.cli.progress import Progress
-from tightdp.tables.columns import encode, plan_columns
-from tightdp.tables.rows import Rows
-from tightdp.train.catalog import ALGORITHMS
+from tightdp.estimators.catalog import ALGORITHMS
+from tightdp.records.columns import encode, plan_columns
+from tightdp.records.rows import Rows
 
 BOUNDS = ["--label", "income", "--delta", "1e-6", "--bounds", "age=18:90,hours=0:80"]
 COMMON = [*BOUNDS, "--classes", "low,high", "--categories", "sex=f,m"]

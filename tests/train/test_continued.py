@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 import tightdp as dp
+from tightdp.estimators.continued_account import dearest
 from tightdp.train import (
     DPAGD,
     DPSGD,
@@ -21,7 +22,6 @@ from tightdp.train import (
     OutputPerturbation,
     SGDRegressor,
 )
-from tightdp.train.continued import dearest
 
 TARGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
 LOUD = NoisyGD(noise_multiplier=1e-8, steps=1, max_norm=50.0, center=0, learning_rate=0.5)

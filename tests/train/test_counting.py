@@ -9,6 +9,8 @@ import pytest
 
 import tightdp as dp
 from tightdp import audit
+from tightdp.algorithms.record_count import FREED, SHARE
+from tightdp.models.linear import Logistic
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -28,8 +30,6 @@ from tightdp.train import (
     Target,
     fit,
 )
-from tightdp.train.counting import FREED, SHARE
-from tightdp.train.models.linear import Logistic
 
 ALGORITHMS = {
     "NoisyGD": NoisyGD(),

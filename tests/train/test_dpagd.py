@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp.algorithms.dpagd import _Descent
+from tightdp.gate.budget import Target
+from tightdp.gate.oracle import Public
 from tightdp.train import DPAGD, Gate, LogisticRegression, Query
-from tightdp.train.algorithms.dpagd import _Descent
-from tightdp.train.releases.budget import Target
-from tightdp.train.releases.oracle import Public
 
 
 def fit(blobs, algorithm=None, **settings):

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
+from tightdp.algorithms.dpis import importance_sum
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records
-from tightdp.train.algorithms.dpis import importance_sum
 
 
 def vectors(X):

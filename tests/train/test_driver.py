@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp.models.linear import Logistic
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -19,7 +20,6 @@ from tightdp.train import (
     ObjectivePerturbation,
     fit,
 )
-from tightdp.train.models.linear import Logistic
 
 
 def gradients(w, X, y):

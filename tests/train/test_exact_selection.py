@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.train.releases.selection import Coins, exponential_mechanism, permute_and_flip
+from tightdp.gate.selection import Coins, exponential_mechanism, permute_and_flip
 
 
 class Script:

@@ -12,6 +12,8 @@ from exactly import within
 from together import together
 
 import tightdp as dp
+from tightdp.models.dense import grid_for
+from tightdp.models.linear import Logistic
 from tightdp.release.sampling import poisson_sample
 from tightdp.train import (
     DPAGD,
@@ -31,8 +33,6 @@ from tightdp.train import (
     Query,
     Records,
 )
-from tightdp.train.models.dense import grid_for
-from tightdp.train.models.linear import Logistic
 
 
 def oracle(X, y, records=None):
@@ -184,7 +184,7 @@ def test_a_callable_model_is_held_to_its_shapes():
 
 def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     """Every sum over all records, in parts: the same value as with them all in memory."""
-    from tightdp.train.releases.oracle import CHUNK
+    from tightdp.gate.oracle import CHUNK
 
     X = np.random.default_rng(5).normal(size=(2 * CHUNK + 5, 2))
     seen = []

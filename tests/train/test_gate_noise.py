@@ -14,9 +14,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import tightdp as dp
+from tightdp.gate.gate import _noise, _units
+from tightdp.models.grid import FAST, MOST
 from tightdp.train import Gate, Query
-from tightdp.train.models.grid import FAST, MOST
-from tightdp.train.releases.gate import _noise, _units
 
 MULTIPLIERS = st.floats(1e-3, 1e6)
 BOUNDS = st.floats(1e-30, 1e30)
@@ -110,7 +110,7 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
     chosen = Chosen()
     with pytest.MonkeyPatch.context() as patch:
         choice = "permute_and_flip" if permuted else "exponential_mechanism"
-        patch.setattr(f"tightdp.train.releases.gate.{choice}", chosen)
+        patch.setattr(f"tightdp.gate.gate.{choice}", chosen)
         gate = Gate(Unlimited(), dp.Philox(1))
         gate.least(asked, dp.PureDP(rate) if permuted else dp.BoundedRange(rate), offset=np.array(offsets))
     assert chosen.a_step == Fraction(rate) * Fraction(step) / Fraction(bound)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp.estimators.labels import charge_of, chosen, counted
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -22,7 +23,6 @@ from tightdp.train import (
     ObjectivePerturbation,
     OutputPerturbation,
 )
-from tightdp.train.labels import charge_of, chosen, counted
 
 CANARY = "Clinic of Jane Doe"
 TARGET = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -150,7 +150,7 @@ def test_a_pipeline_and_a_search_count_them_in(table):
 )
 def test_what_is_wrong_is_found_before_anything_is_released(table, tmp_path, monkeypatch, settings, error, message):
     asked = []
-    monkeypatch.setattr("tightdp.train.releases.gate.Gate._spend", lambda *given: asked.append(given))
+    monkeypatch.setattr("tightdp.gate.gate.Gate._spend", lambda *given: asked.append(given))
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=3.0, delta=1e-5, dataset="test", failure=5e-6)
     with pytest.raises(error, match=message) as raised:
         LogisticRegression(**{**TARGET, "classes": "learn", "ledger": ledger, **settings}).fit(*table)

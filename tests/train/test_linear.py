@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightdp.train.models.dense import grid_for
-from tightdp.train.models.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.train.models.model import materialised
-from tightdp.train.models.records import Records
+from tightdp.models.dense import grid_for
+from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.models.model import materialised
+from tightdp.models.records import Records
 
 LOSSES = {
     "logistic": (Logistic(), 2),

@@ -7,9 +7,9 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
+from tightdp.models.dense import grid_for
+from tightdp.models.linear import Logistic, Multinomial
 from tightdp.train import DPAGD, DPSGD, SGD, LogisticRegression, MLPClassifier, NoisyGD, Perceptron, Records
-from tightdp.train.models.dense import grid_for
-from tightdp.train.models.linear import Logistic, Multinomial
 
 
 def network(seed, activation="tanh", classes=3):

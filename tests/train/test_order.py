@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from tightdp import _core
+from tightdp.gate import minimum_query as minimum_module
+from tightdp.gate.minimum_query import _order
+from tightdp.models.linear import Hinge, Logistic
 from tightdp.train import (
     DPAGD,
     DPPCA,
@@ -26,9 +29,6 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train.models.linear import Hinge, Logistic
-from tightdp.train.releases import minimum_query as minimum_module
-from tightdp.train.releases.minimum_query import _order
 
 
 def unrounded(loss):

@@ -7,8 +7,8 @@ import pytest
 from exactly import within
 
 import tightdp as dp
+from tightdp.estimators.second_moment import packed, second_moment, unpacked
 from tightdp.train import DPPCA, Records
-from tightdp.train.second_moment import packed, second_moment, unpacked
 
 
 def test_packing_is_an_isometry():

@@ -13,6 +13,10 @@ from mpmath import mp
 from scipy.optimize import minimize as scipy_minimize
 
 import tightdp as dp
+from tightdp.gate import minimum_query as minimum_module
+from tightdp.gate.minimum_query import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
+from tightdp.gate.solver import NotReached, minimize
+from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
 from tightdp.train import (
     LinearSVC,
     LogisticRegression,
@@ -22,10 +26,6 @@ from tightdp.train import (
     Public,
     Records,
 )
-from tightdp.train.models.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.train.releases import minimum_query as minimum_module
-from tightdp.train.releases.minimum_query import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
-from tightdp.train.releases.solver import NotReached, minimize
 
 
 def setting(loss, classes, n=60, d=3, lam=0.01, max_norm=1.0, seed=0):

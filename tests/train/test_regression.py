@@ -10,10 +10,10 @@ from exactly import within
 
 import tightdp as dp
 from tightdp.audit import paired, run_pairs
+from tightdp.estimators import regression as module
+from tightdp.estimators import second_moment as moments
+from tightdp.gate.gate import Gate
 from tightdp.train import ArrayBlocks, Ridge, SGDRegressor
-from tightdp.train import regression as module
-from tightdp.train import second_moment as moments
-from tightdp.train.releases.gate import Gate
 
 QUIET = 1e-4
 

@@ -14,6 +14,9 @@ import pytest
 
 import tightdp as dp
 from tightdp import audit
+from tightdp.estimators.second_moment import second_moment
+from tightdp.models.linear import Logistic
+from tightdp.models.mlp import Perceptron
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -32,9 +35,6 @@ from tightdp.train import (
     Records,
     Target,
 )
-from tightdp.train.models.linear import Logistic
-from tightdp.train.models.mlp import Perceptron
-from tightdp.train.second_moment import second_moment
 
 PLAIN = NoisyGD(steps=1, center=0, momentum=0, learning_rate=1.0, average=0, noise_multiplier=3.73)
 ALGORITHMS = {

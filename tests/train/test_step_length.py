@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from tightdp.algorithms.noisygd import _momentum
+from tightdp.algorithms.step_length import intercept_curvature, plain_steps
+from tightdp.models.linear import Logistic
 from tightdp.train import DPIS, DPSGD, SGD, AdaCliP, LinearModel, LogisticRegression, NoisyGD, Public, fit
-from tightdp.train.algorithms.noisygd import _momentum
-from tightdp.train.algorithms.step_length import intercept_curvature, plain_steps
-from tightdp.train.models.linear import Logistic
 
 
 def clipped_slope(z, y, norm, max_norm):
@@ -55,7 +55,7 @@ def test_default_steps_converge_along_the_intercept(algorithm, max_norm, monkeyp
         return found[-1]
 
     for module in ("noisygd", "step_length"):
-        monkeypatch.setattr(f"tightdp.train.algorithms.{module}.plain_steps", recorded)
+        monkeypatch.setattr(f"tightdp.algorithms.{module}.plain_steps", recorded)
     shorter = {"steps": 20} if algorithm is NoisyGD else {"epochs": 1}
     X, y = np.ones((500, 2)), np.arange(500) % 2
     settings = {"epsilon": 50.0, "delta": 1e-5, "public_size": 10**8, "random_state": 0}

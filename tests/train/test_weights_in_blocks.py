@@ -6,6 +6,7 @@ from scipy import sparse
 
 import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV
+from tightdp.models.linear import LinearModel, Logistic
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
 from tightdp.train import (
@@ -21,7 +22,6 @@ from tightdp.train import (
     SGDRegressor,
     fit,
 )
-from tightdp.train.models.linear import LinearModel, Logistic
 
 N = 700
 TARGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3}

@@ -1,4 +1,4 @@
-// tightdp._core: dense layers. Checked by python/tightdp/train/models/dense.py.
+// tightdp._core: dense layers. Checked by python/tightdp/models/dense.py.
 #include "../bind.hpp"
 #include "dense/layers.hpp"
 #include "dense/product_sum.hpp"

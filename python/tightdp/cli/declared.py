@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from ..tables.columns import LEARN, Bounds, Fill
-from ..tables.rows import Rows
-from ..tables.schema import MOST, Schema
-from ..tables.text import number_of
+from ..records.columns import LEARN, Bounds, Fill
+from ..records.rows import Rows
+from ..records.schema import MOST, Schema
+from ..records.text import number_of
 
 
 @dataclass(frozen=True)

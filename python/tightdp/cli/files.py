@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..tables.rows import Format
+from ..records.rows import Format
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 
 from ..frequent import frequent_values
-from ..tables.rows import Rows
+from ..records.rows import Rows
 from . import files
 from .number import number
 

@@ -12,9 +12,9 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+from ..records.rows import Rows
+from ..records.text import number_of
 from ..tables.model import load
-from ..tables.rows import Rows
-from ..tables.text import number_of
 from . import files
 from .composition import check_writable
 

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..tables.rows import Rows
-from ..tables.schema import draft
+from ..records.rows import Rows
+from ..records.schema import draft
 from . import files
 from .composition import check_writable
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..estimators.statements import listed
 from ..metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
+from ..records.rows import Rows
 from ..tables.model import load
-from ..tables.rows import Rows
-from ..train.stated import listed
 from . import files
 from .number import number
 

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from ..estimators.catalog import ALGORITHMS, MODELS
+from ..estimators.statements import listed
 from ..ledger import Ledger
+from ..records.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
+from ..records.rows import Rows
+from ..records.schema import MOST
 from ..statement import Statement
 from ..statement.words import AGAIN
-from ..tables.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
 from ..tables.model import TableModel
-from ..tables.rows import Rows
-from ..tables.schema import MOST
-from ..train.catalog import ALGORITHMS, MODELS
-from ..train.stated import listed
 from . import declared, files
 from .composition import check_writable
 from .learned import fitted

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..train._sklearn import validate_data, validate_numbers
-from ..train.blocks.blocks import Blocks
-from ..train.blocks.given import check_numbers
-from ..train.blocks.stream import scanned
-from ..train.estimator import PrivateEstimator
-from ..train.estimators import PrivateClassifier
-from ..train.labels import learns
-from ..train.pca import DPPCA
-from ..train.prepare import labels_in, labels_of, numbers_of_labels
-from ..train.regression import Ridge, numbers_in
+from ..estimators.labels import learns
+from ..estimators.linear_models import PrivateClassifier
+from ..estimators.pca import DPPCA
+from ..estimators.preparation import labels_in, labels_of, numbers_of_labels
+from ..estimators.private_estimator import PrivateEstimator
+from ..estimators.regression import Ridge, numbers_in
+from ..estimators.sklearn_interface import validate_data, validate_numbers
+from ..records.blocks import Blocks
+from ..records.given import check_numbers
+from ..records.stream import scanned
 from .steps import cloned
 from .transformer import PrivateTransformer
 

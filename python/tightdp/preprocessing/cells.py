@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tables.cells import cell_as_text, cells_as_text, column_of, table_of
-from ..tables.frequent import occurring
-from ..train.blocks.arrays import ArrayBlocks
-from ..train.numbers import check_names
+from ..gate.count_threshold import occurring
+from ..records.arrays import ArrayBlocks
+from ..records.cells import cell_as_text, cells_as_text, column_of, table_of
+from ..records.numbers import check_names
 
 
 def names_of(X: Any) -> list[Any] | None:

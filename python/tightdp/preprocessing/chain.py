@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..train.blocks.blocks import Blocks
-from ..train.owned import own
-from ..train.releases.gate import Gate
-from ..train.releases.shares import Spent
+from ..estimators.ownership import own
+from ..gate.gate import Gate
+from ..gate.shares import Spent
+from ..records.blocks import Blocks
 from .cells import check_shape, check_width, columns_of
 from .passes import counted
 from .steps import Steps, cloned, members

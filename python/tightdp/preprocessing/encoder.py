@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
+from ..estimators.labels import MISSING
+from ..estimators.statements import listed
+from ..gate.count_threshold import occurring
+from ..gate.gate import Gate
+from ..gate.shares import Spent
 from ..mechanisms import ApproximateDP, Gaussian
-from ..tables.columns import Category
-from ..tables.frequent import occurring
-from ..tables.text import text_of
-from ..train.blocks.blocks import Blocks
-from ..train.blocks.stream import Stream
-from ..train.labels import MISSING
-from ..train.releases.gate import Gate
-from ..train.releases.shares import Spent
-from ..train.stated import listed
+from ..records.blocks import Blocks
+from ..records.columns import Category
+from ..records.stream import Stream
+from ..records.text import text_of
 from .cells import cells_of, check_width, counts_of
 from .transformer import PrivateTransformer
 

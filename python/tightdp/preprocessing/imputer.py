@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..composition import Composition
-from ..train.releases.gate import Gate
-from ..train.releases.shares import Spent
-from ..train.stated import bounds_of, listed
+from ..estimators.statements import bounds_of, listed
+from ..gate.gate import Gate
+from ..gate.shares import Spent
 from . import quantiles
 from .passes import Values, width_of
 from .scalers import _width

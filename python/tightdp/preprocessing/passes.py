@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..records.blocks import Blocks
+from ..records.stream import Stream, scanned
 from ..release.noise import RandomSource
-from ..train.blocks.blocks import Blocks
-from ..train.blocks.stream import Stream, scanned
 
 Array = NDArray[np.float64]
 Values = Array | Stream

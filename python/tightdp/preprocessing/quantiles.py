@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..composition import Composition
+from ..gate.gate import Gate
+from ..gate.oracle import Integers, Query
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
-from ..train.releases.gate import Gate
-from ..train.releases.oracle import Integers, Query
 from .passes import Array, Values, total, width_of
 
 DIGITS = 20

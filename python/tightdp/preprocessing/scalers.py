@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..composition import Composition
+from ..estimators.scale import Scale
+from ..estimators.statements import bounds_of
+from ..gate.gate import Gate
+from ..gate.oracle import Integers, Query
+from ..gate.shares import Spent
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
-from ..train.releases.gate import Gate
-from ..train.releases.oracle import Integers, Query
-from ..train.releases.shares import Spent
-from ..train.scale import Scale
-from ..train.stated import bounds_of
 from . import quantiles
 from .passes import Array, Values, total, width_of
 from .transformer import PrivateTransformer

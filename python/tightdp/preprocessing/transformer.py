@@ -11,26 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from ..algorithms.driver import opened, paid, seeded
 from ..bound import Bound
 from ..composition import Composition
+from ..estimators.all_or_nothing import whole
+from ..estimators.ownership import check_free
+from ..estimators.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from ..estimators.statements import listed
+from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.gate import Gate
+from ..gate.shares import FAILURE, Spent
 from ..ledger.ledger import name_of
 from ..mechanisms import Mechanism
+from ..records.blocks import Blocks
+from ..records.cells import types_of
+from ..records.copied import decoded_once
+from ..records.given import check_numbers
+from ..records.views import Mapped
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..statement.words import AGAIN
-from ..tables.cells import types_of
-from ..train._sklearn import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from ..train.blocks.blocks import Blocks
-from ..train.blocks.copied import decoded_once
-from ..train.blocks.given import check_numbers
-from ..train.blocks.views import Mapped
-from ..train.driver import opened, paid, seeded
-from ..train.owned import check_free
-from ..train.releases.budget import FixedPlan, Target, noise_for
-from ..train.releases.gate import Gate
-from ..train.releases.shares import FAILURE, Spent
-from ..train.stated import listed
-from ..train.whole import whole
 from .cells import check_width, in_blocks
 from .passes import streamed
 

@@ -1,4 +1,4 @@
-"""Tables of numbers and text: how a CSV file becomes features, what is declared of it, and models of its columns."""
+"""Models of the columns of a table, in files."""
 
 from .model import TableModel, load
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from .. import _check
 from .._core import __version__
+from ..records.columns import Category, Column, Number, encode
+from ..records.rows import Rows
 from ..statement import Statement
 from ..statement.entries import check_entries
 from ..statement.recomputed import check_file
-from .columns import Category, Column, Number, encode
-from .rows import Rows
 
 FORMAT = 1
 ENTRIES = {

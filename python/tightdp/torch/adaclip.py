@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..algorithms.adaclip import AdaCliP, Moments
 from ..release.gradients import clipped_sum
-from ..train.algorithms.adaclip import AdaCliP, Moments
 from .exact_sums import ExactSums
 from .plan import Plan
 

@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 from .. import _check
-from ..train.algorithms.adaclip import AdaCliP
-from ..train.algorithms.algorithm import Steps, sampled
-from ..train.algorithms.dpis import DPIS
-from ..train.releases.budget import Target, noise_for
-from ..train.releases.oracle import Public
+from ..algorithms.adaclip import AdaCliP
+from ..algorithms.algorithm import Steps, sampled
+from ..algorithms.dpis import DPIS
+from ..gate.budget import Target, noise_for
+from ..gate.oracle import Public
 from .adam import DPAdam
 
 Settings = AdaCliP | DPIS

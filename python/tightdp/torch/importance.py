@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..algorithms.dpis import DPIS
+from ..algorithms.importance import TwoStages
 from ..release.noise import RandomSource
-from ..train.algorithms.dpis import DPIS
-from ..train.algorithms.importance import TwoStages
 from .account import Account
 from .key import Key
 from .loader import Batch, Rows, RunLoader

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithms.adaclip import AdaCliP
+from ..algorithms.dpis import DPIS
+from ..algorithms.driver import opened, paid, seeded
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
-from ..train.algorithms.adaclip import AdaCliP
-from ..train.algorithms.dpis import DPIS
-from ..train.driver import opened, paid, seeded
 from . import checks, loader, saved
 from .adam import DPAdam
 from .algorithms import check_algorithm, chosen

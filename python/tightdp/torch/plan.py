@@ -13,22 +13,22 @@ import numpy as np
 
 from .. import _check
 from ..accounting.calibrate import calibrate
+from ..algorithms.adaclip import AdaCliP
+from ..algorithms.algorithm import sampled
+from ..algorithms.dpis import DPIS
+from ..algorithms.record_count import PLAIN_SHARE
 from ..composition import Composition
+from ..gate.budget import FixedPlan, Target, check_noise
+from ..gate.gate import Gate
+from ..gate.oracle import Public, Query
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+from ..models import dense
+from ..models.grid import grid_below
 from ..release import clipping
 from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
 from ..statement.statement import of_delta
-from ..train.algorithms.adaclip import AdaCliP
-from ..train.algorithms.algorithm import sampled
-from ..train.algorithms.dpis import DPIS
-from ..train.counting import PLAIN_SHARE
-from ..train.models import dense
-from ..train.models.grid import grid_below
-from ..train.releases.budget import FixedPlan, Target, check_noise
-from ..train.releases.gate import Gate
-from ..train.releases.oracle import Public, Query
 from .algorithms import Settings, filled, steps_of
 
 LOOK = 100

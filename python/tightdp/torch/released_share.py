@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
+from ..algorithms.dpis import DPIS, Epochs
 from ..composition import Composition
+from ..gate.budget import Filtered
+from ..gate.gate import Gate
+from ..gate.oracle import Public, norm_sum
 from ..mechanisms import Gaussian, Mechanism
+from ..models.grid import confined
 from ..release import clipping
 from ..release.noise import RandomSource
-from ..train.algorithms.dpis import DPIS, Epochs
-from ..train.models.grid import confined
-from ..train.releases.budget import Filtered
-from ..train.releases.gate import Gate
-from ..train.releases.oracle import Public, norm_sum
 from .account import Account
 from .plan import Plan
 from .world import World

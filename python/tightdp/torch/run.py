@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from .. import _check
+from ..algorithms.adaclip import AdaCliP
 from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
-from ..train.algorithms.adaclip import AdaCliP
 from . import checks, examples, saved, stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments

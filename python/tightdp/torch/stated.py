@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..algorithms.dpis import DPIS
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..statement import Statement
 from ..statement.words import AGAIN
-from ..train.algorithms.dpis import DPIS
 from .plan import Plan
 
 _GRADIENTS = (

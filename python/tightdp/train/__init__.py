@@ -18,31 +18,31 @@ done with it; what joins them is here.
 How to add an algorithm: docs/architecture.md.
 """
 
-from .algorithms.adaclip import AdaCliP
-from .algorithms.algorithm import Algorithm, Plan
-from .algorithms.dpagd import DPAGD
-from .algorithms.dpis import DPIS
-from .algorithms.dpsgd import DPSGD
-from .algorithms.noisygd import NoisyGD
-from .algorithms.optimizers import SGD, Adam
-from .algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
-from .blocks.arrays import ArrayBlocks
-from .blocks.blocks import Blocks
-from .blocks.dask import DaskBlocks
-from .blocks.files import FileBlocks
-from .driver import Fit, fit
-from .estimators import LinearSVC, LogisticRegression, PrivateClassifier
-from .models.linear import LinearModel
-from .models.mlp import Perceptron
-from .models.model import CallableModel
-from .models.records import Records
-from .network import MLPClassifier
-from .pca import DPPCA
-from .regression import Ridge
-from .releases.budget import Caps, FixedPlan, Target
-from .releases.gate import Gate, Release
-from .releases.oracle import Oracle, Public, Query
-from .sgd_regressor import SGDRegressor
+from ..algorithms.adaclip import AdaCliP
+from ..algorithms.algorithm import Algorithm, Plan
+from ..algorithms.dpagd import DPAGD
+from ..algorithms.dpis import DPIS
+from ..algorithms.dpsgd import DPSGD
+from ..algorithms.driver import Fit, fit
+from ..algorithms.noisygd import NoisyGD
+from ..algorithms.optimizers import SGD, Adam
+from ..algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
+from ..estimators.linear_models import LinearSVC, LogisticRegression, PrivateClassifier
+from ..estimators.network import MLPClassifier
+from ..estimators.pca import DPPCA
+from ..estimators.regression import Ridge
+from ..estimators.sgd_regressor import SGDRegressor
+from ..gate.budget import Caps, FixedPlan, Target
+from ..gate.gate import Gate, Release
+from ..gate.oracle import Oracle, Public, Query
+from ..models.linear import LinearModel
+from ..models.mlp import Perceptron
+from ..models.model import CallableModel
+from ..models.records import Records
+from ..records.arrays import ArrayBlocks
+from ..records.blocks import Blocks
+from ..records.dask import DaskBlocks
+from ..records.files import FileBlocks
 
 __all__ = [
     "DPAGD",

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import torch
 
-from ...train.models import dense
+from ...models import dense
 from ..padded import Places, in_places
 from ..plan import Plan
 from ..sums import IntegerSums, integers_of

@@ -1,0 +1,156 @@
+"""AdaCliP: gradients centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
+
+Departures from the paper, each with its reason in docs/theory/adaclip.md: noise is added once, to the sum, so that an
+empty batch carries it too; the divisor is public; the noise's own variance is subtracted from the variance estimate at
+the scale it has there, (b sigma / B)^2; the rest is the variance of a batch mean, and is scaled to that of one example;
+estimates are averaged before they are confined to [h1, h2]; deviations start at (h1 h2)^(1/4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import _check
+from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle, Public
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from .algorithm import Plan, Steps, batch_size
+from .optimizers import Optimizer, TailMean, check_optimizer
+from .step_length import FRACTION, chosen
+
+
+@dataclass(frozen=True)
+class AdaCliP:
+    """Differentially private gradient descent with coordinate-wise adaptive clipping.
+
+    Each of ``steps`` steps releases ``b * (sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that
+    holds each record independently with probability q = batch_size / (public number of records), and takes
+    ``a + released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates, and
+    b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient: of all b that
+    keep the mean of |(g - a) / b|^2 at gamma, those with the least noise.
+
+    Parameters
+    ----------
+    batch_size : expected batch size B; less than the number of records. None for a fiftieth of the public number
+    epochs : steps = ceil(epochs / q)
+    h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
+        max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
+        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half and twice the
+        variance that ``max_norm`` stands for
+    beta1, beta2 : weights of the past in the running mean and variance
+    gamma : mean squared norm of the scaled gradients; smaller clips less and adds more noise
+    noise_multiplier : of the sum of scaled gradients; None computes it from the estimator's epsilon and delta
+    optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
+        ``spread`` and ``max_norm``, as for ``DPSGD``
+    average : the share of last iterates whose mean is returned; 0 returns the last one
+    max_norm : the norm bound of the DP-SGD that this starts as, where ``h1``, ``h2`` or ``optimizer`` is None
+    spread : as for ``DPSGD``
+
+    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record: centre and scale come
+    from past releases.
+    """
+
+    batch_size: float | None = None
+    epochs: float = 20
+    h1: float | None = None
+    h2: float | None = None
+    beta1: float = 0.99
+    beta2: float = 0.999
+    gamma: float = 1.0
+    noise_multiplier: float | None = None
+    optimizer: Optimizer | None = None
+    average: float = 0.5
+    max_norm: float = 1.0
+    spread: float | None = None
+
+    def __post_init__(self) -> None:
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread")
+        _check.fields(self, batch_size, "batch_size")
+        _check.fields(self, _check.below_one, "beta1", "beta2")
+        _check.fields(self, _check.closed_unit, "average")
+        _check.fields(self, check_optimizer, "optimizer")
+        if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
+            raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
+
+    @property
+    def cost_is_public(self) -> bool:
+        return self.batch_size is None
+
+    def variances(self, size: int) -> tuple[float, float]:
+        """h1 and h2 for that many parameters."""
+        start = self.max_norm**2 * self.gamma / size
+        h1 = min(start / 2, self.h2 or math.inf) if self.h1 is None else self.h1
+        h2 = max(start * 2, h1) if self.h2 is None else self.h2
+        return h1, h2
+
+    def steps(self, public: Public, target: Target) -> Steps:
+        """All that is released."""
+        q = FRACTION if self.batch_size is None else self.batch_size / public.records
+        if not q < 1:
+            raise ValueError(
+                f"batch_size must be less than the public number of records, {public.records}: "
+                f"the mean of all records says nothing about their variance; got {self.batch_size!r}"
+            )
+        steps = math.ceil(self.epochs / q)
+        noise = noise_for(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
+        return Steps(q, noise, steps)
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        made = self.steps(public, target)
+        q, noise, steps = made
+        batch = q * public.records
+        signal = batch * math.sqrt(steps) / noise
+        optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
+            moments = Moments(self, public.size, batch, q, noise)
+            for _ in range(steps):
+                query = oracle.gradient_sum(w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale)
+                gradient = moments.learn(gate.gaussian(query, noise).value)
+                w = step(w, gradient + public.regularization * w)
+                iterates.add(w)
+            return iterates.mean()
+
+        used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
+        return Plan(FixedPlan(made.releases), run, steps, used)
+
+
+class Moments:
+    """Running mean and deviation of one record's gradient, from releases alone."""
+
+    def __init__(self, settings: AdaCliP, size: int, expected: float, q: float, noise: float) -> None:
+        self._settings, self._expected, self._q, self._noise = settings, expected, q, noise
+        self._low, self._high = settings.variances(size)
+        self.center: Vector = np.zeros(size)
+        self.variance: Vector = np.full(size, math.sqrt(self._low * self._high))
+
+    @property
+    def scale(self) -> Vector:
+        """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
+        deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
+        return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
+
+    def learn(self, released: Vector) -> Vector:
+        """The estimate of the mean gradient in a released sum, which also updates the moments."""
+        options, scale = self._settings, self.scale
+        gradient: Vector = self.center + released / self._expected
+        observed = debiased((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
+        self.variance = options.beta2 * self.variance + (1 - options.beta2) * observed
+        self.center = options.beta1 * self.center + (1 - options.beta1) * gradient
+        return gradient
+
+
+def debiased(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
+    """The variance of one record's gradient, from squared distances of the estimate from the centre.
+
+    For Poisson batches E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 where nothing is
+    clipped (docs/theory/adaclip.md, section 3): unbiased up to the last term, which is small once m has settled.
+    """
+    return (squares - (scale * noise / expected) ** 2) * (expected / (1 - q))

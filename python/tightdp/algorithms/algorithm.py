@@ -1,0 +1,64 @@
+"""What an algorithm is: a frozen description that, given public facts and a target, makes a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from .. import _check
+from ..composition import Composition
+from ..gate.budget import Budget, Target
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle, Public
+from ..mechanisms import Gaussian, Mechanism, PoissonSampled
+from ..models.model import Vector
+
+Run = Callable[[Oracle, Gate, Vector], Vector]
+"""(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+
+
+batch_size = _check.interval("[1e-6, inf)")
+"""The check of an expected batch size: with less, an epoch has more steps than anybody takes."""
+
+
+def sampled(noise_multiplier: float, sampling_probability: float) -> Mechanism:
+    """What a query of that sampling probability releases with Gaussian noise."""
+    gaussian = Gaussian(noise_multiplier)
+    return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
+
+
+class Steps(NamedTuple):
+    """Releases that are alike: a Gaussian of noise on a Poisson sample, so many times."""
+
+    sampling_probability: float
+    noise_multiplier: float
+    number: int
+
+    @property
+    def releases(self) -> Composition:
+        return sampled(self.noise_multiplier, self.sampling_probability) * self.number
+
+
+class Plan(NamedTuple):
+    """Made before any record is looked at."""
+
+    budget: Budget
+    run: Run
+    releases: int | None = None
+    """How many releases there will be; None when that depends on them."""
+    used: Mapping[str, Any] = MappingProxyType({})
+    """The settings that were left open, as they were chosen, and those that follow from others, for the statement."""
+
+
+class Algorithm(Protocol):
+    """A frozen dataclass of settings; see ``tightdp.train`` for how to write one.
+
+    The attribute ``cost_is_public`` may say that the cost of a plan's releases does not depend on the number of
+    records. A private count of them is then cheap, and the plan must keep to that cost (docs/theory/exact.md, section
+    5). The attribute ``in_memory`` may say that its queries need all records at once, not sums over blocks of them.
+    """
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the
+        target."""

@@ -1,0 +1,61 @@
+"""Features centred at a private mean: smaller gradients to clip, and a curvature without its largest direction.
+
+The gradient of a linear model is r x^T, and the rows of a table share much of x: after subtracting the mean, |x| is a
+quarter smaller on typical one-hot tables, so that the same clipping needs as much less noise. The mean costs one
+release."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import _check
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle, Public
+from ..models.model import Vector
+from .algorithm import Run
+
+LEAST_SHARE = 1e-6
+"""Of a budget that is divided: with less, the noise may be more than the gate can draw."""
+
+
+def center_share(name: str, value: Any) -> float:
+    """The check of a share of the budget that may be 0."""
+    share = _check.below_one(name, value)
+    if 0 < share < LEAST_SHARE:
+        raise ValueError(f"{name} must be 0 or a number in [{LEAST_SHARE:g}, 1), got {value!r}")
+    return share
+
+
+def movable(public: Public) -> bool:
+    """Whether the model can be moved: it is linear, with an intercept to take up what the centre adds."""
+    return public.linear is not None and public.linear.intercept
+
+
+def center_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
+    """The noise multiplier of the mean that makes its mu^2 ``share`` of the run's, of which the steps have about
+    (sampling_probability / noise_multiplier)^2 steps."""
+    return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
+
+
+def centered(descend: Run, noise_multiplier: float) -> Run:
+    """The same run on centred features, after one release of their sum, each row scaled down to norm sqrt(d)/2.
+
+    That is the norm of d features of which a quarter are 1: more than that of one-hot tables and of images in [0, 1].
+    Where rows are longer the centre is off the mean: less useful, no less private.
+    """
+
+    def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        outputs = 1 if oracle.public.loss is None else oracle.public.loss.outputs
+        features = w.size // outputs - 1
+        query = oracle.feature_sum(0.5 * math.sqrt(features))
+        center = gate.gaussian(query, noise_multiplier).value / oracle.public.records
+        start = w.reshape(outputs, -1).copy()
+        start[:, -1] += start[:, :-1] @ center
+        table = descend(oracle.centered(center), gate, start.reshape(-1)).reshape(outputs, -1).copy()
+        table[:, -1] -= table[:, :-1] @ center  # w . (x - c) + b = w . x + (b - w . c)
+        return np.asarray(table.reshape(-1))
+
+    return run

@@ -1,0 +1,31 @@
+"""The loop of DP-SGD and of noisy gradient descent: release a clipped sum, step, average."""
+
+from __future__ import annotations
+
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle
+from ..models.model import Vector
+from .algorithm import Run
+from .optimizers import Optimizer, TailMean
+
+
+def descent(
+    optimizer: Optimizer, steps: int, max_norm: float, noise_multiplier: float, q: float, average: float
+) -> Run:
+    """``steps`` releases of the sum of gradients clipped to ``max_norm``, over Poisson batches of probability ``q``.
+
+    Each is divided by the public expected batch size, the penalty's gradient is added, and ``optimizer`` steps; the
+    mean of the last ``average`` part of the iterates is the answer.
+    """
+
+    def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        public = oracle.public
+        step, iterates = optimizer.stepper(public.size), TailMean(steps, average)
+        for _ in range(steps):
+            query = oracle.gradient_sum(w, max_norm, sampling_probability=q)
+            mean = gate.gaussian(query, noise_multiplier).value / (q * public.records)
+            w = step(w, mean + public.regularization * w)
+            iterates.add(w)
+        return iterates.mean()
+
+    return run

@@ -1,0 +1,180 @@
+"""DP-AGD: gradient descent whose noise and step sizes adapt to what it has seen (Lee and Kifer 2018, Algorithm 2).
+
+Each iteration measures a noisy gradient and privately chooses among ``candidates`` step sizes. When "no step" wins, it
+measures the same gradient again with more budget, and averages. Departures from the paper (reasons:
+docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of records; the
+raw running average of a gradient is kept, and a normalised copy gives the direction; all measurements are averaged; the
+regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than Laplace at equal scale;
+the budget is asked before every release; and the run is charged for its caps exactly, not through zCDP alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .. import _check
+from ..accounting.adaptive.filters import BudgetExceeded
+from ..composition import Composition
+from ..gate.budget import Caps, Target, noise_for
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle, Public, Query
+from ..mechanisms import BoundedRange, PureDP
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from .algorithm import Plan
+from .centering import center_share, centered, movable
+
+
+@dataclass(frozen=True)
+class DPAGD:
+    """Adaptive gradient descent under a cap on gradients and a cap on selections.
+
+    Parameters
+    ----------
+    selections : how many private selections the run may make, inner retries included
+    share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1)
+    max_norm : L2 bound on one record's gradient
+    max_loss : one record's loss is clipped to [0, max_loss] in selections. If the clip is too low, giving up the
+        smaller class costs little: keep it well above the loss of a wrong but unsure prediction
+    candidates, max_step : step sizes are ``candidates`` equal parts of [0, max_step], 0 included
+    every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
+    growth : by what part the budget of a gradient grows when no step wins, at least 1e-6
+    momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
+    center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
+    noise : "gumbel": selections follow the exponential mechanism, which has the distribution of Gumbel noise.
+        "exponential": permute-and-flip, which has that of exponential noise, at the epsilon of Laplace noise
+    batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
+        is the unamplified one, which stays valid
+    noise_multiplier : noise of the first gradients over max_norm; None computes it from epsilon and delta
+
+    Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
+    BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts
+    (docs/theory/caps.md).
+    """
+
+    selections: int = 100
+    share: float = 0.15
+    max_norm: float = 1.2
+    max_loss: float = 3.0
+    candidates: int = 20
+    max_step: float = 0.5
+    every: int = 10
+    stretch: float = 0.1
+    growth: float = 0.3
+    momentum: float = 0.8
+    center: float = 0.05
+    noise: str = "gumbel"
+    batch_size: float | None = None
+    noise_multiplier: float | None = None
+    cost_is_public: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check.fields(self, exact_bound, "max_norm", "max_loss")
+        _check.fields(self, _check.count, "selections", "candidates", "every")
+        _check.fields(self, _check.interval("[1e-6, 1)"), "share")
+        _check.fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.fields(self, _check.interval("[1e-6, inf)"), "growth")
+        _check.fields(self, _check.nonnegative, "stretch")
+        _check.fields(self, _check.below_one, "momentum")
+        _check.fields(self, center_share, "center")
+        _check.choice("noise", self.noise, ("gumbel", "exponential"))
+
+    def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
+        """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,
+        eta^2/8 for Gumbel noise, epsilon^2/2 for exponential noise."""
+        ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
+        return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
+
+    def _caps(self, noise_multiplier: float) -> Caps:
+        gradients = self.selections / noise_multiplier**2
+        return Caps(gradients, [(self._selection(noise_multiplier), self.selections)])
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        def charge(noise_multiplier: float) -> Composition:
+            return self._caps(noise_multiplier).charge()
+
+        noise_multiplier = noise_for(charge, self.noise_multiplier, target)
+        selection = self._selection(noise_multiplier)
+        q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
+
+        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return _Descent(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
+
+        if self.center and movable(public):
+            run = centered(descend, noise_multiplier / math.sqrt(self.center * self.selections))
+        else:
+            run = descend
+        used = {"sampling_probability": q, "noise_multiplier": noise_multiplier}
+        return Plan(self._caps(noise_multiplier), run, used=used)
+
+
+class _Descent:
+    """One run: the current parameters, the current price of a gradient, the current range of steps."""
+
+    def __init__(
+        self,
+        settings: DPAGD,
+        public: Public,
+        oracle: Oracle,
+        gate: Gate,
+        w: Vector,
+        q: float,
+        noise_multiplier: float,
+        selection: BoundedRange | PureDP,
+    ) -> None:
+        self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
+        self._w, self._selection = w, selection
+        self._price = noise_multiplier**-2
+        """1 / noise_multiplier^2 of the next gradient: what it takes from the cap, and its weight in the average."""
+        self._max_step = settings.max_step
+        self._taken: list[float] = []
+        self._last: Vector = np.zeros_like(w)
+
+    def run(self) -> Vector:
+        """Iterates until a release is refused, and returns the parameters before it."""
+        try:
+            while True:
+                self._iterate()
+        except BudgetExceeded:
+            return self._w
+
+    def _iterate(self) -> None:
+        measured, weight = self._measure(self._price), self._price
+        while True:
+            direction = self._set.momentum * self._last + measured + self._penalty()
+            unit = direction / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
+            step = self._choose(unit)
+            if step > 0:
+                self._w = self._w - step * unit
+                self._last = direction
+                self._note(step)
+                return
+            extra = self._set.growth * self._price
+            measured = (weight * measured + extra * self._measure(extra)) / (weight + extra)
+            weight += extra
+            self._price += extra
+
+    def _measure(self, price: float) -> Vector:
+        """An unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's own)."""
+        query = self._oracle.gradient_sum(self._w, self._set.max_norm, sampling_probability=self._q)
+        return self._gate.gaussian(query, price**-0.5).value / self._q
+
+    def _penalty(self) -> Vector:
+        return self._public.records * self._public.regularization * self._w
+
+    def _choose(self, unit: Vector) -> float:
+        steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
+        query: Query = self._oracle.line_loss_sums(
+            self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
+        )
+        ends = self._w - steps[:, None] * unit
+        penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
+        return float(steps[self._gate.least(query, self._selection, offset=penalty).value])
+
+    def _note(self, step: float) -> None:
+        self._taken.append(step)
+        if len(self._taken) % self._set.every == 0:
+            self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])

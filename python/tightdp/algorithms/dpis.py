@@ -1,0 +1,281 @@
+"""DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), corrected.
+
+Departures from the paper, each with its reason in docs/theory/dpis.md: a record's contribution is the unit vector of
+its gradient times a weight that is fixed before the draw, never one over the realised probability; the sum of norms is
+released over all records and charged as that; the number of records is a public constant; the norm bound is confined to
+a public range; adaptively chosen noise goes through a filter that is valid for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .. import _check
+from ..accounting.numerics.root import crossing
+from ..composition import Composition
+from ..gate.budget import Filtered, FixedPlan, Target, noise_for
+from ..gate.gate import Gate
+from ..gate.oracle import Integers, Oracle, Public, Query
+from ..mechanisms import Gaussian
+from ..models.dense import grid_for
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from ..release.noise import RandomSource
+from .algorithm import Plan, Steps, batch_size, sampled
+from .importance import TwoStages
+from .optimizers import Optimizer, TailMean, check_optimizer
+from .step_length import FRACTION, check_stable, chosen
+
+Run = Callable[[Oracle, Gate, Vector], Vector]
+Choice = Callable[[int, Vector, float], tuple[float, float]]
+"""(epoch, parameters, norm bound) -> (sampling probability, noise multiplier)."""
+
+
+@dataclass(frozen=True)
+class DPIS:
+    """Differentially private gradient descent with importance sampling.
+
+    A step takes record i with probability q |clip(g_i, C)| / C and releases the sum of the taken records' C g_i / |g_i|
+    plus N(0, (noise_multiplier C)^2 I): divided by q N it is an unbiased estimate of the mean clipped gradient.
+    q = batch_size / (norm_share * N), so that batch_size records are taken on average where the mean clipped norm is
+    norm_share * C.
+
+    Parameters
+    ----------
+    batch_size : number of records aimed at in a step; None for a hundredth of the public number, so that with the
+        ``norm_share`` of .5 the sampling probability is that of ``DPSGD``
+    epochs : each of ceil(N / batch_size) steps
+    max_norm : C in the first epoch
+    norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. With a public number every release is
+        known in advance and charged exactly. With None, as in the paper, the ratio is released in each epoch; q and the
+        noise then depend on releases, a filter of one Renyi order covers them, and epsilon must be given
+    noise_multiplier : over C; with ``norm_share``. None computes it from the estimator's epsilon and delta
+    norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N
+    reach : k >= 1. A record is a candidate with at most k times the probability that it had when last looked at, so a
+        step computes about k batch_size gradients; a norm that grew by more than k is clipped to k times the old one
+    floor : smallest norm, over C, that a record is taken to have had
+    adapt : lambda > 0, to set C to lambda times the mean norm at the start of each later epoch, out of a released sum
+        of norms clipped at 4 max_norm, within [max_norm / 100, 4 max_norm]; None keeps C
+    reserve : with ``norm_share=None``, the share of epochs in which later epochs are assumed to cost the most possible
+    optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
+        ``spread``, as for ``DPSGD``
+    average : the share of last iterates whose mean is returned; 0 returns the last one
+    spread : as for ``DPSGD``
+
+    Guarantee, add/remove one record: with ``norm_share`` that of Poisson-subsampled Gaussians (q, noise_multiplier),
+    and of one Gaussian(norm_noise) for each released sum of norms; without it, (epsilon, delta).
+
+    It saves only computation: DPSGD with batch_size / norm_share has the same guarantee at the same noise and a smaller
+    variance of the sample (docs/theory/dpis.md, section 5).
+    """
+
+    batch_size: float | None = None
+    epochs: int = 10
+    max_norm: float = 1.0
+    norm_share: float | None = 0.5
+    noise_multiplier: float | None = None
+    norm_noise: float | None = None
+    reach: float = 5.0
+    floor: float = 0.05
+    adapt: float | None = None
+    reserve: float = 0.8
+    optimizer: Optimizer | None = None
+    average: float = 0.5
+    spread: float | None = None
+    in_memory: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.fields(self, batch_size, "batch_size")
+        _check.fields(self, _check.count, "epochs")
+        _check.fields(self, _check.at_least_one, "reach")
+        _check.fields(self, _check.probability, "floor")
+        _check.fields(self, _check.closed_unit, "reserve", "average")
+        _check.fields(self, check_optimizer, "optimizer")
+        if self.norm_share is not None:
+            _check.fields(self, _check.probability, "norm_share")
+        if self.norm_share is None and self.noise_multiplier is not None:
+            raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
+
+    @property
+    def cost_is_public(self) -> bool:
+        return (
+            self.norm_share is not None
+            and self.batch_size is None
+            and (self.adapt is None or self.norm_noise is not None)
+        )
+
+    @property
+    def sums(self) -> int:
+        """How many sums of norms are released."""
+        return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
+
+    def steps(self, public: Public, target: Target) -> Steps:
+        """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
+        the length of steps."""
+        run = _Run(self, public)
+        run.check_norms(target)
+        q, count = run.probability(1.0 if self.norm_share is None else self.norm_share), self.epochs * run.steps
+        noise = noise_for(lambda noise: Steps(q, noise, count).releases + run.norms, self.noise_multiplier, target)
+        return Steps(q, noise, count)
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        if self.optimizer is not None:
+            check_stable("optimizer", public, self.optimizer)
+        if self.norm_share is None and target.epsilon is None:
+            raise ValueError("epsilon must be given where norm_share is None: the noise is chosen within that total")
+        run, made = _Run(self, public), self.steps(public, target)
+        q, noise, count = made
+        releases = made.releases + run.norms
+        used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
+        if self.norm_share is not None or target.epsilon is None:
+            return Plan(FixedPlan(releases), run.fixed(q, noise), count + self.sums, used)
+        budget = Filtered(target.epsilon, target.delta, expected=releases)
+        if not self.sums * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
+            raise run.lacking()
+        return Plan(budget, run.adaptive(budget, q, noise), count + self.sums, used)
+
+
+class Epochs:
+    """How likely a run takes records and with what noise: fixed in advance, or chosen epoch by epoch."""
+
+    def __init__(self, settings: DPIS, public: Public) -> None:
+        self.settings, self.public = settings, public
+        self.part = FRACTION / 2 if settings.batch_size is None else settings.batch_size / public.records
+        """The batch size over the public number of records."""
+        self.steps = math.ceil(max(1.0, 1 / self.part))
+        """The number of steps in an epoch."""
+        self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
+
+    @property
+    def norms(self) -> Composition:
+        """All released sums of norms."""
+        return Gaussian(self.norm_noise) * self.settings.sums if self.settings.sums else Composition()
+
+    def check_norms(self, target: Target) -> None:
+        """ValueError if released sums of norms leave nothing of the target for gradients."""
+        sums = self.settings.sums
+        if target.epsilon is None or not sums:
+            return
+        norms = self.norms + (target.beside or Composition())
+        if not norms.epsilon(target.delta).upper < target.epsilon:
+            raise self.lacking()
+
+    def lacking(self) -> ValueError:
+        """The error of sums of norms that leave nothing for gradients."""
+        return ValueError(
+            f"norm_noise must be larger, or epochs fewer: {self.settings.sums} sums of norms with "
+            f"norm_noise={self.norm_noise:g} (None stands for 0.02 of the number of records, {self.public.records}) "
+            "take up the whole of epsilon"
+        )
+
+    def probability(self, share: float) -> float:
+        """q for a ratio of the mean norm to C."""
+        return min(1.0, self.part / share)
+
+    def chosen(self, budget: Filtered, epoch: int, released: float, max_norm: float) -> tuple[float, float]:
+        """The share of norms that a released sum tells, and the noise multiplier of the epoch's steps."""
+        # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
+        least = min(1.0, self.settings.reach * self.part)
+        share = min(max(released / (max_norm * self.public.records), least), 1.0)
+        return share, self._noise(budget, epoch, share)
+
+    def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
+        """sigma / share for the smallest sigma that leaves room for the epochs to come."""
+        later = self.settings.epochs - epoch - 1
+        sums = Gaussian(self.norm_noise)
+        ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
+        left = (budget.cap - budget.spent - ahead) * (1 - 1e-9)
+        worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
+
+        def fits(sigma: float) -> bool:
+            now = budget.cost(sampled(sigma / share, self.probability(share)))
+            then = now if worst == share else budget.cost(sampled(sigma / worst, self.probability(worst)))
+            return self.steps * (now + later * then) <= left
+
+        _, sigma = crossing(lambda sigma: not fits(sigma), 1.0, 1e-4, most=1e9)
+        if math.isinf(sigma):
+            raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
+        return sigma / share
+
+
+class _Run(Epochs):
+    """The steps of a run."""
+
+    def fixed(self, q: float, noise: float) -> Run:
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._optimizer(q, noise))
+
+        return run
+
+    def adaptive(self, budget: Filtered, q: float, noise: float) -> Run:
+        """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+                released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
+                share, noise = self.chosen(budget, epoch, released, max_norm)
+                return self.probability(share), noise
+
+            return self._loop(oracle, gate, w, choose, self._optimizer(q, noise))
+
+        return run
+
+    def _optimizer(self, q: float, noise: float) -> Optimizer:
+        options, steps = self.settings, self.settings.epochs * self.steps
+        signal = q * self.public.records * math.sqrt(steps) / noise
+        return chosen(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
+
+    def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
+        options, public = self.settings, self.public
+        step = optimizer.stepper(public.size)
+        iterates = TailMean(options.epochs * self.steps, options.average)
+        max_norm = options.max_norm
+        for epoch in range(options.epochs):
+            if options.adapt is not None and epoch:
+                total = gate.gaussian(oracle.norm_sum(w, 4 * options.max_norm), self.norm_noise).value[0]
+                wanted = options.adapt * total / public.records
+                max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
+            q, noise = choose(epoch, w, max_norm)
+            for i in range(self.steps):
+                query = importance_sum(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
+                total = gate.gaussian(query, noise).value
+                w = step(w, total / (q * public.records) + public.regularization * w)
+                iterates.add(w)
+        return iterates.mean()
+
+
+def importance_sum(
+    oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
+) -> Query:
+    """sum of max_norm g_k / |g_k| over a sample that holds record k with probability q |clip(g_k)| / max_norm.
+
+    Two stages: candidates by a bound on the norm from when the record was last looked at (all of them afresh with
+    ``refresh``), then by the norm itself. Sensitivity max_norm, sampling probability q: whatever its remembered bound,
+    a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
+    """
+
+    grid = grid_for(max_norm, records=oracle.public.records)
+    stages = TwoStages(q, max_norm, reach, floor)
+
+    def evaluate(source: RandomSource) -> Integers:
+        hats = oracle.state.get("norm bounds")
+        if refresh or hats is None:
+            _, everyone = oracle.batch(source, 1.0)
+            found = [oracle.gradients(w, part).norms() for part in oracle.pieces(everyone)]
+            hats = stages.bounds(np.concatenate([np.zeros(0), *found]))
+        rows, records = oracle.where(stages.candidates(source, hats))
+        gradients = oracle.gradients(w, records)
+        norms = gradients.norms()
+        taken = stages.taken(source.uniform(len(rows)), hats[rows], norms)
+        hats[rows] = stages.bounds(norms)
+        oracle.state["norm bounds"] = hats
+        return gradients.unit_sum(max_norm, taken, grid=grid)
+
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate)

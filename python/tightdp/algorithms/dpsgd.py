@@ -1,0 +1,86 @@
+"""DP-SGD: clipped gradients of Poisson batches, Gaussian noise, any optimiser (Abadi et al. 2016).
+
+Departures: the divisor is the public expected batch size, never the realised one; an empty batch still releases
+noise; the average of the last iterates may be returned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .. import _check
+from ..composition import Composition
+from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.oracle import Public
+from ..mechanisms import Gaussian, PoissonSampled
+from ..models.grid import exact_bound
+from .algorithm import Plan, batch_size
+from .centering import center_noise, center_share, centered, movable
+from .descent import descent
+from .optimizers import Optimizer, check_optimizer
+from .step_length import FRACTION, chosen
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """Differentially private stochastic gradient descent.
+
+    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch
+    that holds each record independently with probability q = batch_size / (public number of records).
+
+    Parameters
+    ----------
+    batch_size : expected batch size; at least the number of records means every record, every step. None for a
+        fiftieth of the public number
+    epochs : steps = ceil(epochs / q)
+    max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
+    noise_multiplier : noise over ``max_norm``; None computes it from the estimator's epsilon and delta
+    optimizer : applied to the released sum / batch_size, plus regularization * w; None for plain steps whose length
+        follows from ``spread``
+    spread : standard deviation that noise alone would give each weight by the last step (``step_length.py``); None for
+        a default that depends on public facts alone
+    center : as for ``NoisyGD``, but 0 by default
+    average : the share of last iterates whose mean is returned; 0 returns the last one
+
+    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians (and the Gaussian of the centre), add/remove one
+    record.
+    """
+
+    batch_size: float | None = None
+    epochs: float = 20
+    max_norm: float = 1.0
+    noise_multiplier: float | None = None
+    optimizer: Optimizer | None = None
+    spread: float | None = None
+    center: float = 0.0
+    average: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.fields(self, batch_size, "batch_size")
+        _check.fields(self, center_share, "center")
+        _check.fields(self, _check.closed_unit, "average")
+        _check.fields(self, check_optimizer, "optimizer")
+
+    @property
+    def cost_is_public(self) -> bool:
+        return self.batch_size is None
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
+        steps = math.ceil(self.epochs / q)
+        share = self.center if movable(public) else 0.0
+
+        def releases(noise: float) -> Composition:
+            sampled = PoissonSampled(Gaussian(noise), q) * steps
+            return sampled + Gaussian(center_noise(noise, q, steps, share)) if share else sampled
+
+        noise = noise_for(releases, self.noise_multiplier, target)
+        signal = q * public.records * math.sqrt(steps) / noise
+        optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
+        descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)
+        run = centered(descend, center_noise(noise, q, steps, share)) if share else descend
+        used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
+        return Plan(FixedPlan(releases(noise)), run, steps + bool(share), used)

@@ -1,0 +1,181 @@
+"""The driver: joins a model, an algorithm, a budget and a gate, runs, and reports what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _check
+from ..bound import Bound
+from ..composition import Composition
+from ..gate.budget import Target
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle, Public
+from ..ledger import Ledger
+from ..mechanisms import Mechanism
+from ..models.linear import LinearModel
+from ..models.model import Model, Vector
+from ..models.records import Records
+from ..records.blocks import Blocks, checked_weights
+from ..records.cells import targets_of
+from ..records.copied import decoded_once
+from ..records.given import as_blocks
+from ..records.stream import Stream
+from ..release.noise import Philox, RandomSource, SecureRandom
+from .algorithm import Algorithm
+from .record_count import counted
+
+Callback = Callable[[int, int | None], object]
+
+
+class Fit(NamedTuple):
+    """A private fit: all of it may be published."""
+
+    parameters: Vector
+    privacy: Bound
+    """Bound on epsilon at the delta asked for, of ``charged``."""
+    charged: Composition
+    """All planned releases, or the caps of an adaptive run."""
+    history: tuple[Mechanism, ...]
+    """What was released, in order; the number of records comes first if it was not public."""
+    size: int
+    """The number of records that the run used: public, or released."""
+    used: Mapping[str, Any] = MappingProxyType({})
+    """The algorithm's settings that were left open, as the plan chose them from public facts."""
+
+
+@decoded_once
+def fit(
+    model: Model,
+    X: Any,
+    y: Any,
+    algorithm: Algorithm,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    public_size: int | None = None,
+    regularization: float = 0.0,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    note: str = "fit",
+    sample_weight: Any = None,
+    initial: Vector | None = None,
+) -> Fit:
+    """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
+
+    Parameters
+    ----------
+    model : public description of the loss
+    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``
+    y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
+    note : what stands in the ledger
+    sample_weight : (n,) numbers >= 0, each public or a function of its own record, which multiply the losses; blocks
+        may hold them
+    initial : where to start, public or from earlier releases; None for the model's own start
+    the others : as for the classifiers (``PrivateClassifier``)
+
+    Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
+    not cover the run, and ``LedgerError``, before any record is used.
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, NoisyGD, fit
+    >>> def gradients(w, X, y):  # least squares
+    ...     return (X @ w - y)[:, None] * X
+    >>> x = np.linspace(-1, 1, 5000)[:, None]
+    >>> run = fit(CallableModel(1, gradients), x, 0.5 * x[:, 0], NoisyGD(), epsilon=1.0, delta=1e-6, random_state=0)
+    >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
+    (True, True)
+    """
+    check_settings(algorithm, callback)
+    target = Target.of(epsilon, delta)
+    regularization = _check.nonnegative("regularization", regularization)
+    source = seeded(random_state)
+    book = opened(ledger)
+    records = _records(X, y, sample_weight)
+    check_records(algorithm, isinstance(records, Stream), sample_weight is not None)
+    sampler = apart(random_state)
+    linear = model if isinstance(model, LinearModel) else None
+    if public_size is None:
+        unknown = Public(0, model.size, regularization, linear)
+        public, plan, gate, charged, count = counted(
+            algorithm,
+            unknown,
+            target,
+            Oracle(model, records, unknown, sampler),
+            source,
+            callback,
+            partial(paid, book, note=note),
+        )
+        before: tuple[Mechanism, ...] = (count,)
+    else:
+        public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
+        plan = algorithm.plan(public, target)
+        progress = None if callback is None else lambda done: callback(done, plan.releases)
+        charged, before = plan.budget.charge(), ()
+        gate = Gate(plan.budget, source, progress, partial(paid, book, charged, note))
+    start = model.start(source.uniform) if initial is None else np.array(initial, np.float64)
+    parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
+    return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
+
+
+def check_settings(algorithm: Any, callback: Any) -> None:
+    """TypeError for what is no algorithm, and no callback."""
+    if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
+        raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+
+
+def check_records(algorithm: Algorithm, in_blocks: bool, weighted: bool) -> None:
+    """ValueError for records that the algorithm does not take."""
+    if in_blocks and getattr(algorithm, "in_memory", False):
+        raise ValueError(
+            f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
+            f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
+        )
+    if weighted and getattr(algorithm, "unweighted", False):
+        raise ValueError(f"sample_weight and class_weight must be left out with {type(algorithm).__name__}")
+
+
+def opened(ledger: Any) -> Ledger | None:
+    """The ledger that an estimator was given, or the path of."""
+    return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
+
+
+def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
+    """Before the first release of a run."""
+    if ledger is not None:
+        ledger.spend(charge, note=note)
+
+
+def _records(X: Any, y: Any, weights: Any) -> Records | Stream:
+    if isinstance(X, Stream):
+        return X
+    if isinstance(X, Blocks):
+        return Stream.of(as_blocks(X, y, sample_weight=weights) or X, Records)
+    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), targets_of(y)
+    if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
+        raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
+    if len(targets) != len(features):
+        raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
+    return Records(features, targets, weights=None if weights is None else checked_weights(weights, len(features)))
+
+
+def apart(random_state: Any) -> RandomSource:
+    """A source for batches alone: its k-th stream is the k-th batch, whatever else is drawn, so that batches can be
+    gathered before their steps."""
+    return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
+
+
+def seeded(random_state: Any) -> RandomSource:
+    if random_state is None:
+        return SecureRandom()
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
+    raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")

@@ -1,0 +1,48 @@
+"""Sampling in two stages: a record is a candidate by a bound on its norm, and then taken by the norm itself.
+
+The bound is from when the record was last looked at, so that a step needs the gradients of candidates alone. Bounds,
+candidates and norms are as private as the records (docs/theory/dpis.md, section 3).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..release.noise import RandomSource
+
+COIN = 2.0**-50
+"""Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it
+(docs/theory/dpis.md, section 3)."""
+
+Reals = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+
+
+class TwoStages(NamedTuple):
+    """Takes record k with probability q min(|g_k|, C) / C at most, whatever its bound says."""
+
+    sampling_probability: float
+    """q"""
+    max_norm: float
+    """C"""
+    reach: float
+    floor: float
+
+    def bounds(self, norms: Reals) -> Reals:
+        """Bounds on norms for the steps to come, from norms as they are."""
+        return self.reach * np.maximum(np.minimum(norms, self.max_norm), self.floor * self.max_norm)
+
+    def candidates(self, source: RandomSource, bounds: Reals) -> Chosen:
+        """The first coin of every record."""
+        return source.uniform(len(bounds)) < bounds * (self.sampling_probability / self.max_norm) - COIN
+
+    def taken(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
+        """The second coin of candidates, made of a uniform each, given the bounds they were drawn with.
+
+        False where a norm is infinite.
+        """
+        clipped = np.minimum(np.minimum(norms, self.max_norm), bounds)
+        return (coins < clipped / bounds - COIN) & (norms < np.inf)

@@ -1,0 +1,97 @@
+"""What is done with a released gradient. All of it is post-processing and costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import _check
+from ..models.model import Vector
+
+
+class Optimizer(Protocol):
+    """A frozen description; ``stepper`` makes the mutable state of one run."""
+
+    def stepper(self, size: int) -> Stepper: ...
+
+
+class Stepper(Protocol):
+    def __call__(self, w: Vector, gradient: Vector) -> Vector:
+        """The next parameters."""
+
+
+def check_optimizer(name: str, value: Any) -> Any:
+    """Checks an algorithm's setting."""
+    if not callable(getattr(value, "stepper", None)):
+        raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
+    return value
+
+
+@dataclass(frozen=True)
+class SGD:
+    """w - learning_rate * m, with m = momentum * m + gradient."""
+
+    learning_rate: float = 1.0
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check.fields(self, _check.positive, "learning_rate")
+        _check.fields(self, _check.below_one, "momentum")
+
+    def stepper(self, size: int) -> Stepper:
+        m = np.zeros(size)
+
+        def step(w: Vector, gradient: Vector) -> Vector:
+            m[:] = self.momentum * m + gradient
+            return w - self.learning_rate * m
+
+        return step
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Kingma and Ba's Adam, with bias correction."""
+
+    learning_rate: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    damping: float = 1e-8
+
+    def __post_init__(self) -> None:
+        _check.fields(self, _check.positive, "learning_rate", "damping")
+        _check.fields(self, _check.below_one, "beta1", "beta2")
+
+    def stepper(self, size: int) -> Stepper:
+        m, v, t = np.zeros(size), np.zeros(size), 0
+
+        def step(w: Vector, gradient: Vector) -> Vector:
+            nonlocal t
+            t += 1
+            m[:] = self.beta1 * m + (1 - self.beta1) * gradient
+            v[:] = self.beta2 * v + (1 - self.beta2) * gradient**2
+            scale = np.sqrt(v / (1 - self.beta2**t)) + self.damping
+            return w - self.learning_rate * (m / (1 - self.beta1**t)) / scale
+
+        return step
+
+
+class TailMean:
+    """The mean of the last ``share`` of ``steps`` iterates, which have less noise; with share 0 the last one."""
+
+    def __init__(self, steps: int, share: float) -> None:
+        self._skip = steps - max(1, round(steps * share))
+        self._seen = 0
+        self._mean: Vector = np.zeros(0)
+
+    def add(self, w: Vector) -> None:
+        self._seen += 1
+        kept = self._seen - self._skip
+        if kept == 1:
+            self._mean = w.copy()
+        elif kept > 1:
+            self._mean += (w - self._mean) / kept
+
+    def mean(self) -> Vector:
+        return self._mean

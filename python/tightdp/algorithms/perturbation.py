@@ -1,0 +1,111 @@
+"""The baselines that perturb once: the minimum of a strongly convex objective, or the objective itself.
+
+Both need a linear model with a smooth loss (logistic, Huberised hinge) and records of bounded norm: features are scaled
+down to ``max_norm``. Proofs: docs/theory/perturbation.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .. import _check
+from ..accounting.calibrate import calibrate
+from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.gate import Gate
+from ..gate.minimum_query import Objective, minimum, objective, perturbed_minimum
+from ..gate.oracle import Oracle, Public
+from ..mechanisms import ApproximateDP, Gaussian
+from ..models.grid import exact_bound
+from ..models.model import Vector
+from .algorithm import Plan
+
+CURVATURE_SHARE = 0.5
+"""Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
+raised (docs/theory/perturbation.md, section 3)."""
+COVER = 0.02
+"""Part of epsilon and delta for the noise that covers the inexactness of the minimum. It can be small, because the
+minimum is computed to 1e-6 of one record's gradient: even the noise that it buys is negligible."""
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """Releases the minimum of (sum of losses)/N + regularization/2 |w|^2 plus Gaussian noise.
+
+    Parameters
+    ----------
+    max_norm : records are scaled down to this norm, intercept included
+    noise_multiplier : noise over the minimum's sensitivity L / (N regularization), L the largest gradient of a
+        record; None computes it from epsilon and delta
+
+    Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
+    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
+    and the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
+    """
+
+    max_norm: float = 1.0
+    noise_multiplier: float | None = None
+    cost_is_public: ClassVar[bool] = True
+    in_memory: ClassVar[bool] = True
+    unweighted: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check.fields(self, exact_bound, "max_norm")
+        _check.fields(self, _check.positive, "noise_multiplier")
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        f = objective(public, self.max_norm)
+        noise = noise_for(Gaussian, self.noise_multiplier, target)
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return gate.gaussian(minimum(oracle, w, f), noise).value
+
+        return Plan(FixedPlan(Gaussian(noise)), run, 1, {"noise_multiplier": noise})
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """Releases the minimum of (sum of losses + b . w)/N + regularization/2 |w|^2, with Gaussian b.
+
+    Parameters
+    ----------
+    max_norm : records are scaled down to this norm, intercept included
+
+    Two classes only; the noise follows from epsilon and delta. Guarantee: (epsilon, delta)-DP, add/remove one
+    record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta being the
+    loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the exact
+    Gaussian curve in place of a tail bound, without the factor two that losses of either slope would need, and a
+    minimum that may be approximate, the error being covered by a second, small Gaussian (Iyengar et al. 2019).
+    """
+
+    max_norm: float = 1.0
+    in_memory: ClassVar[bool] = True
+    unweighted: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check.fields(self, exact_bound, "max_norm")
+
+    def objective(self, public: Public, epsilon: float) -> Objective:
+        """What is minimised, with the convexity raised where the change of curvature would cost over half of
+        epsilon."""
+        f = objective(public, self.max_norm)
+        if f.loss.outputs != 1:
+            raise ValueError("classes must be two: objective perturbation needs losses of one score")
+        least = f.curvature / math.expm1(CURVATURE_SHARE * epsilon)
+        return dataclasses.replace(f, convexity=max(f.convexity, least))
+
+    def plan(self, public: Public, target: Target) -> Plan:
+        if target.epsilon is None:
+            raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
+        f = self.objective(public, target.epsilon)
+        left = target.epsilon - math.log1p(f.curvature / f.convexity) * (1 + 1e-12)
+        noise = float(calibrate(Gaussian, epsilon=(1 - COVER) * left, delta=(1 - COVER) * target.delta))
+        cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))
+        charge = ApproximateDP(target.epsilon, target.delta)
+
+        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return gate.perturbed(perturbed_minimum(oracle, w, f), noise, cover, charge).value
+
+        return Plan(FixedPlan(charge), run, 1)

@@ -1,0 +1,169 @@
+"""The number of records where it is not public: one more release, and a plan that rests on it.
+
+Under "add or remove" the number of records is as private as a record. Where the caller names no public one, a noisy
+count is released first and stands for it from then on. A plan that a released count chose must cost the same whatever
+the count was; how that is made sure is in docs/theory/exact.md, section 5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from ..accounting.adaptive.filters import BudgetExceeded
+from ..accounting.calibrate import calibrate
+from ..composition import Composition
+from ..gate.budget import Budget, Caps, FixedPlan, Target, Within, check_noise, parts_of
+from ..gate.gate import Gate
+from ..gate.oracle import Oracle, Public
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+from ..release.noise import Philox, RandomSource
+from .algorithm import Algorithm, Plan
+from .step_length import check_stable
+
+SHARE = 0.01
+"""Of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records at
+epsilon 1 and delta 1e-5, and all other noise grows by half a percent."""
+PLAIN_SHARE = 0.02
+"""Of epsilon and delta for the count where the rest is known by its (epsilon, delta) alone: 240 records there."""
+FREED = 1e-3
+"""Part of the count's mu^2 that is not spent: it pays for ``SLACK``."""
+SLACK = 1e-7
+"""Relative excess of the cap on Gaussians over what a reference plan spends: calibrated to 1e-9, plans for different
+counts differ by less."""
+REFERENCE = 10**6
+"""The number of records of the plan that says what any plan will cost; no other number may cost more."""
+NUMBERS = (REFERENCE, *(10**k for k in range(13) if 10**k != REFERENCE))
+"""Of records, for which settings may have a plan."""
+MOST_EPSILON = 1e4
+"""An algorithm's own noise may be next to none: its count has at least a tenth of the noise of such an epsilon."""
+
+
+def counted(
+    algorithm: Algorithm,
+    facts: Public,
+    target: Target,
+    oracle: Oracle,
+    source: RandomSource,
+    callback: Callable[[int, int | None], object] | None,
+    pay: Callable[[Composition], None],
+) -> tuple[Public, Plan, Gate, Composition, Mechanism]:
+    """Releases the number of records and plans by it: with it what is charged in all, and what released the number.
+
+    ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
+    """
+    held, count = _held(algorithm, facts, target)
+    check_plannable(algorithm, facts, held.target, oracle)
+    charged = count + held.charge
+    opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
+    released = opening.gaussian(oracle.count(), count.noise_multiplier).value[0]
+    if callback is not None:
+        callback(1, None)
+    public = dataclasses.replace(facts, records=max(1, round(released)))
+    try:
+        plan = algorithm.plan(public, held.target)
+    except ValueError as error:
+        raise ValueError(
+            f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
+            f"{public.records}, which was released: {error}"
+        ) from None
+    total = None if plan.releases is None else plan.releases + 1
+    progress = None if callback is None else lambda done: callback(done + 1, total)
+    budget = Within(plan.budget, held.limit(plan))
+    return public, plan, Gate(budget, source, progress), charged, count
+
+
+def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
+    """Runs a plan up to its first release, without a record: raises what it would raise after a charge.
+
+    ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
+
+    def enough() -> None:
+        raise _Enough
+
+    with suppress(_Enough):
+        plan.run(oracle.without_records(public), Gate(plan.budget, Philox(0), pay=enough), np.zeros(public.size))
+
+
+class _Enough(Exception):
+    """The first release would be made."""
+
+
+def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """ValueError, that of the first attempt, for settings with which there is a plan for no number of records: such an
+    error comes before a count is charged. The true number is not read."""
+    first: Exception | None = None
+    for records in NUMBERS:
+        public = dataclasses.replace(facts, records=records)
+        try:
+            return rehearse(algorithm.plan(public, target), oracle, public)
+        except (ValueError, BudgetExceeded) as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """``check_plannable`` with what is left of a target beside the count."""
+    check_plannable(algorithm, facts, _held(algorithm, facts, target)[0].target, oracle)
+
+
+def charge_of(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
+    """What ``counted`` charges: it is the same for any records."""
+    held, count = _held(algorithm, facts, target)
+    return count + held.charge
+
+
+class _Held(NamedTuple):
+    """What the rest is held to: its target, its charge for sure, and the budget that makes it so for a plan."""
+
+    target: Target
+    charge: Composition
+    limit: Callable[[Plan], Budget]
+
+
+def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+    if getattr(algorithm, "cost_is_public", False):
+        return _capped(algorithm, facts, target)
+    if target.epsilon is None:
+        raise ValueError(
+            f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
+            "depends on it"
+        )
+    # What no number of records would mend is refused before one is released.
+    check_noise(getattr(algorithm, "noise_multiplier", None), target)
+    check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
+    rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
+    held = Target(rest.nominal_epsilon, rest.nominal_delta)
+    noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
+
+    def limit(plan: Plan) -> Budget:
+        if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
+            raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
+        return plan.budget
+
+    return _Held(held, rest * 1, limit), Gaussian(float(noise))
+
+
+def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+    """The rest is held to the caps that a reference plan fills: Gaussians by the sum of 1/noise_multiplier^2, every
+    other mechanism by its count."""
+    reference = dataclasses.replace(facts, records=REFERENCE)
+    epsilon = target.epsilon
+    if epsilon is None:
+        epsilon = min(algorithm.plan(reference, target).budget.charge().epsilon(target.delta).upper, MOST_EPSILON)
+    noise = float(calibrate(Gaussian, epsilon=epsilon, delta=target.delta)) / math.sqrt(SHARE)
+    if target.epsilon is not None:
+        target = target._replace(beside=Gaussian(noise) * 1)
+    charge = algorithm.plan(reference, target).budget.charge()
+
+    def caps() -> Caps:
+        gaussians, others = parts_of(charge)
+        return Caps(gaussians * (1 + SLACK), others)
+
+    return _Held(target, caps().charge(), lambda plan: caps()), Gaussian(noise / math.sqrt(1 - FREED))

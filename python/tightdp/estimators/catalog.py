@@ -1,0 +1,28 @@
+"""Algorithms and models by the names the command line uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..algorithms.adaclip import AdaCliP
+from ..algorithms.dpagd import DPAGD
+from ..algorithms.dpis import DPIS
+from ..algorithms.dpsgd import DPSGD
+from ..algorithms.noisygd import NoisyGD
+from ..algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
+from .linear_models import LinearSVC, LogisticRegression, PrivateClassifier
+
+ALGORITHMS: Mapping[str, type[Any]] = {
+    "noisy-gd": NoisyGD,
+    "dp-sgd": DPSGD,
+    "dp-agd": DPAGD,
+    "adaclip": AdaCliP,
+    "dpis": DPIS,
+    "objective-perturbation": ObjectivePerturbation,
+    "output-perturbation": OutputPerturbation,
+}
+"""Name to the dataclass of settings; the first is the default."""
+
+MODELS: Mapping[str, type[PrivateClassifier]] = {"logistic": LogisticRegression, "svm": LinearSVC}
+"""Name to the estimator; the first is the default."""

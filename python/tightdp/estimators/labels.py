@@ -1,0 +1,165 @@
+"""Labels that are learned: those of many records are released with noise, and charged, before a model is trained.
+
+Statement and proof: docs/theory/frequent.md, section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accounting.calibrate import calibrate
+from ..composition import Composition
+from ..gate.budget import Caps, FixedPlan, Target
+from ..gate.count_threshold import column_threshold
+from ..gate.gate import Gate
+from ..gate.shares import FAILURE, Spent, cap, left_for
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+from ..records.blocks import CHANGED, Blocks
+from ..records.text import text_of
+from ..release.noise import Philox, RandomSource, SecureRandom
+
+LEARN = "learn"
+MISSING = ("", "?")
+"""Texts that stand for no label, or no category."""
+SHARE = 0.01
+"""Of the budget, as mu^2, for the labels: at epsilon 1 and delta 1e-5 their counts have noise of 37 records, and a
+label needs about 190."""
+UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
+STREAM = 2**62
+"""The first stream of a seeded source for labels: the run's noise has those from 0 on."""
+
+
+class Opening(NamedTuple):
+    """A run that begins with the release of its labels: fixed before a record is looked at."""
+
+    spent: Spent
+    """By the labels."""
+    epsilon: float | None
+    delta: float
+    """Of the rest of the run."""
+    rest: Caps
+
+    @property
+    def charge(self) -> Composition:
+        return charge_of(self.spent) + self.rest.charge()
+
+
+def learns(classes: Any) -> bool:
+    """Whether labels are to be learned."""
+    return isinstance(classes, str) and classes == LEARN
+
+
+def typed(labels: Any) -> Any:
+    """Labels whose type no record decides: those of an array or a column, and the texts of Python objects there.
+
+    TypeError for what has no type, such as a list: one text in it would make texts of all.
+    """
+    if not hasattr(labels, "dtype"):
+        raise TypeError(
+            f"y must be an array or a column where labels are learned, got {type(labels).__name__}: its type is "
+            "public, and that of a list depends on all that is in it"
+        )
+    values = np.asarray(labels)
+    return values if values.dtype != object else np.array([text_of(each) for each in values.ravel()], str)
+
+
+def check_typed(blocks: Blocks) -> None:
+    """ValueError for blocks that find out the type of their labels as they read."""
+    if not blocks.typed:
+        raise ValueError(
+            "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "
+            "Parquet and Arrow files have types, and tightdp train --learn-classes takes all labels for text"
+        )
+
+
+def charge_of(spent: Spent) -> Composition:
+    """Of a release of labels."""
+    return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
+
+
+def opening(rest: Callable[[float | None, float], Composition], target: Target, spent: Spent | None) -> Opening:
+    """Divides a budget. ``rest`` is what training is charged for an epsilon and a delta; ``spent`` is what the labels
+    may spend beside ``target``, where a pipeline divides, and None where it is a part of the target."""
+    if spent is not None:
+        column_threshold(1, *spent)
+        return Opening(spent, target.epsilon, target.delta, cap(rest(target.epsilon, target.delta)))
+    if target.epsilon is None:
+        raise ValueError("epsilon must be given where labels are learned")
+    noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
+    own = Spent(noise, FAILURE * target.delta)
+    column_threshold(1, *own)
+    # Half of delta: training that is known by its epsilon and delta alone leaves some for the labels.
+    part = target.delta / 2
+
+    def planned(epsilon: float) -> Opening:
+        return Opening(own, epsilon, part, cap(rest(epsilon, part)))
+
+    start = target.epsilon * math.sqrt(1 - SHARE)
+    return left_for(planned, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start)
+
+
+def released(
+    counts: Callable[[], Counter[str]], spent: Spent, random_state: Any
+) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
+    """The labels that are frequent, as texts, and what their release was; the caller has paid for it."""
+    source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
+    gate = Gate(FixedPlan(charge_of(spent)), source)
+    (found,) = gate.frequent(1, lambda: [counts()], spent).value
+    return found, gate.history
+
+
+def chosen(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
+    """The labels that these texts spell, in the order and of the type of ``present``: nothing of the others."""
+    known = frozenset(texts)
+    kept = [label for label in present.tolist() if text_of(label) in known]
+    if len(kept) < 2:
+        raise ValueError(
+            f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
+            "learned ones, which is paid for, and a classifier needs two"
+        )
+    # A type of texts would tell the length of the longest label there is.
+    return np.array(kept) if present.dtype.kind in "US" else np.array(kept, dtype=present.dtype)
+
+
+def counted(labels: NDArray[Any]) -> Counter[str]:
+    """How many records have each label."""
+    values, numbers = np.unique(labels, return_counts=True)
+    found: Counter[str] = Counter()
+    for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
+        text = text_of(value)
+        if text not in MISSING:
+            found[text] += number
+    return found
+
+
+def places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """The places of labels among the classes, and which labels are none of them (their place is 0)."""
+    others = ~np.isin(labels, classes)
+    return np.where(others, 0, np.searchsorted(classes, labels)), others
+
+
+def indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """The places among the classes of labels of which the first pass found no others. RuntimeError where one is none of
+    them: it would be trained on as if it were."""
+    try:
+        if len(classes) == 2:  # the quicker way, for every pass makes this
+            found = np.asarray(labels == classes[1], dtype=np.intp)
+        else:
+            found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        known = classes[found] == labels
+    except TypeError:  # text and numbers cannot be compared
+        known = False
+    if not np.all(known):
+        raise RuntimeError(f"{CHANGED}: y holds a label that it did not hold at first")
+    return found
+
+
+def without(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
+    """Features in which some records are made to contribute nothing."""
+    return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

@@ -1,0 +1,344 @@
+"""scikit-learn classifiers whose ``fit`` is private: the driver that joins a model, an algorithm, a budget and a
+gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..algorithms.driver import opened, paid, seeded
+from ..composition import Composition
+from ..gate.budget import Target
+from ..gate.shares import Spent, check_within
+from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
+from ..models.model import Model, Vector
+from ..records.blocks import Blocks, checked_weights
+from ..records.given import parts, sparse
+from ..records.stream import Stream, scanned
+from . import statements as stated
+from .labels import (
+    UNKNOWN,
+    Opening,
+    check_typed,
+    chosen,
+    counted,
+    learns,
+    opening,
+    places,
+    released,
+    typed,
+    without,
+)
+from .preparation import Prepare, labels_in, labels_of, numbers_of_labels, within
+from .private_estimator import Given, PrivateEstimator
+from .sklearn_interface import ClassifierMixin, validate_data
+
+
+@dataclass(eq=False, repr=False)
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """What every private classifier shares: checks, bounds on features, the run, the account.
+
+    Parameters
+    ----------
+    algorithm : what trains; None for ``NoisyGD()``
+    epsilon, delta : the guarantee to meet, add/remove one record, epsilon at most 1e6; the noise follows. With
+        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
+        no default: a privacy parameter is a decision.
+    classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
+        them to be public. "learn" first releases the labels of many records with noise, at a hundredth of the budget;
+        records with any other label contribute nothing (docs/theory/frequent.md, section 3).
+    public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
+        private: a noisy count is released first, at a hundredth of the budget, and the run uses that.
+    bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
+        to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted.
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss (the intercept included)
+    fit_intercept : whether a constant feature 1 is added
+    random_state : None draws from the operating system's secure generator. An int makes the run reproducible
+        (Philox): for experiments, never for a release.
+    callback : called after each release with the number of releases so far and their total (None if adaptive)
+    ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge there before it looks at a record,
+        or raises ``BudgetExceeded``
+    class_weight : a dict of declared weights of classes, which multiply the losses; 1 for classes that it leaves out
+    warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up
+
+    Weights may be any numbers >= 0. A record's gradient is clipped after it is weighted, so weights change no
+    guarantee. Weights far above 1 need a larger ``max_norm``.
+
+    Attributes
+    ----------
+    privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
+    charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
+    history_ : the mechanisms that were released, in order; the count comes first
+    statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and assumes, as text, JSON or a page
+    public_size_ : the number of records that the run used, given or released
+    bounds_ : ``bounds`` as the last fit used them, and as predictions use them: two arrays (d,), or None
+    classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
+
+    You may publish the fitted parameters and the public facts above, and nothing else. Errors are meant for those who
+    hold the data. What is released is what is charged, to the last bit: integer sums and exactly sampled noise
+    (docs/theory/exact.md).
+
+    A record contributes nothing if one of its features is NaN, or infinite where there are no ``bounds`` to clip it to,
+    or if its gradient overflows. An overflow takes features beyond 1e100 without ``bounds``, or weights beyond 1e300
+    (1e30 with float32 features).
+    """
+
+    _spent: ClassVar[Spent | None] = None
+    """What the labels of a step may cost, which a pipeline says."""
+    classes: Any = field(default=None, kw_only=True)
+    class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Trains privately on features ``(n, d)`` and labels ``(n,)``, or on ``Blocks``, which hold both.
+
+        Memory maps, sparse matrices and Dask's collections are read in blocks (see the page "Tables larger than
+        memory"). A first pass over blocks checks them. ``sample_weight`` has one number >= 0 for each record, which
+        multiplies its loss, and which is public or a function of that record alone; ``Blocks`` may hold weights. Raises
+        ``ValueError`` or ``TypeError``, naming the argument and its range, before anything is released.
+        """
+        return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
+    ) -> Any:
+        """Continues from the last fit with more records, or the same ones. Each call has ``epsilon`` and ``delta``.
+
+        ``charged_`` and ``privacy_`` are those of all calls since ``fit``, and every call adds its charge.
+        ``disjoint=True`` states that no record of this call was in an earlier call. Then each record is in one call
+        only, and the charge is that of the most expensive call (docs/theory/blocks.md, section 4). You answer for this
+        statement. ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
+        """
+        return self._train(
+            X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
+        )
+
+    def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged on records of ``n_features`` features, its ``charged_``; it looks at no record.
+
+        ``n_classes`` is used where ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
+        """
+        size = _check.count("n_features", n_features)
+        if learns(self.classes):
+            return self._opening(size).charge
+        labels = n_classes if self.classes is None else len(labels_of("classes", self.classes)[1])
+        return self._price(self._build(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta)
+
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        found = self._opening(features) if learns(self.classes) else self
+        self._rehearse(features, self._build(features, classes), found.epsilon, found.delta)
+
+    def _opening(self, features: int) -> Opening:
+        """The budget of a run that learns its labels."""
+        target = Target.of(self.epsilon, self.delta)
+        return opening(partial(self._price, self._build(features, 2)), target, self._spent)
+
+    def _loss(self, classes: int) -> Loss:
+        raise NotImplementedError
+
+    def _build(self, features: int, classes: int) -> Model:
+        raise NotImplementedError
+
+    def _array(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        again: bool = False,
+        classes: Any = None,
+        note: str = "fit",
+        **given: Any,
+    ) -> Given:
+        """Features within bounds, labels as indices into ``classes_``, and weights."""
+        values = validate_data(self, X, reset=not again)
+        features = within(self._declared_bounds(values.shape[1], values.dtype, again), values)
+        learning = learns(self.classes) or learns(classes)
+        labels, present = labels_of("y", typed(y) if learning else y, few=learning and not again)
+        if len(labels) != len(features):
+            raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(labels))
+        self._declare(present, again, classes, lambda: counted(labels), note)
+        if not self._learned:
+            targets = np.searchsorted(self.classes_, labels)
+        else:
+            targets, others = places(labels, self.classes_)
+            features = without(features, others)
+        table = self._class_weights()
+        if table is not None:
+            sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
+        return features, targets, sample_weight
+
+    def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, note: str = "fit", **given: Any) -> Stream:
+        bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
+        counts: Counter[str] = Counter()
+        if learns(self.classes) or learns(classes):
+            check_typed(blocks)
+            blocks, found = scanned(blocks, numbers_of_labels)
+            labels = [values for values, _ in found]
+            for _, each in found:
+                counts.update(each)
+        else:
+            blocks, labels = scanned(blocks, labels_in)
+        self._declare(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
+        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights(), self._learned))
+
+    def _untrained(self) -> Model:
+        return self._build(self.n_features_in_, len(self.classes_))
+
+    def _facts(self) -> stated.Facts:
+        how = "learned" if self._learned else "declared" if self._declared else "those that occur"
+        return stated.of_labels(self.classes_, how, self.class_weight)
+
+    def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
+        super()._check_fixed(again)
+        declared = classes if self.classes is None else self.classes
+        if not again or (declared is None and not self._own):  # which goes on with those that there are
+            return
+        same = declared is not None and learns(declared) == self._learned
+        if same and not self._learned:
+            same = np.array_equal(labels_of("classes", declared)[1], self.classes_)
+        if not same:
+            raise ValueError("classes must be those of the last fit where a run goes on: the parameters are for those")
+
+    def _declare(
+        self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
+    ) -> None:
+        """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared. Where they
+        are learned this pays for the whole run, and releases them."""
+        if not again:
+            given = self.classes if self.classes is not None else classes
+            self._own, self._declared, self._learned = self.classes is not None, given is not None, learns(given)
+            if self._learned:
+                self._learn(present, counts, note)
+            else:
+                name, self.classes_ = ("y", present) if given is None else ("classes", labels_of("classes", given)[1])
+                if len(self.classes_) < 2:
+                    raise ValueError(f"{name} must have at least two classes, got one class only")
+        if self._learned:
+            return
+        try:
+            known = bool(np.isin(present, self.classes_).all())
+        except TypeError:  # text and numbers cannot be compared
+            known = False
+        if not known:
+            raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
+
+    def _learn(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
+        """Learns the labels, once the run is paid for."""
+        self.classes_ = present
+        self._class_weights()
+        seeded(self.random_state)
+        plan, ledger = self._opening(self.n_features_in_), opened(self.ledger)
+        self._rehearse(self.n_features_in_, self._build(self.n_features_in_, 2), plan.epsilon, plan.delta)
+        paid(ledger, plan.charge, note)
+        texts, history = released(counts, plan.spent, self.random_state)
+        self.classes_ = chosen(texts, present)
+        check_within(self._price(self._untrained(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
+        self._opened = plan, history
+
+    def _class_weights(self) -> Vector | None:
+        """The declared weights, in the order of ``classes_``; None if all are 1."""
+        if self.class_weight is None:
+            return None
+        if not isinstance(self.class_weight, Mapping):
+            raise ValueError(
+                f"class_weight must be a dict of declared weights, or None: 'balanced' would be computed from the "
+                f"labels of all records, which are private; got {self.class_weight!r}"
+            )
+        known = self.classes_.tolist()
+        if not self._learned and not all(label in known for label in self.class_weight):
+            raise ValueError("class_weight must name no label but the classes")
+        return np.array([_check.nonnegative("class_weight", self.class_weight.get(label, 1.0)) for label in known])
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
+        if sparse(X):
+            return np.concatenate([self.decision_function(part) for part in parts(X)])
+        z = self._scores(X)
+        return z[:, 0] if z.shape[1] == 1 else z
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row, shape (n,)."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+
+class LinearClassifier(PrivateClassifier):
+    """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
+
+    def _build(self, features: int, classes: int) -> LinearModel:
+        return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
+
+    @property
+    def coef_(self) -> Vector:
+        table = self._table()
+        return table[:, :-1] if self._model.intercept else table
+
+    @property
+    def intercept_(self) -> Vector:
+        table = self._table()
+        return table[:, -1] if self._model.intercept else np.zeros(len(table))
+
+    def _table(self) -> Vector:
+        return np.reshape(self._fitted(), (self._model.loss.outputs, -1))
+
+
+class Probabilities(PrivateClassifier):
+    """A classifier whose scores are log-odds: the logistic loss of two classes or more."""
+
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Multinomial(classes)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities, shape (n, classes)."""
+        z = self.decision_function(X)
+        if z.ndim == 1:
+            z = np.column_stack([np.zeros_like(z), z])
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class LogisticRegression(Probabilities, LinearClassifier):
+    """Private logistic regression: binary with two classes, multinomial with more.
+
+    >>> import numpy as np
+    >>> from tightdp.train import LogisticRegression
+    >>> x = np.linspace(-1, 1, 2000)[:, None]
+    >>> clf = LogisticRegression(epsilon=1.0, delta=1e-5, random_state=0).fit(x, x[:, 0] > 0)
+    >>> clf.privacy_.upper <= 1.0
+    True
+    >>> bool(clf.score(x, x[:, 0] > 0) > 0.9)
+    True
+    """
+
+    __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
+
+
+@dataclass(eq=False, repr=False)
+class LinearSVC(LinearClassifier):
+    """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more
+    than two.
+
+    ``huber`` > 0 rounds the hinge's kink over |1 - margin| <= huber.
+    """
+
+    __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
+
+    _fixed: ClassVar[tuple[str, ...]] = "fit_intercept", "huber"
+    huber: float = field(default=0.0, kw_only=True)
+
+    def _loss(self, classes: int) -> Loss:
+        return Hinge(classes, _check.nonnegative("huber", self.huber))

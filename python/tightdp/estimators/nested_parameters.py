@@ -1,0 +1,67 @@
+"""Parameters of parameters: algorithm__max_norm, algorithm__optimizer__learning_rate."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from .sklearn_interface import BaseEstimator
+
+
+class Nested(BaseEstimator):
+    """get_params and set_params that reach the settings of an algorithm, which itself is never changed."""
+
+    _default: ClassVar[type[Any]]
+    """What an ``algorithm`` of None stands for."""
+    n_features_in_: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; with ``deep`` those of the algorithm as well, as algorithm__name."""
+        params = super().get_params(deep=deep)
+        return params | _of(params) if deep else params
+
+    def set_params(self, **params: Any) -> Any:
+        """Sets parameters by name. ValueError for a name that there is none of; nothing is set then."""
+        own = {name: value for name, value in params.items() if "__" not in name}
+        inner: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            head, nested, rest = name.partition("__")
+            if nested:
+                inner.setdefault(head, {})[rest] = value
+        for name, settings in inner.items():
+            if name not in super().get_params(deep=False):
+                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}")
+            value = own.get(name, getattr(self, name))
+            if value is None and name == "algorithm":
+                value = self._default()
+            own[name] = _replaced(name, value, settings)
+        return super().set_params(**own)
+
+
+def _of(params: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in params.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
+            inner = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+            found |= {f"{name}__{key}": each for key, each in (inner | _of(inner)).items()}
+    return found
+
+
+def _replaced(name: str, value: Any, settings: dict[str, Any]) -> Any:
+    """A copy of a setting with other settings of its own."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise ValueError(f"{name} must have settings of its own where {name}__{next(iter(settings))} is set: {value!r}")
+    known = [field.name for field in dataclasses.fields(value) if field.init]
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for key, each in settings.items():
+        head, nested, rest = key.partition("__")
+        if head not in known:
+            raise ValueError(f"{name} has no setting {head!r}: {type(value).__name__} has {', '.join(known)}")
+        if nested:
+            inner.setdefault(head, {})[rest] = each
+        else:
+            own[key] = each
+    for head, rest_of in inner.items():
+        own[head] = _replaced(f"{name}__{head}", own.get(head, getattr(value, head)), rest_of)
+    return dataclasses.replace(value, **own)

@@ -1,0 +1,49 @@
+"""A private multilayer perceptron as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from .. import _check
+from ..algorithms.dpsgd import DPSGD
+from ..models.mlp import ACTIVATIONS, Perceptron
+from .linear_models import PrivateClassifier, Probabilities
+
+
+@dataclass(eq=False, repr=False)
+class MLPClassifier(Probabilities):
+    """Private multilayer perceptron with the logistic loss.
+
+    ``hidden_layer_sizes`` holds the widths of the hidden layers, ``activation`` is "relu" or "tanh". Every algorithm
+    works except those that need convexity (objective and output perturbation); None is ``DPSGD()``. Every layer has a
+    bias. Per-example gradients are never formed: memory is that of the activations of one batch.
+
+    >>> import numpy as np
+    >>> from tightdp.train import DPSGD, MLPClassifier
+    >>> x = np.linspace(-1, 1, 4000)[:, None]
+    >>> y = abs(x[:, 0]) > 0.5
+    >>> clf = MLPClassifier(DPSGD(400, 30), 2.0, 1e-5, hidden_layer_sizes=(16,), random_state=0).fit(x, y)
+    >>> bool(clf.score(x, y) > 0.9)
+    True
+    """
+
+    __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""
+
+    _default: ClassVar[type[Any]] = DPSGD
+    _fixed: ClassVar[tuple[str, ...]] = "hidden_layer_sizes", "activation"
+    hidden_layer_sizes: Sequence[int] = field(default=(100,), kw_only=True)
+    activation: str = field(default="relu", kw_only=True)
+    fit_intercept: bool = field(default=True, init=False)
+
+    def _build(self, features: int, classes: int) -> Perceptron:
+        _check.choice("activation", self.activation, tuple(ACTIVATIONS))
+        try:
+            widths = tuple(self.hidden_layer_sizes)
+        except TypeError:
+            raise TypeError(
+                f"hidden_layer_sizes must be a sequence of ints >= 1, got {self.hidden_layer_sizes!r}"
+            ) from None
+        hidden = [_check.count("hidden_layer_sizes", width) for width in widths]
+        return Perceptron(features, hidden, self._loss(classes), self.activation)

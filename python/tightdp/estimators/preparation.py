@@ -1,0 +1,117 @@
+"""What is made of a record before a model sees it: features within bounds, labels as numbers of classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..models.model import Vector
+from ..models.records import Array, Records
+from ..records.cells import labels_of_one_kind
+from .labels import counted, indices, places, without
+from .sklearn_interface import validate_labels
+
+
+def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone. Those
+    of a list must be of one kind: none is changed to go with another."""
+    try:
+        if isinstance(given, (list, tuple)):
+            given = labels_of_one_kind(given)
+        labels = validate_labels(given, once_each=few or name == "classes")
+        return labels, np.unique(labels)
+    except (TypeError, OverflowError):
+        raise TypeError(
+            f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
+        ) from None
+    except ValueError as error:  # only its first line: in the second scikit-learn may quote its input
+        why = str(error).partition("\n")[0]
+        raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
+
+
+def labels_in(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+    """The labels of a block."""
+    return labels_of("y", targets, few=True)[1]
+
+
+def numbers_of_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
+    """The labels of a block, and how many records have each."""
+    labels, present = labels_of("y", targets, few=True)
+    return present, counted(labels)
+
+
+Bounds = tuple[Array, Array, Array]
+"""The least of each feature, the largest, and their difference."""
+
+
+Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The least and the largest of each column."""
+
+
+def bounds_of(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
+    """The checked bounds of so many features."""
+    if given is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):  # refused below
+            low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
+            span = np.broadcast_to(high - low, (width,))
+    except (TypeError, ValueError):
+        raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
+    if not (np.isfinite(span).all() and (span > 0).all()):
+        raise ValueError(
+            f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
+            f"below {np.finfo(span.dtype).max:.2g} for features of {span.dtype}"
+        )
+    return low, high, span
+
+
+def pair_of(given: Any, width: int) -> Pair | None:
+    """Bounds that ``bounds_of`` accepted as doubles of their own, one for each feature."""
+    if given is None:
+        return None
+    low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
+    return low, high
+
+
+def same_pair(one: Pair | None, other: Pair | None) -> bool:
+    """Whether two bounds are the same."""
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def within(bounds: Bounds | None, features: Array) -> Array:
+    if bounds is None:
+        return features
+    low, high, span = bounds
+    mapped: Array = np.clip(features, low, high)
+    mapped -= low
+    mapped /= span
+    return mapped
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Records of a block: features within bounds, and labels as indices into the classes."""
+
+    bounds: Bounds | None
+    classes: NDArray[Any]
+    weights: Vector | None
+    """Of the classes."""
+    learned: bool = False
+    """Whether there may be other labels, whose records contribute nothing."""
+
+    def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
+        if self.learned:
+            labels, others = places(targets, self.classes)
+            features = without(features, others)
+        else:
+            labels = indices(targets, self.classes)
+        weights = None if self.weights is None else self.weights[labels]
+        return Records(within(self.bounds, features), labels, weights=weights)

@@ -1,0 +1,223 @@
+"""What every private estimator shares: a model, an algorithm and a budget, joined into a run and its account."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..algorithms.algorithm import Algorithm
+from ..algorithms.driver import Callback, check_records, check_settings, fit, opened
+from ..algorithms.noisygd import NoisyGD
+from ..algorithms.record_count import charge_of, check_feasible, rehearse
+from ..bound import Bound
+from ..composition import Composition
+from ..gate.budget import Target
+from ..gate.oracle import Oracle, Public
+from ..mechanisms import Mechanism
+from ..models.linear import LinearModel
+from ..models.model import Model, Vector
+from ..models.records import Array, Records
+from ..records.blocks import Blocks
+from ..records.copied import decoded_once
+from ..records.given import as_blocks
+from ..records.stream import Stream
+from ..statement import Statement
+from . import statements as stated
+from .all_or_nothing import whole
+from .continued_account import Account
+from .labels import Opening
+from .nested_parameters import Nested
+from .ownership import check_free
+from .preparation import Bounds, Pair, bounds_of, pair_of, same_pair, within
+from .sklearn_interface import NotFittedError, validate_data
+
+NONE = 0, 0
+"""Runs before the first, and those among them on records of their own."""
+
+
+def _later(random_state: Any, runs: int) -> Any:
+    """A seed for a run after so many, whose noise is then not that of the first."""
+    return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
+
+
+Given = tuple[Array | Stream, NDArray[Any] | None, NDArray[np.float64] | None]
+"""Features, targets and weights as a model takes them; a stream holds all three."""
+
+
+@dataclass(eq=False, repr=False)
+class PrivateEstimator(Nested):
+    """The parameters, the run and the account; a subclass says what targets are."""
+
+    algorithm: Algorithm | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    public_size: int | None = None
+    bounds: Any = None
+    regularization: float = 0.0
+    fit_intercept: bool = True
+    random_state: int | None = None
+    callback: Callback | None = None
+    ledger: Any = None
+    warm_start: bool = False
+    _default: ClassVar[type[Any]] = NoisyGD
+    _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
+    """Settings of the model, which a run that goes on cannot change."""
+
+    def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
+        """An array and its targets, checked."""
+        raise NotImplementedError
+
+    def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
+        """The same for blocks, after one pass that checks them."""
+        raise NotImplementedError
+
+    def _untrained(self) -> Model:
+        """The model of the data that were checked last."""
+        raise NotImplementedError
+
+    def _facts(self) -> stated.Facts:
+        """What a fit takes to be public of the targets."""
+        raise NotImplementedError
+
+    def _trainer(self) -> Any:
+        return self._default() if self.algorithm is None else self.algorithm
+
+    def _price(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+        """The ``charged`` of ``driver.fit`` of that model, whatever the records."""
+        algorithm, target = self._trainer(), Target.of(epsilon, delta)
+        regularization = _check.nonnegative("regularization", self.regularization)
+        linear = model if isinstance(model, LinearModel) else None
+        if self.public_size is None:
+            return charge_of(algorithm, Public(0, model.size, regularization, linear), target)
+        public = Public(_check.count("public_size", self.public_size), model.size, regularization, linear)
+        charge: Composition = algorithm.plan(public, target).budget.charge()
+        return charge
+
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        """Raises what a run would raise about its settings after a charge: for whoever charges before it begins."""
+        raise NotImplementedError
+
+    def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
+        algorithm, target = self._trainer(), Target.of(epsilon, delta)
+        linear = model if isinstance(model, LinearModel) else None
+        facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
+        nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
+        if self.public_size is None:
+            check_feasible(algorithm, facts, target, nothing)
+        else:
+            rehearse(algorithm.plan(facts, target), nothing, facts)
+
+    @whole
+    @decoded_once
+    def _train(
+        self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
+    ) -> Any:
+        """A run. ``again`` goes on from the last one, and adds to its account."""
+        check_free(self)
+        algorithm = self._trainer()
+        check_settings(algorithm, self.callback)
+        weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
+        given["note"] = note = f"{type(self).__name__}.{name}"
+        self._check_fixed(again, **given)
+        blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
+        check_records(algorithm, blocks is not None, weighted or (blocks is not None and blocks.weighted))
+        self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
+        if blocks is None:
+            features, targets, weights = self._array(X, y, sample_weight, again, **given)
+        else:
+            if again and blocks.width != self.n_features_in_:
+                raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
+            self.n_features_in_ = blocks.width
+            features, targets, weights = self._streamed(blocks, again, **given), None, None
+        if not again:
+            self._model: Any = self._untrained()
+        ledger, before = opened(self.ledger), self._opened
+        rest = None if before is None else before[0]
+        del self._opened
+        runs, apart = self._runs if again else NONE
+        run = fit(
+            self._model,
+            features,
+            targets,
+            algorithm,
+            epsilon=self.epsilon if rest is None else rest.epsilon,
+            delta=self.delta if rest is None else rest.delta,
+            public_size=self.public_size,
+            regularization=self.regularization,
+            random_state=_later(self.random_state, runs),
+            callback=self.callback,
+            ledger=ledger if rest is None else None,  # which the labels have paid for all of it
+            note=note,
+            sample_weight=weights,
+            initial=self._w if again else None,
+        )
+        account = Account(run.charged, run.history)
+        if before is not None:
+            account = Account(before[0].charge, before[1] + run.history)
+        if again:
+            account = Account(self.charged_, self.history_).then(account, disjoint)
+        self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
+        self._w: Vector = run.parameters
+        self.history_: tuple[Mechanism, ...] = account.history
+        self.charged_: Composition = account.charged
+        delta = Target.of(None, self.delta).delta
+        self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
+        self.public_size_ = run.size
+        self.n_iter_ = len(account.history)
+        made = stated.trained(
+            f"{type(self).__name__}, trained by {stated.named(algorithm)}",
+            self,
+            self._facts(),
+            privacy=self.privacy_,
+            charged=account.charged,
+            size=run.size,
+            weighted=sample_weight is not None or (blocks is not None and blocks.weighted),
+            parameters=len(run.parameters),
+            ledger=ledger,
+            settings=stated.settings_of(algorithm, run.used, self.regularization),
+        )
+        self.statement_: Statement = stated.after(self.statement_, made) if again else made
+        return self
+
+    def _check_fixed(self, again: bool, **given: Any) -> None:
+        """ValueError where a run that goes on would need another model, which would be ignored."""
+        settings = {name: np.array(getattr(self, name)) for name in self._fixed}
+        for name in self._fixed if again else ():
+            if not np.array_equal(settings[name], self._settings[name]):
+                raise ValueError(f"{name} must be that of the last fit where a run goes on: the parameters are for it")
+        self._settings: dict[str, NDArray[Any]] = settings
+
+    def _bounded(self, features: Array) -> Array:
+        """Features within the bounds of the last fit."""
+        return within(bounds_of(self.bounds_, features.shape[1], features.dtype), features)
+
+    def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
+        """The bounds of this fit, which predictions will use, whatever is set afterwards."""
+        bounds, pair = bounds_of(self.bounds, width, np.dtype(dtype)), pair_of(self.bounds, width)
+        if again and not same_pair(pair, self.bounds_):
+            raise ValueError("bounds must be those of the last fit: its parameters are for these")
+        self.bounds_: Pair | None = pair
+        return bounds
+
+    def _fitted(self) -> Vector:
+        if not hasattr(self, "_w"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self._w
+
+    def _scores(self, X: Any) -> Vector:
+        """The model's scores of rows, (n, outputs). ValueError for what is not finite."""
+        w = self._fitted()
+        features = validate_data(self, X, reset=False)
+        if not np.isfinite(features).all():
+            raise ValueError("X must be finite for predictions: it holds NaN or infinity")
+        return np.asarray(self._model.scores(w, self._bounded(features)), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not getattr(self.algorithm, "in_memory", False)
+        return tags

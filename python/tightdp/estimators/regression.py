@@ -1,0 +1,200 @@
+"""Private linear and ridge regression: the second moment of features and target, released once, and solved.
+
+The release is that of ``DPPCA`` over records (features, 1, target), so its sums are exact and its proof the same
+(docs/theory/adaclip.md, sections 5 and 6). Everything after it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _check
+from ..algorithms.driver import seeded
+from ..models.grid import exact_bound
+from ..models.records import Records
+from ..records.blocks import CHANGED
+from ..records.copied import decoded_once
+from ..records.given import as_blocks, parts, refuse_weights, sparse
+from ..records.stream import Stream
+from ..statement import Statement
+from ..statement.words import AGAIN
+from .all_or_nothing import whole
+from .ownership import check_free
+from .scale import Scale
+from .second_moment import SecondMoment, second_moment, unpacked
+from .sklearn_interface import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .statements import UNSCALED, bounds_of
+
+
+@dataclass(eq=False, repr=False)
+class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
+    """Private linear regression with an L2 penalty, by one noisy second moment.
+
+    Parameters
+    ----------
+    epsilon, delta : the guarantee to meet, add/remove one record
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by max_norm^2, which is the most
+        that one record can add in Frobenius norm
+    bounds : public (low, high) of the features, each a number or one number for each feature: features are clipped to
+        them and mapped to [-1, 1]. They lie in [-1e60, 1e60], at least 1e-60 apart. None leaves features as they are.
+    target_bounds : public (low, high) of the target, in the same range. The target is clipped to them and mapped to
+        [-1, 1]. Required.
+    max_norm : L2 bound on a mapped record (features, 1, target). A longer record is scaled down, and so weighs less.
+        None takes the root mean square of the norms of uniform records, sqrt(1 + (d + 1)/3).
+    regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, in units of the
+        mapped features. None takes the size of the noise, noise_multiplier max_norm^2 sqrt(d): with less, the inverse
+        of the second moment would be mostly noise.
+    fit_intercept : whether a constant is fitted
+    random_state, ledger : as for classifiers
+
+    Attributes
+    ----------
+    coef_, intercept_ : (d,) and a number, in the units of X and y as they are given; within ``bounds`` the prediction
+        is X @ coef_ + intercept_
+    privacy_, charged_, history_, statement_ : as for classifiers
+
+    The number of records is not used, so that it need be neither public nor released. A record with NaN among its
+    features contributes nothing. Infinite features are clipped to ``bounds`` like any others; without bounds their
+    record contributes nothing. Guarantee: that of one Gaussian(noise_multiplier), add/remove one record.
+
+    >>> import numpy as np
+    >>> from tightdp.train import Ridge
+    >>> x = np.random.default_rng(0).uniform(0, 10, size=(20000, 2))
+    >>> y = 3 * x[:, 0] - x[:, 1] + 5
+    >>> model = Ridge(1.0, 1e-6, bounds=(0, 10), target_bounds=(-10, 40), random_state=0).fit(x, y)
+    >>> bool(np.abs(model.coef_ - [3, -1]).max() < 0.1), model.privacy_.upper <= 1
+    (True, True)
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    noise_multiplier: float | None = None
+    bounds: Any = None
+    target_bounds: Any = None
+    max_norm: float | None = None
+    regularization: float | None = None
+    fit_intercept: bool = True
+    random_state: int | None = None
+    ledger: Any = None
+
+    @whole
+    @decoded_once
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
+        name the argument, before anything is released."""
+        check_free(self)
+        noise = self._noise()
+        penalty = self.regularization
+        penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
+        source = seeded(self.random_state)
+        blocks = as_blocks(X, y)
+        refuse_weights(blocks, "Ridge")
+        if blocks is None:
+            features = validate_data(self, X, reset=True)
+        else:
+            self.n_features_in_ = blocks.width
+        size = self.n_features_in_
+        inputs = Scale.of("bounds", self.bounds, size)
+        if self.target_bounds is None:
+            raise ValueError("target_bounds must be given, public (low, high) of the target")
+        output = Scale.of("target_bounds", self.target_bounds, 1)
+        constant = bool(self.fit_intercept)
+        usual = math.sqrt(constant + (size + 1) / 3)
+        bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
+        deviation = noise * bound**2
+        rows = _Rows(inputs, output, constant)
+        if blocks is not None:
+            query = second_moment(Stream.of(blocks, rows, numbers_in), bound, size + constant + 1)
+        else:
+            query = second_moment(rows(features, numbers(y, len(features))), bound)
+        released, ledger = self._released(query, noise, source)
+        moment = unpacked(released, size + constant + 1)
+        w = _solved(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
+        self._inputs = inputs
+        self.coef_: NDArray[np.float64] = w[:size] * output.half / inputs.half
+        level = output.middle[0] + (output.half[0] * w[size] if constant else 0.0)
+        self.intercept_ = float(level - self.coef_ @ inputs.middle)
+        self.statement_ = Statement(
+            f"Ridge, {size} features",
+            self.privacy_,
+            self._delta,
+            self.charged_,
+            released=(
+                f"a noisy second moment, {len(moment)} x {len(moment)}, and the coefficients that follow from it",
+            ),
+            public={
+                "columns": f"their number, {size}, and their order",
+                "bounds of the features": "none" if self.bounds is None else f"declared: {bounds_of(self.bounds)}",
+                "bounds of the target": f"declared: {bounds_of(self.target_bounds)}",
+            },
+            seeded=self.random_state is not None,
+            outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
+            ledger=ledger,
+        )
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
+        if not hasattr(self, "coef_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        if sparse(X):
+            return np.concatenate([self.predict(part) for part in parts(X)])
+        features = validate_data(self, X, reset=False).astype(np.float64)
+        if not np.isfinite(features).all():
+            raise ValueError("X must be finite for predictions: it holds NaN or infinity")
+        return np.asarray(self._inputs.clipped(features) @ self.coef_ + self.intercept_)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Records (features, 1, target), as mapped, of features and targets."""
+
+    inputs: Scale
+    output: Scale
+    constant: bool
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
+        x, t = features.astype(np.float64), same_numbers(targets)
+        one = [np.ones(len(x))] if self.constant else []
+        return Records(np.column_stack([self.inputs.mapped(x), *one, self.output.mapped(t[:, None])]), t)
+
+
+def numbers(y: Any, records: int) -> NDArray[np.float64]:
+    values = validate_numbers(y)
+    if len(values) != records:
+        raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
+    return values
+
+
+def numbers_in(features: NDArray[Any], targets: NDArray[Any]) -> None:
+    """Checks the targets of a block."""
+    numbers(targets, len(features))
+
+
+def same_numbers(targets: NDArray[Any]) -> NDArray[np.float64]:
+    """The targets of a block that ``numbers_in`` has checked. RuntimeError for others, which a later pass found."""
+    try:
+        found = targets.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):  # which would quote one
+        found = np.array(np.nan)
+    if not np.isfinite(found).all():
+        raise RuntimeError(f"{CHANGED}: y holds something that is no finite number")
+    return found
+
+
+def _solved(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
+    """The weights of the features, and the constant if there is one, that minimise the estimated squared error.
+
+    The constant has no penalty. Noise alone may make an eigenvalue as small as one likes, or negative: none is taken
+    to be below the noise's deviation.
+    """
+    a, b = moment[:-1, :-1].copy(), moment[:-1, -1]
+    a[np.arange(size), np.arange(size)] += penalty
+    values, vectors = np.linalg.eigh(a)
+    return np.asarray(vectors @ ((vectors.T @ b) / np.maximum(values, noise)))

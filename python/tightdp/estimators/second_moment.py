@@ -1,0 +1,106 @@
+"""The second moment of clipped rows, released once: what ``DPPCA`` and ``Ridge`` are made of.
+
+Statement and proof: docs/theory/adaclip.md, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.driver import opened, paid
+from ..bound import Bound
+from ..composition import Composition
+from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.gate import Gate
+from ..gate.oracle import CHUNK, Integers, Query
+from ..ledger.ledger import name_of
+from ..mechanisms import Gaussian, Mechanism
+from ..models.grid import clipped_rows, grid_below
+from ..models.records import Records
+from ..records.stream import Stream
+from ..release.noise import RandomSource
+
+DIGITS = 16
+"""Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
+
+
+class SecondMoment:
+    """An estimator that releases one second moment and nothing else: its noise, its charge and its account."""
+
+    epsilon: float | None
+    delta: float | None
+    noise_multiplier: float | None
+    ledger: Any
+
+    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
+        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
+        return Gaussian(self._noise()) * 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _delta(self) -> float:
+        return Target.of(self.epsilon, self.delta).delta
+
+    def _noise(self) -> float:
+        return noise_for(Gaussian, self.noise_multiplier, Target.of(self.epsilon, self.delta))
+
+    def _released(self, query: Query, noise: float, source: RandomSource) -> tuple[NDArray[np.float64], str | None]:
+        """The moment with noise, and the name of the ledger that was charged before."""
+        budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
+        gate = Gate(budget, source, pay=partial(paid, ledger, budget.charge(), f"{type(self).__name__}.fit"))
+        found = gate.gaussian(query, noise).value
+        self.history_: tuple[Mechanism, ...] = gate.history
+        self.charged_: Composition = budget.charge()
+        self.privacy_: Bound = self.charged_.epsilon(self._delta)
+        return found, name_of(ledger)
+
+
+def second_moment(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
+    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it. ``size`` is
+    the number of features, where it is not that of the stream.
+
+    With ``scale`` 1 on the diagonal and 1/sqrt(2) above, the norm of the scaled vector is the Frobenius norm, so the
+    sensitivity is max_norm^2: docs/theory/adaclip.md, section 5.
+    """
+    size = size or records.width
+    unit = grid_below(max_norm, DIGITS)
+    length = size * (size + 1) // 2
+    part = partial(_moment, max_norm, unit)
+
+    def evaluate(source: RandomSource) -> Integers:
+        return part(records) if isinstance(records, Records) else records.total(part, length, source)
+
+    scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
+    scale[:size] = 1
+    return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate, scale)
+
+
+def _moment(max_norm: float, unit: float, records: Records) -> Integers:
+    total = np.zeros((records.width, records.width), np.int64)
+    for part in records.pieces(CHUNK):
+        rows = clipped_rows(part.features.astype(np.float64), max_norm, unit)
+        total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
+    return packed(total)
+
+
+def packed(matrix: NDArray[Any]) -> NDArray[Any]:
+    """The diagonal of a symmetric matrix, then what is above it."""
+    return np.concatenate([np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]])
+
+
+def unpacked(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The inverse of ``packed``."""
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size, 1)] = vector[size:]
+    matrix += matrix.T
+    matrix[np.diag_indices(size)] = vector[:size]
+    return matrix

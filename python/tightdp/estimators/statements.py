@@ -1,0 +1,157 @@
+"""The statements of fitted models: what a fit took to be public, and what it released."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bound import Bound
+from ..composition import Composition
+from ..ledger import Ledger
+from ..ledger.ledger import name_of
+from ..records.cells import type_name
+from ..statement import Statement
+from ..statement.words import AGAIN
+
+MOST = 20
+"""How many labels or bounds a statement lists."""
+UNSCALED = (
+    "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
+    "data to make them, such as a scaler."
+)
+
+
+class Facts(NamedTuple):
+    """What a fit takes to be public of its targets, and what of it was read off them."""
+
+    public: Mapping[str, str]
+    taken: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    """Before the run."""
+
+
+def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> Facts:
+    """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
+    weights."""
+    known = listed([str(label) for label in classes])
+    public = {"labels": f"{how}: {known}"}
+    if how == "learned":
+        public = {"type of the labels": f"assumed, as y brings it: {type_name(classes.dtype)}"}
+    if weights is not None:
+        public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}"
+    shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
+    return Facts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
+
+
+def trained(
+    subject: str,
+    model: Any,
+    facts: Facts,
+    *,
+    privacy: Bound,
+    charged: Composition,
+    size: int,
+    weighted: bool,
+    parameters: int,
+    ledger: Ledger | None,
+    settings: Mapping[str, str],
+) -> Statement:
+    """The statement of a fitted ``PrivateEstimator``."""
+    counted = model.public_size is None
+    public = {
+        "number of records": "private, and a noisy count was released" if counted else f"given: {model.public_size:,}",
+        "columns": f"their number, {model.n_features_in_}, and their order",
+        **facts.public,
+        "bounds of the features": "none" if model.bounds is None else f"declared: {bounds_of(model.bounds)}",
+    }
+    if weighted:
+        public["weights of the records"] = "each public, or a function of its own record"
+    runs, apart = model._runs
+    if runs > 1:
+        alone = f", of which {apart:,} on records that no earlier one has seen, as the caller states" if apart else ""
+        public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
+    released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
+    if counted:
+        released.append(f"the number of records with noise, {size:,}")
+    return Statement(
+        subject,
+        privacy,
+        float(model.delta),
+        charged,
+        released=tuple(released),
+        public=public,
+        size=size,
+        taken=facts.taken,
+        seeded=model.random_state is not None,
+        outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
+        ledger=name_of(ledger),
+        settings=settings,
+        dataset=None if ledger is None else ledger.dataset,
+    )
+
+
+def _given(algorithm: Any) -> dict[str, Any]:
+    """The settings of an algorithm that were not left open."""
+    fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
+    return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
+
+
+def named(algorithm: Any) -> str:
+    """An algorithm as it was asked for, without what was left open."""
+    if not dataclasses.is_dataclass(algorithm):
+        return repr(algorithm)
+    return f"{type(algorithm).__name__}({', '.join(f'{name}={value!r}' for name, value in _given(algorithm).items())})"
+
+
+def settings_of(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
+    """The settings that a run used, as texts: those of the algorithm that were given, and those that its plan chose."""
+    known = {**_given(algorithm), **used, "regularization": float(regularization)}
+    return {name: repr(value) for name, value in known.items()}
+
+
+def after(earlier: Statement, last: Statement) -> Statement:
+    """The statement of runs that went on from one another: what each of them released, assumed and left outside."""
+    return dataclasses.replace(
+        last,
+        subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
+        released=_each(earlier.released, last.released),
+        public=_both(earlier.public, last.public),
+        settings=_both(earlier.settings, last.settings),
+        taken=_each(earlier.taken, last.taken),
+        seeded=earlier.seeded or last.seeded,
+        outside=_each(earlier.outside, last.outside),
+        ledger="; ".join(_each((earlier.ledger,), (last.ledger,))) or None,
+    )
+
+
+def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
+    """What either says by a name, in order."""
+    both = dict(last)
+    for name, how in earlier.items():
+        if name != "runs" and how not in (known := both.get(name, how)).split("; "):
+            both[name] = f"{how}; {known}"
+        else:
+            both.setdefault(name, how)
+    return both
+
+
+def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
+    """The lines of both, each once."""
+    return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
+
+
+def listed(values: Sequence[str]) -> str:
+    """The first of them."""
+    more = f", and {len(values) - MOST:,} more" if len(values) > MOST else ""
+    return ", ".join(values[:MOST]) + more
+
+
+def bounds_of(given: Any) -> str:
+    """Public bounds, one interval or one for each column."""
+    low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
+    low, high = np.broadcast_arrays(low, high)
+    return listed([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])

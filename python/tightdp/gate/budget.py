@@ -1,0 +1,126 @@
+"""What a run may release and what it is charged.
+
+A fixed plan lists every release in advance. A cap lets the algorithm choose adaptively below fixed totals. Both are
+asked before each release. The charge is that of the plan or the cap, and never that of the releases that happened to
+run: when their choice depends on past outputs, only the cap bounds the privacy loss (docs/theory/caps.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from .. import _check
+from ..accounting.adaptive.costs import GaussianCap
+from ..accounting.adaptive.filters import Capped, PrivacyFilter
+from ..accounting.calibrate import calibrate
+from ..composition import Composition
+from ..mechanisms import ApproximateDP, Gaussian, Mechanism
+
+ROUNDING = 1e-12
+"""Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
+the sum (docs/theory/caps.md, Rounding)."""
+EPSILON = _check.interval("(0, 1e6]")
+"""Of what training is asked for: beyond it nothing is private, and calibrations take up to a minute."""
+
+
+class Target(NamedTuple):
+    """The guarantee asked for: (epsilon, delta), or delta alone when the algorithm has its own noise."""
+
+    epsilon: float | None
+    delta: float
+    beside: Composition | None = None
+    """Releases before the plan is made that count towards the guarantee; None if there are none."""
+
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float | None) -> Target:
+        """The checked arguments of an estimator."""
+        if delta is None:
+            raise ValueError("delta must be given, a number in (0, 1)")
+        return cls(None if epsilon is None else EPSILON("epsilon", epsilon), _check.open_unit("delta", delta))
+
+
+class Budget(Protocol):
+    """Asked before every release."""
+
+    def spend(self, mechanism: Mechanism) -> None:
+        """Pays for one release, or raises ``BudgetExceeded`` and pays nothing; atomic among threads."""
+
+    def charge(self) -> Composition:
+        """The most that the whole run can cost, fixed before it starts."""
+
+
+class Caps(Capped):
+    """Adaptively chosen Gaussians up to a total, and every other mechanism up to a count.
+
+    ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
+    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md).
+    A mechanism on a Poisson sample that is not among them is charged as if on all records, which dominates it.
+    """
+
+    def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
+        parts = [(mechanism, count) for mechanism, count in others if count]
+        super().__init__(GaussianCap(gaussian * (1 + ROUNDING / 2)), parts)
+        total = [(Gaussian((gaussian * (1 + ROUNDING)) ** -0.5), 1)] if gaussian > 0 else []
+        self._charge = Composition([*parts, *total])
+
+    def charge(self) -> Composition:
+        return self._charge
+
+
+class FixedPlan(Caps):
+    """Each mechanism a fixed number of times, in any order."""
+
+    def __init__(self, releases: Mechanism | Composition) -> None:
+        super().__init__(0.0, releases._composition().parts)
+
+
+def parts_of(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
+    """The sum of 1/noise_multiplier^2 over Gaussians on all records, and everything else."""
+    squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
+    return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
+
+
+class Within:
+    """A plan's own budget and the caps that it must not exceed: both are asked. The charge is that of the caps."""
+
+    def __init__(self, plan: Budget, caps: Budget) -> None:
+        self._plan, self._caps = plan, caps
+
+    def spend(self, mechanism: Mechanism) -> None:
+        if self._caps is not self._plan:
+            self._caps.spend(mechanism)
+        self._plan.spend(mechanism)
+
+    def charge(self) -> Composition:
+        return self._caps.charge()
+
+
+class Filtered(PrivacyFilter):
+    """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter."""
+
+    def charge(self) -> Composition:
+        return ApproximateDP(self.epsilon, self.delta) * 1
+
+
+def check_noise(noise_multiplier: float | None, target: Target) -> None:
+    """ValueError if both the noise and its target are given."""
+    if noise_multiplier is not None and target.epsilon is not None:
+        raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
+
+
+def noise_for(
+    plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
+) -> float:
+    """The noise multiplier of a run: the algorithm's own, or the smallest with which ``plan``, together with what is
+    released beside it, meets the target. ValueError for one of its own that is not a positive number."""
+    own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
+    if target.epsilon is None:
+        if own is None:
+            raise ValueError("epsilon must be given, or a noise_multiplier: each determines the other")
+        return own
+    check_noise(own, target)
+    beside = target.beside
+    whole = plan if beside is None else lambda noise: plan(noise)._composition() + beside
+    return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

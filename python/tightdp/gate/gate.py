@@ -1,0 +1,189 @@
+"""The noise gate: the one place where something private becomes something released.
+
+For each release the gate asks the budget, evaluates the query and adds noise, in this order: a refused release has
+looked at nothing. Each release leaves a frozen ``Mechanism``, and the account is made of those alone.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from .. import _check
+from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
+from ..models.grid import FAST, MOST
+from ..models.model import Vector
+from ..release.kernels import add_rounded_normals
+from ..release.noise import RandomSource
+from .budget import Budget
+from .count_threshold import column_threshold, reaching
+from .minimum_query import Perturbed
+from .oracle import Integers, Query
+from .selection import Coins, exponential_mechanism, permute_and_flip
+from .shares import Spent
+
+T = TypeVar("T", Vector, int, list[tuple[str, ...]])
+
+
+class Release(NamedTuple, Generic[T]):
+    """A released value and the mechanism that says what its release cost."""
+
+    value: T
+    mechanism: Mechanism
+
+
+class Gate:
+    """Releases queries, one charge each.
+
+    Parameters
+    ----------
+    budget : asked to ``spend`` the mechanism before each release; raises ``BudgetExceeded`` and spends nothing
+    source : draws the Poisson batches and the noise
+    callback : called after each release with the number of releases so far
+    pay : called once, when the first release has passed all checks and nothing was looked at: charges a ledger for the
+        whole run, or raises
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        source: RandomSource,
+        callback: Callable[[int], object] | None = None,
+        pay: Callable[[], object] | None = None,
+    ) -> None:
+        self._budget, self._source, self._callback, self._pay = budget, source, callback, pay
+        self._history: list[Mechanism] = []
+        self._lock = threading.Lock()
+
+    @property
+    def history(self) -> tuple[Mechanism, ...]:
+        """What was released so far, in order."""
+        with self._lock:
+            return tuple(self._history)
+
+    def gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
+        """The query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
+
+        With the query's ``scale``, the deviation is that times the coordinate's scale. An empty batch releases the
+        noise alone.
+        """
+        charge = Gaussian(noise_multiplier)
+        shift, deviation = _noise(query, charge.noise_multiplier)
+        mechanism = self._spend(charge, query.sampling_probability)
+        value = np.array(query.evaluate(self._source), dtype=np.int64) >> shift
+        self._add_noise(deviation, value)
+        value = value << shift >> shift  # modulo 2^(64 - shift), as the sum is modulo 2^64
+        return self._released(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
+
+    def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
+        """The index of (about) the smallest of score + ``offset``, the latter public and rounded to the grid.
+
+        ``BoundedRange(eta)`` is the exponential mechanism: scores with Gumbel noise of scale sensitivity / eta.
+        ``PureDP(epsilon)`` is permute-and-flip: scores with exponential noise of scale sensitivity / epsilon. These
+        scales are enough because one record moves all scores in the same direction. Both choices are drawn exactly
+        (docs/theory/selection.md).
+        """
+        if not query.scores:
+            raise ValueError("query must be a query of scores")
+        if isinstance(mechanism, BoundedRange):
+            rate, choose = _check.positive("eta", mechanism.eta), exponential_mechanism
+        else:
+            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), permute_and_flip
+        spent = self._spend(mechanism, query.sampling_probability)
+        with np.errstate(over="ignore"):  # what is past the doubles is never chosen, whatever it is
+            shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
+        scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
+        a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
+        return self._released(choose(scores, a_step, Coins(self._source)), spent)
+
+    def frequent(
+        self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: Spent
+    ) -> Release[list[tuple[str, ...]]]:
+        """The values of each column whose noisy counts reach a threshold, which a value of one record alone reaches
+        with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
+        ``counts`` makes the true ones, how many records have each value, of so many columns."""
+        sigma, least = column_threshold(columns, *spent)
+        mechanism = self._spend(Gaussian(spent.noise_multiplier))
+        self._spend(ApproximateDP(0.0, spent.failure))
+        found = []
+        for each in counts():
+            values = sorted(each)  # so that the noise does not depend on the order in which values were met
+            noisy = np.array([each[value] for value in values], np.int64)
+            self._add_noise(sigma, noisy)
+            found.append(reaching(values, noisy.tolist(), least))
+        return self._released(found, mechanism)
+
+    def perturbed(
+        self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
+    ) -> Release[Vector]:
+        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a grid, plus noise
+        of ``cover`` times the largest error of the computed minimum. The caller states the cost, ``charge``; the proof
+        is in docs/theory/perturbation.md."""
+        inside = _units(noise_multiplier, query.sensitivity, query.noise_grid)
+        outside = _units(cover, query.cover, query.grid)
+        spent = self._spend(charge)
+        b = np.zeros(query.shape, np.int64)
+        self._add_noise(inside, b)
+        value = query.evaluate(self._source, b.astype(np.float64) * query.noise_grid)
+        self._add_noise(outside, value)
+        return self._released(value.astype(np.float64) * query.grid, spent)
+
+    def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
+        """floor(deviation Z + 1/2) to each value, Z standard normals on the real line; modulo 2^64."""
+        add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
+
+    def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
+        if sampling_probability < 1.0:
+            mechanism = PoissonSampled(mechanism, sampling_probability)
+        with self._lock:
+            self._budget.spend(mechanism)
+            if self._pay is not None:
+                self._pay()
+                self._pay = None
+            self._history.append(mechanism)  # charged from here on, whatever happens next
+        return mechanism
+
+    def _released(self, value: T, mechanism: Mechanism) -> Release[T]:
+        if self._callback is not None:
+            self._callback(len(self._history))
+        return Release(value, mechanism)
+
+
+def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
+    """By how many binary digits the sum is rounded down, and the noise's deviation in units of the rounded sum.
+
+    Normals are sampled fast where their deviation is at most ``FAST``, so a sum on a finer grid is rounded down to
+    multiples of 2^shift first. One record then moves each coordinate by less than 1 more (docs/theory/exact.md, section
+    2). Never rounded down; one deviation for all coordinates or one each.
+    """
+    scale = query.scale
+    squares = math.prod(query.shape) if scale is None else float((scale**-2.0).sum())
+    floors, largest = math.sqrt(squares) * (1 + 1e-9), 1.0 if scale is None else float(scale.max())
+    shift = 0
+    while True:
+        moved = math.ldexp(query.sensitivity / query.grid, -shift) + (floors if shift else 0.0)
+        deviation = math.nextafter(noise_multiplier * moved * (1 + 2.0**-50), math.inf)
+        if deviation * largest <= FAST:
+            break
+        if moved < 2 * floors or shift > 40:
+            raise ValueError(
+                f"noise_multiplier must be at most {noise_multiplier * (FAST / (deviation * largest)):g} for this "
+                f"query's grid, got {noise_multiplier!r}"
+            )
+        shift += 1
+    return shift, deviation if scale is None else np.nextafter(deviation * scale, np.inf)
+
+
+def _units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
+    """noise_multiplier * sensitivity / grid, never rounded down."""
+    deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
+    if not deviation <= MOST:
+        weight = f"{noise_multiplier:g} times one record's weight"
+        raise ValueError(f"epsilon must be larger: it would take noise of {weight}, which is beyond what can be drawn")
+    return deviation

@@ -1,0 +1,268 @@
+"""Queries whose value is the minimum of a strongly convex objective over all records (docs/theory/perturbation.md).
+
+F(w) = sum of losses + b . w + convexity/2 |w|^2, for a linear model with a smooth loss, records scaled down to
+``max_norm`` (intercept included), b a noise vector or 0. The minimum is computed, certified and rounded to a public
+grid. The largest distance of the result from the true minimum is part of the sensitivity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models.dense import affine
+from ..models.grid import grid_below, row_factors, truncated
+from ..models.linear import Hinge, Logistic, Loss
+from ..models.model import Vector
+from ..models.records import Array, Records
+from ..release.noise import Philox, RandomSource
+from .oracle import CHUNK, Integers, Oracle, Public, Query
+from .solver import NotReached, dot, minimize, norm
+
+SLACK = 1e-6
+"""Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
+rounding of a gradient (``Sum.error``) for up to some 10^7 records, and negligible beside any useful noise."""
+OUTWARD = 1 + 2.0**-40
+"""Covers the rounding of the few products that make a constant."""
+MOST_REGULARIZATION = 1e100
+"""Squares of numbers that are as much larger overflow in the search for the minimum."""
+BLOCK = 256
+"""Records whose gradients are added up in plain floating point: fewer are slower, and more lose digits
+(docs/theory/perturbation.md, section 4)."""
+EPS = 2.0**-53
+STAGE, STAGE_PASSES = 0.1, 300
+"""For a minimum that serves as a starting point: its tolerance over one record's largest gradient, and its passes."""
+COVER_BITS = 6
+"""Binary digits of the distance that the second noise covers: truncation adds a 64th to it."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """F's public constants, on which the proofs rest, none rounded down."""
+
+    loss: Loss
+    max_norm: float
+    convexity: float
+    """N times the regularization."""
+
+    @property
+    def lipschitz(self) -> float:
+        """Largest gradient norm of one record's loss."""
+        return self.loss.lipschitz * self.max_norm * OUTWARD
+
+    @property
+    def curvature(self) -> float:
+        """Largest eigenvalue of the Hessian of one record's loss."""
+        return self.loss.curvature * self.max_norm**2 * OUTWARD
+
+    @property
+    def tolerance(self) -> float:
+        """Gradient norm of F at a computed minimum."""
+        return SLACK * self.lipschitz
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """The minimum with a noise vector b that the gate brings, in two parts of docs/theory/perturbation.md, section 3.
+
+    b is integers times ``noise_grid``: in units of ``sensitivity`` it is what makes the true minimum private.
+    ``cover`` bounds how far apart the computed minima for two neighbours may be where the true ones agree, which a
+    second noise covers. The value is integers times ``grid``.
+    """
+
+    shape: tuple[int, ...]
+    sensitivity: float
+    noise_grid: float
+    cover: float
+    grid: float
+    evaluate: Callable[[RandomSource, Vector], Integers] = field(repr=False, compare=False)
+
+
+def objective(public: Public, max_norm: float) -> Objective:
+    """F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
+    if public.loss is None or not math.isfinite(max(public.loss.curvature, public.loss.lipschitz)):
+        raise ValueError(
+            "algorithm needs a linear model with a smooth loss of bounded slope: logistic, or a hinge with huber > 0"
+        )
+    if not public.regularization > 0:
+        raise ValueError("regularization must be > 0 for this algorithm: it rests on strong convexity")
+    if public.regularization > MOST_REGULARIZATION:
+        raise ValueError(f"regularization must be at most {MOST_REGULARIZATION:g} for this algorithm")
+    return Objective(public.loss, max_norm, public.records * public.regularization)
+
+
+def minimum(oracle: Oracle, w: Vector, f: Objective) -> Query:
+    """The minimum with b = 0, from the starting point ``w``. Sensitivity: lipschitz/convexity for the true minimum,
+    twice the tolerance over the convexity for the computed one, and a grid step a coordinate."""
+    distance = (f.lipschitz + 2 * f.tolerance) / f.convexity * OUTWARD
+    grid = grid_below(distance)
+    sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
+
+    def evaluate(source: RandomSource) -> Integers:
+        return truncated(_minimum(oracle, w, f, np.zeros_like(w), source), grid)
+
+    return Query(w.shape, sensitivity, 1.0, grid, evaluate)
+
+
+def perturbed_minimum(oracle: Oracle, w: Vector, f: Objective) -> Perturbed:
+    """The minimum with the gate's b."""
+    side = math.sqrt(w.size)
+    noise_grid = grid_below(f.tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
+    distance = 3 * f.tolerance / f.convexity * OUTWARD
+    grid = grid_below(distance / side, COVER_BITS)
+    cover = (distance + side * grid) * OUTWARD
+
+    def evaluate(source: RandomSource, b: Vector) -> Integers:
+        return truncated(_minimum(oracle, w, f, b, source), grid)
+
+    return Perturbed(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
+
+
+def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
+    _, records = oracle.batch(source, 1.0)
+    data = _scaled(records, f.max_norm, w.size // f.loss.outputs)
+    for stage in _stages(f.loss):
+        smoother = dataclasses.replace(f, loss=stage)
+        # Only the last minimum is certified. The others are starting points, and need not be accurate.
+        with contextlib.suppress(NotReached):
+            w = minimize(partial(Sum, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
+    return minimize(partial(Sum, f, data, b), w, f.tolerance)
+
+
+def _stages(loss: Loss) -> list[Hinge]:
+    """Wider roundings of a hinge to begin with: on a narrow one Newton's method sees few records near the kink."""
+    if not isinstance(loss, Hinge):
+        return []
+    widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]
+    return [Hinge(2 if loss.outputs == 1 else loss.outputs, width) for width in widths]
+
+
+class Table:
+    """Rows x, and their products in an order that neither threads nor the processor change."""
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+        self._columns = [np.ascontiguousarray(x[i : i + BLOCK].T) for i in range(0, len(x), BLOCK)]
+
+    def scores(self, w: Vector, outputs: int) -> Array:
+        """x_k . w for each row and output, shape (n, outputs)."""
+        return affine(self._x, w.reshape(outputs, -1), None)
+
+    def weighted_sum(self, weights: Array) -> Vector:
+        """weights^T x, flat: the sums of ``BLOCK`` records in floating point, and their sum with its rounding errors
+        summed beside it (Ogita, Rump and Oishi 2005, Sum2)."""
+        total = np.zeros((self._x.shape[1], weights.shape[1]))
+        lost = np.zeros_like(total)
+        for i, columns in enumerate(self._columns):
+            part = affine(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
+            new = total + part
+            kept = new - total
+            lost += (total - (new - kept)) + (part - kept)
+            total = new
+        return np.asarray((total + lost).T.ravel())
+
+
+class Data(NamedTuple):
+    """The records of a minimum: rows scaled to the norm bound, and targets."""
+
+    features: Array
+    targets: NDArray[np.intp]
+    table: Table
+
+
+class Sum:
+    """F at one w: its gradient, how far that may be from the true one, and its second derivative."""
+
+    def __init__(self, f: Objective, data: Data, b: Vector, w: Vector) -> None:
+        self._f, self._data = f, data
+        self._b, self._w = b, w
+        self._z = data.table.scores(w, f.loss.outputs)
+        summed = data.table.weighted_sum(f.loss.residual(self._z, data.targets))
+        self.gradient = summed + b + f.convexity * w
+        self.error = self._rounding(norm(summed))
+
+    def bent(self, v: Vector) -> Vector:
+        z, targets, table = self._curved
+        bend = self._f.loss.bend(z, targets, table.scores(v, z.shape[1]))
+        return table.weighted_sum(bend) + self._f.convexity * v
+
+    @cached_property
+    def _curved(self) -> tuple[Array, NDArray[np.intp], Table]:
+        """Scores, targets and features of the records whose loss is curved here: for a hinge, few."""
+        probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
+        rows = np.asarray(self._f.loss.bend(self._z, self._data.targets, probe).any(axis=1))
+        if 2 * np.count_nonzero(rows) > len(rows):
+            return self._z, self._data.targets, self._data.table
+        return self._z[rows], self._data.targets[rows], Table(self._data.features[rows])
+
+    def slope(self, direction: Vector) -> Callable[[float], float]:
+        dz = self._data.table.scores(direction, self._f.loss.outputs)
+        convexity = self._f.convexity
+        linear = dot(direction, self._b) + convexity * dot(direction, self._w)
+        square = convexity * dot(direction, direction)
+
+        def at(t: float) -> float:
+            residual = self._f.loss.residual(self._z - t * dz, self._data.targets)
+            return t * square - linear - dot(residual, dz)
+
+        return at
+
+    def _rounding(self, summed: float) -> float:
+        """How far the gradient is from the true one at most (docs/theory/perturbation.md, section 4)."""
+        f, n, d = self._f, len(self._z), self._data.features.shape[1]
+        size, outputs = norm(self._w), f.loss.outputs
+        score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
+        rest = summed + norm(self._b) + f.convexity * size
+        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 4) * f.lipschitz) + 4 * rest
+        return f.max_norm * self._moved(score) + 1.1 * EPS * plain
+
+    def _moved(self, error: float) -> float:
+        """Sum of how far an error of the scores can move the residuals, with what rounds a residual itself."""
+        f = self._f
+        worst = len(self._z) * f.loss.curvature * error
+        if worst * f.max_norm <= 0.1 * f.tolerance or not isinstance(f.loss, (Logistic, Hinge)):
+            return worst
+        low, high = (f.loss.residual(self._z + s * error, self._data.targets) for s in (-1, 1))
+        return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
+
+
+def _scaled(records: Records, max_norm: float, width: int) -> Data:
+    """The finite records in float64, in an order of their own, with the intercept's 1 as a last column where ``width``
+    asks for one, each row scaled down to ``max_norm``."""
+    order, own = _order(records), records.features.shape[1]
+    features = np.ones((len(order), width))
+    for start in range(0, len(features), CHUNK):
+        rows = features[start : start + CHUNK]
+        rows[:, :own] = records.features[order[start : start + CHUNK]]
+        rows *= row_factors(rows, max_norm)
+    return Data(features, np.ascontiguousarray(records.targets[order]), Table(features))
+
+
+def _order(records: Records) -> NDArray[np.intp]:
+    """The finite records' row numbers, sorted by a hash of features and target, and by features and target themselves
+    where unequal records share a hash: floating-point sums in this order do not depend on the order of the rows."""
+    words = records.features.view(f"u{records.features.itemsize}")
+    targets = records.targets.astype(np.uint64)
+    odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)
+    keys = np.einsum("ij,j->i", words, odd[1:]) + targets * odd[0]
+    order = np.flatnonzero(records.valid)
+    order = order[np.argsort(keys[order], kind="stable")]
+
+    def whole(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
+
+    same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    unequal = (whole(order[same]) != whole(order[same + 1])).any(axis=1)
+    if unequal.any():
+        shared = np.isin(keys[order], keys[order[same[unequal]]])
+        rows = order[shared]
+        order[shared] = rows[np.lexsort((*whole(rows).T, keys[rows]))]
+    return order

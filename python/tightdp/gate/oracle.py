@@ -1,0 +1,244 @@
+"""The oracle: the only part that sees records. It answers no question; it makes queries that the gate may release.
+
+A query knows, before anything is computed, how far one record can move its value (``sensitivity``) and with what
+probability that record is looked at (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
+batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models import dense
+from ..models.grid import COARSE, clipped_rows, confined, grid_below
+from ..models.linear import LinearModel, Loss
+from ..models.model import Gradients, Model, Vector
+from ..models.records import Records
+from ..records.stream import Part, Stream
+from ..release.noise import RandomSource
+from ..release.sampling import poisson_sample
+
+CHUNK = 8192
+"""Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
+
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A sum over records that may be released with noise: integers, in units of a public grid.
+
+    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and whatever
+    the other records are; with ``scale`` by one with ``|m * grid / scale| <= sensitivity``, coordinate by coordinate.
+    For ``scores`` one record adds between 0 and ``sensitivity`` to every one. ``evaluate`` is for the gate alone; its
+    sums wrap modulo 2^64, so no refusal depends on the records (docs/theory/exact.md).
+    """
+
+    shape: tuple[int, ...]
+    sensitivity: float
+    sampling_probability: float
+    grid: float
+    """A power of two, public: the value is ``evaluate(source) * grid``."""
+    evaluate: Callable[[RandomSource], Integers] = field(repr=False, compare=False)
+    scale: Vector | None = field(default=None, repr=False, compare=False)
+    """One positive number for each coordinate, public or from releases; the noise there is multiplied by it."""
+    scores: bool = False
+    """Whether the value is a vector of scores to choose from."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """All that an algorithm may know without a release: none of it depends on the records."""
+
+    records: int
+    """The public number of records; sampling probabilities and divisors come from it."""
+    size: int
+    """Length of the parameter vector."""
+    regularization: float = 0.0
+    """lambda: the objective is (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
+    linear: LinearModel | None = None
+    """The model if it is linear, for algorithms that need its form; None for other models."""
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss of a linear model."""
+        return None if self.linear is None else self.linear.loss
+
+
+class Oracle:
+    """Builds queries over records for one model.
+
+    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; None for the source of
+    the gate. ``state`` holds what a query must remember about each record between evaluations (DPIS keeps the last
+    norms there). It is as private as the records: only queries read and write it.
+    """
+
+    def __init__(
+        self, model: Model, records: Records | Stream, public: Public, sampler: RandomSource | None = None
+    ) -> None:
+        self.model, self.public, self._records, self._sampler = model, public, records, sampler
+        self.state: dict[str, NDArray[Any]] = {}
+
+    @property
+    def _held(self) -> Records:
+        if isinstance(self._records, Stream):
+            raise TypeError("X must be in memory for this algorithm, which needs more than sums over the records")
+        return self._records
+
+    def batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
+        """For queries: a fresh Poisson batch, as row numbers (None: every row) and records."""
+        rows = poisson_sample(self._sampler or source, len(self._records), sampling_probability)
+        return rows, self._held.take(rows)
+
+    def where(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:
+        """For queries: the records that are chosen, as row numbers and records."""
+        rows = np.flatnonzero(chosen)
+        return rows, self._held.take(rows)
+
+    def gradients(self, w: Vector, records: Records) -> Gradients:
+        """For queries: the model's gradients of those records."""
+        return _gradients(self.model, w, records)
+
+    def pieces(self, records: Records) -> Iterable[Records]:
+        """For queries: a batch in parts that fit into memory. A linear model gets it whole, because it keeps only the
+        scores, and needs them for its next question."""
+        return (records,) if self._size is None else records.pieces(self._size)
+
+    @property
+    def _size(self) -> int | None:
+        return None if self.public.linear is not None else CHUNK
+
+    def total(self, part: Part, length: int, source: RandomSource, sampling_probability: float = 1.0) -> Integers:
+        """For queries: the sum of ``part`` over a fresh Poisson batch, modulo 2^64. A part is a function of some
+        records, integers of that length, and is the sum of what each of them adds."""
+        if isinstance(self._records, Stream):
+            return self._records.total(part, length, self._sampler or source, sampling_probability, self._size)
+        total = np.zeros(length, np.int64)
+        for records in self.pieces(self.batch(source, sampling_probability)[1]):
+            total += part(records)
+        return total
+
+    def gradient_sum(
+        self,
+        w: Vector,
+        max_norm: float,
+        *,
+        sampling_probability: float = 1.0,
+        center: Vector | None = None,
+        scale: Vector | None = None,
+    ) -> Query:
+        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson batch. The sum is not divided
+        by the scale: the noise is multiplied by it. Sensitivity: max_norm.
+
+        ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
+        """
+        size = self.public.size
+        grid = dense.grid_for(max_norm, center, scale, self.public.records)
+        part = partial(_clipped, self.model, w, max_norm, center, scale, grid)
+        return self._sum(part, (size,), max_norm, grid, sampling_probability, scale)
+
+    def count(self) -> Query:
+        """The number of records. Sensitivity 1."""
+        return Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([len(self._records)], np.int64))
+
+    def feature_sum(self, max_norm: float) -> Query:
+        """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
+        grid = grid_below(max_norm)
+        return self._sum(partial(_features, max_norm, grid), (self._records.width,), max_norm, grid)
+
+    def centered(self, center: Vector) -> Oracle:
+        """An oracle over the same records with ``center`` subtracted from their features: a public function of a
+        record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
+        return Oracle(self.model, self._records.centered(center), self.public, self._sampler)
+
+    def without_records(self, public: Public) -> Oracle:
+        """An oracle over no records of as many features."""
+        nothing = Records(np.zeros((0, self._records.width)), np.zeros(0))
+        return Oracle(self.model, nothing, public, self._sampler)
+
+    def norm_sum(self, w: Vector, max_norm: float) -> Query:
+        """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
+        return norm_sum(
+            max_norm, lambda grid, source: self.total(partial(_norms, self.model, w, max_norm, grid), 1, source)
+        )
+
+    def line_loss_sums(
+        self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
+    ) -> Query:
+        """For each step s: sum_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
+
+        One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
+        max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
+        """
+        grid = grid_below(max_loss)
+        part = partial(_line_losses, self.model, w, direction, steps, max_loss, grid)
+        return self._sum(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
+
+    def _sum(
+        self,
+        part: Part,
+        shape: tuple[int],
+        sensitivity: float,
+        grid: float,
+        q: float = 1.0,
+        scale: Vector | None = None,
+        scores: bool = False,
+    ) -> Query:
+        def evaluate(source: RandomSource) -> Integers:
+            return self.total(part, shape[0], source, q)
+
+        return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
+
+
+def norm_sum(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
+    """sum_k min(|g_k|, max_norm), shape (1,): ``total`` adds up ``confined`` norms on the grid it is given."""
+    grid = grid_below(max_norm, COARSE)
+    return Query((1,), max_norm, 1.0, grid, partial(total, grid))
+
+
+# What records add to a sum, which a stream of blocks takes to where its records are.
+
+
+def _gradients(model: Model, w: Vector, records: Records) -> Gradients:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return model.gradients(w, records)
+
+
+def _clipped(
+    model: Model,
+    w: Vector,
+    max_norm: float,
+    center: Vector | None,
+    scale: Vector | None,
+    grid: float,
+    records: Records,
+) -> Integers:
+    return _gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
+
+
+def _features(max_norm: float, grid: float, records: Records) -> Integers:
+    total = np.zeros(records.width, np.int64)
+    for piece in records.pieces(CHUNK):
+        rows = clipped_rows(piece.features.astype(np.float64), max_norm, grid)
+        total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
+    return total
+
+
+def _norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
+    found = confined(_gradients(model, w, records).norms(), max_norm, grid)
+    return np.array([found.sum()], np.int64)
+
+
+def _line_losses(
+    model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
+) -> Integers:
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = model.line_losses(w, direction, steps, records)
+        return np.array([confined(each, max_loss, grid).sum() for each in losses], np.int64)

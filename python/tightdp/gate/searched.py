@@ -1,0 +1,57 @@
+"""What a private search is charged: one account for fits, scores and choice (docs/theory/tuning.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..accounting.calibrate import calibrate
+from ..composition import Composition
+from ..derived import RepeatAndSelect
+from ..mechanisms import ApproximateDP, Gaussian
+from .budget import parts_of
+
+NEVER = 2.0**-53
+"""Of delta, for a search that has no record to train on: half a unit in its last place."""
+
+
+class Run(NamedTuple):
+    """One run: the noise of its score, and a composition that covers its charge and the score's, whichever it is."""
+
+    score: float
+    charge: Composition
+
+
+def covering(charges: Sequence[Composition], epsilon: float, delta: float) -> Run:
+    """What covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and the noise of a score that it
+    covers too (docs/theory/tuning.md, section 2)."""
+    parts = [parts_of(charge) for charge in charges]
+    squares, others = max(squares for squares, _ in parts), parts[0][1]
+    if squares > 0 and all(each == others for _, each in parts):
+        noise = 1 / math.sqrt(squares) * (1 - 2.0**-50)
+        return Run(1 / math.sqrt(squares), Gaussian(noise) + Composition(others))
+    score = float(calibrate(Gaussian, epsilon=epsilon, delta=delta))
+    return Run(score, ApproximateDP(epsilon, delta) * 1)
+
+
+def check_covered(charge: Composition, cover: Composition) -> None:
+    """AssertionError unless a run was charged what was planned for it."""
+    squares, others = parts_of(charge)
+    most, allowed = parts_of(cover)
+    known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
+    if not known and (squares > most or others != allowed):
+        raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
+
+
+def payable(charge: Composition, delta: float) -> Composition:
+    """What a ledger is charged: mechanisms that may fail have no Renyi divergence, and are known by their guarantee."""
+    inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
+    if any(isinstance(m, ApproximateDP) for m in inside):
+        return ApproximateDP(charge.epsilon(delta).upper, delta) * 1
+    return charge
+
+
+def fewest(holdout: float, delta: float) -> int:
+    """The least number of records that are all held out with probability ``NEVER * delta`` at most (section 3)."""
+    return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

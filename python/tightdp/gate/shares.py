@@ -1,0 +1,77 @@
+"""One budget for several steps: equal shares of it, and what is left for the last step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from ..accounting.calibrate import calibrate
+from ..composition import Composition
+from .budget import Caps, parts_of
+
+T = TypeVar("T")
+CLOSE = 1e-6
+"""Part of the target that may be left unspent: an evaluation may take a second, and each more brings a digit or two."""
+MOST = 12
+"""Proportional steps, of which three to five are usual."""
+SLACK = 1e-7
+"""Relative excess of the cap on a step's Gaussians over what was planned for it: how many features or labels there will
+be may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
+FAILURE = 0.1
+"""Of delta for what no noise covers: a category or a label that one record alone has. Its threshold depends on the
+logarithm."""
+
+
+class Spent(NamedTuple):
+    """What a step may spend: the noise of one Gaussian with the privacy of all, and a delta beside it."""
+
+    noise_multiplier: float
+    failure: float
+
+    def shared(self, among: int) -> Spent:
+        """One part of ``among`` equal ones."""
+        return Spent(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
+
+
+def left_for(
+    plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
+) -> T:
+    """The plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``, ``delta``).
+
+    ``whole`` is what ``plan(e)`` costs together with everything else. ``start`` is a guess of e. Nothing rests on the
+    guess: what is returned was asked for its bound. ValueError where there is no such e, or a step refuses.
+    """
+    e = start
+    for _ in range(MOST):
+        if not (math.isfinite(e) and 0 < e <= 1e6):
+            break
+        found = plan(e)
+        spent = whole(found).epsilon(delta).upper
+        if epsilon * (1 - CLOSE) <= spent <= epsilon:
+            return found
+        e *= epsilon * (1 - CLOSE / 2) / spent if spent > 0 else 2.0
+    low, high = epsilon / 1000, min(10 * epsilon, 1e6)
+    try:
+        part = float(calibrate(lambda e: whole(plan(e)), epsilon=epsilon, delta=delta, low=low, high=high))
+    except ValueError:
+        plan(e if math.isfinite(e) and 0 < e <= 1e6 else start)  # its own error, if the step refuses its settings
+        raise ValueError(
+            f"delta must leave a part of epsilon to divide: epsilon={epsilon!r} and delta={delta!r} leave none that is "
+            "within what the steps can be given"
+        ) from None
+    return plan(part)
+
+
+def cap(charge: Composition) -> Caps:
+    """What covers a charge, and every other with as much of Gaussians."""
+    gaussians, others = parts_of(charge)
+    return Caps(gaussians * (1 + SLACK), others)
+
+
+def check_within(charge: Composition, planned: Caps, message: str) -> None:
+    """ValueError unless ``planned`` covers the charge; both follow from what was released."""
+    gaussians, others = parts_of(charge)
+    most, allowed = parts_of(planned.charge())
+    if gaussians > most or not dict(others).items() <= dict(allowed).items():
+        raise ValueError(message.format(f"{charge!r}"))

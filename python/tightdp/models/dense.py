@@ -1,0 +1,194 @@
+"""Clipped sums of outer products in integers: what one record adds depends on that record alone, and its norm is
+bounded in exact arithmetic (docs/theory/exact-products.md).
+
+The gradient of a dense layer at one record is r x^T: errors r by its outputs, inputs x. A linear model has one layer, a
+perceptron several, and any vector is one with r = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .grid import grid_below
+
+Array = NDArray[np.floating[Any]]
+Vector = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+DIGITS = 37
+"""Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each
+(docs/theory/exact-products.md, section 3)."""
+ROW_DIGITS = 20
+"""Of a record's inputs."""
+PRODUCT_DIGITS = 29
+"""Of the bound of ``add_products``: what 256 records add up to stays below 2^31 (section 7)."""
+SHORT_DIGITS = 15
+"""Of a record's inputs there, where several errors multiply them."""
+MANY = 2.0**24
+"""So many records cannot make a sum reach 2^63. If the public number is larger, the grid is coarser."""
+CENTER_UNIT = 2.0**22
+"""A centre is multiplied by round(F 2^22), F the record's clip factor (kCenterUnit of the kernel)."""
+PAD = 16
+"""Columns that the kernel takes at once under a centre and a scale: its 16 lanes."""
+
+
+class Units(NamedTuple):
+    """The integer form of rows x: q = round(step x), with a 1 appended where there is a bias."""
+
+    steps: Vector
+    """Powers of two; 0 for a row that is to contribute nothing."""
+    squares: Vector
+    """|q|^2."""
+
+
+class Layer(NamedTuple):
+    """What each record of a batch brings to one layer: inputs (n, columns), errors (n, outputs), of one dtype."""
+
+    inputs: Array
+    errors: Array
+    units: Units
+    bias: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.errors.shape[1], self.inputs.shape[1] + self.bias
+
+
+def units(rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS) -> Units:
+    """The integer form of each row, 2^(digits - 1) <= |q| < 2^digits: a function of it alone.
+
+    With 0 digits rows stay what they are: steps are 1 or 0, and squares at least |x|^2.
+    """
+    steps, squares = _core.dense.row_units(np.ascontiguousarray(rows), bias, digits)
+    if valid is not None and not valid.all():
+        steps[~valid] = squares[~valid] = 0
+    return Units(steps, squares)
+
+
+def affine(inputs: Array, table: Array, bias: Array | None) -> Array:
+    """inputs table^T + bias, each row the same bits whatever the other rows are."""
+    table = np.ascontiguousarray(table, dtype=inputs.dtype)
+    moved = None if bias is None else np.ascontiguousarray(bias, dtype=inputs.dtype)
+    result: Array = _core.dense.affine(np.ascontiguousarray(inputs), table, moved)
+    return result
+
+
+def grid_for(max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0) -> float:
+    """The grid of a clipped sum: a power of two, from public and released values and the public number of records."""
+    largest = max_norm * (1.0 if scale is None else float(np.max(scale)))
+    largest += 0.0 if center is None else float(np.max(np.abs(center)))
+    return grid_below(largest * max(1.0, records / MANY), DIGITS)
+
+
+def clipped_sum(
+    layers: Sequence[Layer],
+    max_norm: float,
+    center: Vector | None = None,
+    scale: Vector | None = None,
+    *,
+    grid: float | None = None,
+    normalize: bool = False,
+    taken: NDArray[np.bool_] | None = None,
+) -> Integers:
+    """sum_k m_k modulo 2^64 with m_k grid about g_k min(1, max_norm / |g_k|), grid = ``grid_for(...)`` or coarser.
+
+    With ``center`` a or ``scale`` b: about (g_k - a) min(1, max_norm / |(g_k - a)/b|), not divided by b. The bound
+    |m_k grid / b| <= max_norm holds exactly for every record. With ``normalize`` short records are brought to max_norm
+    as well. Records that are not ``taken``, or whose gradient is not finite, add 0.
+    """
+    grid = grid or grid_for(max_norm, center, scale)
+    out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
+    bound, norm, moved = max_norm / grid, 0.0, None
+    if center is not None or scale is not None:
+        bound, (norm, moved) = max_norm, _moved(layers, grid, center, scale)
+    _run(layers, moved, bound, 1 / grid, norm, normalize, taken, None, out)
+    return out
+
+
+def product_grid_for(max_norm: float) -> float:
+    """The finest grid of ``add_products``, a power of two."""
+    return grid_below(max_norm, PRODUCT_DIGITS)
+
+
+def add_products(
+    layers: Sequence[tuple[Array, Array]],
+    max_norm: float,
+    totals: Sequence[Integers],
+    *,
+    grid: float,
+    taken: NDArray[np.bool_] | None = None,
+) -> None:
+    """Adds sum_k m_k modulo 2^64 to ``totals``, with m_k grid about g_k min(1, max_norm / |g_k|) in fewer digits.
+
+    Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
+    numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
+    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``product_grid_for(max_norm)`` or coarser.
+    Source: docs/theory/exact-products.md, section 7.
+    """
+    given = []
+    for inputs, errors in layers:
+        rows = np.ascontiguousarray(inputs)
+        digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
+        given.append((rows, np.ascontiguousarray(errors), *units(rows, False, digits=digits)))
+    mask = None if taken is None else taken.astype(np.uint8)
+    _core.dense.add_products(given, max_norm / grid, 1 / grid, mask, [total.reshape(-1) for total in totals])
+
+
+def norms(layers: Sequence[Layer]) -> Vector:
+    """|g_k|, never rounded down and a function of record k alone; 0 for a record that contributes nothing."""
+    out = np.zeros(len(layers[0].errors))
+    _run(layers, None, 1.0, 1.0, 0.0, False, None, out, None)
+    return out
+
+
+Moved = list[tuple[Vector, Vector, Vector]]
+
+
+def _moved(layers: Sequence[Layer], grid: float, center: Vector | None, scale: Vector | None) -> tuple[float, Moved]:
+    """The centre in integers and grid / scale, rounded up, laid out for the kernel; and the centre's scaled norm."""
+    size = sum(math.prod(layer.shape) for layer in layers)
+    a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))
+    inverse = np.nextafter(grid / (np.ones(size) if scale is None else scale), np.inf)
+    found, begin = [], 0
+    for layer in layers:
+        outputs, width = layer.shape
+        padded = -(-width // PAD) * PAD
+        tables = np.zeros((2, outputs, padded))
+        for table, values in zip(tables, (a, inverse), strict=True):
+            table[:, :width] = values[begin : begin + outputs * width].reshape(outputs, width)
+        found.append((tables[0], tables[1], (tables[1] ** 2).sum(axis=0)))
+        begin += outputs * width
+    norm = float(np.linalg.norm(a * inverse)) * CENTER_UNIT * (1 + 1e-9)
+    return norm, found
+
+
+def _run(
+    layers: Sequence[Layer],
+    moved: Moved | None,
+    bound: float,
+    inverse_grid: float,
+    center_norm: float,
+    normalize: bool,
+    taken: NDArray[np.bool_] | None,
+    found: Vector | None,
+    out: Integers | None,
+) -> None:
+    given = [
+        (
+            np.ascontiguousarray(layer.inputs),
+            np.ascontiguousarray(layer.errors),
+            layer.units.steps,
+            layer.units.squares,
+            layer.bias,
+            None if moved is None else moved[i],
+        )
+        for i, layer in enumerate(layers)
+    ]
+    mask = None if taken is None else taken.astype(np.uint8)
+    _core.dense.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, found, out)

@@ -1,0 +1,151 @@
+"""A pass over blocks: an integer sum of what is made of each record, whatever the blocks and wherever they lie.
+
+Statement and proof: docs/theory/blocks.md, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..models.records import Records
+from ..release.noise import RandomSource
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, parted
+from .views import Counted, Look, View
+
+AHEAD = 2**28
+"""Bytes of features that are gathered ahead for the steps to come: a pass over files then serves many steps."""
+COINS = 2**20
+"""Coins that are drawn at once."""
+
+Integers = NDArray[np.int64]
+Prepare = Callable[[NDArray[Any], NDArray[Any]], Records]
+"""What makes records of a block, each a function of its own row."""
+Part = Callable[[Records], Integers]
+"""What a sum is made of: the sum over some records."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A part of a sum as a function of a block. It travels to where the block is, so it holds nothing private."""
+
+    prepare: Prepare
+    part: Part
+    size: int | None
+    """So many records at a time; None for all of the block."""
+    center: NDArray[np.float64] | None
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
+        targets, weights = parted(targets)
+        records = self.prepare(features, targets)
+        if weights is not None and isinstance(records, Records):
+            records = records.reweighted(weights)
+        if self.center is not None:
+            records = records.centered(self.center)
+        pieces = [records] if self.size is None or not len(records) else records.pieces(self.size)
+        found = [self.part(piece) for piece in pieces]
+        return found[0] if len(found) == 1 else np.sum(found, axis=0, dtype=np.int64)
+
+
+class Stream:
+    """Records in blocks for an oracle: sums over all of them, or over Poisson batches. ``blocks`` have been counted."""
+
+    def __init__(self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None) -> None:
+        self._blocks, self._prepare, self._center = blocks, prepare, center
+        self._lengths = cast(Lengths, blocks.lengths)
+        self.width = blocks.width
+        self._gathered: dict[float, Iterator[Block]] = {}
+
+    @classmethod
+    def of(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None) -> Stream:
+        """After one pass, which applies ``check`` to the targets of each block; none where that is known."""
+        return cls(scanned(blocks, check)[0], prepare)
+
+    def __len__(self) -> int:
+        return int(self._lengths.sum())
+
+    def centered(self, center: NDArray[np.float64]) -> Stream:
+        """The same records with ``center`` subtracted from their features."""
+        return Stream(self._blocks, self._prepare, center)
+
+    def total(
+        self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
+    ) -> Integers:
+        """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
+        work = Prepared(self._prepare, part, size, self._center)
+        total = np.zeros(length, np.int64)
+        for found in self._blocks.map(work) if probability >= 1.0 else self._sampled(work, source, probability):
+            total += found
+        return total
+
+    def each(self, part: Callable[[Any], Any]) -> Iterable[Any]:
+        """What ``part`` makes of the records of each block, in order."""
+        return self._blocks.map(Prepared(self._prepare, part, None, self._center))
+
+    def _sampled(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
+        if self._blocks.remote:
+            ends = np.cumsum(self._lengths)
+            rows = chosen(source.stream(), probability, len(self))
+            parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+            starts = ends - self._lengths
+            yield from self._blocks.map(work, [part - start for part, start in zip(parts, starts, strict=True)])
+            return
+        ready = self._gathered.get(probability)
+        if ready is None or (batch := next(ready, None)) is None:
+            several = self._several(probability) if self._blocks.ahead else 1
+            batches = [chosen(source.stream(), probability, len(self)) for _ in range(several)]
+            ready = self._gathered[probability] = self._blocks.gather(batches)
+            batch = next(ready)
+        yield work(*batch)
+
+    def _several(self, probability: float) -> int:
+        """How many batches have ``AHEAD`` bytes of features on average, but at most those of one epoch."""
+        each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
+        return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
+
+
+@dataclass(frozen=True)
+class _First:
+    """What a first pass finds in a block: the number of its records, whether a weight is above 0, and what a look
+    finds."""
+
+    look: Look | None
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, bool, Any]:
+        plain, weights = parted(targets)
+        found = None if self.look is None or not len(plain) else self.look(features, plain)
+        return len(plain), weights is None or bool(weights.any()), found
+
+
+def scanned(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
+    """The blocks as later passes are to read them, and what ``look`` found in those that have records.
+
+    One pass, or none where all of that is known. ValueError where no block has a record, or no record a weight above 0.
+    """
+    if isinstance(blocks, View) and blocks.lengths is not None:
+        known = [] if look is None else blocks.seen(look)
+        return blocks, [seen for n, _, seen in blocks.map(_First(look)) if n] if known is None else known
+    passed = list(blocks.map(_First(look)))
+    lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
+    if not lengths.any():
+        raise ValueError("X must hold at least one record, got none")
+    if not any(some for n, some, _ in passed if n):
+        raise ValueError(WEIGHTS)
+    return Counted(blocks, lengths, look, found), found
+
+
+def chosen(stream: _core.RandomStream, probability: float, records: int) -> Rows:
+    """The rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, in the memory of a few of them.
+    Record k has coin k of the stream, whatever the blocks are."""
+    threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]
+    for first in range(0, records, COINS):
+        coins = _core.random_integers(stream, first, min(COINS, records - first))
+        found.append(np.flatnonzero(coins < threshold) + first)
+    return np.concatenate(found)

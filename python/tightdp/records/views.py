@@ -1,0 +1,228 @@
+"""Blocks that are made of others while these are read: with other features, or some of the records.
+
+Statement and proof: docs/theory/blocks.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .blocks import Block, Blocks, Lengths, Rows, both, checked_weights, dense, joined
+
+T = TypeVar("T")
+Look = Callable[[NDArray[Any], NDArray[Any]], Any]
+"""What a pass finds out about the targets of a block, which views leave as they are."""
+
+
+class View(Blocks):
+    """Blocks that are made of others."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self.width, self.dtype = blocks.width, blocks.dtype
+        self.ahead, self.remote, self.weighted, self.typed = blocks.ahead, blocks.remote, blocks.weighted, blocks.typed
+        self.columns, self.texts, self.copied = blocks.columns, dict(blocks.texts), blocks.copied
+
+    @property
+    def lengths(self) -> Lengths | None:
+        """The number of records of each block, once a pass has counted them."""
+        return self._blocks.lengths if isinstance(self._blocks, View) else None
+
+    def seen(self, look: Look) -> list[Any] | None:
+        """What that pass found by ``look``; None if it did not look."""
+        return self._blocks.seen(look) if isinstance(self._blocks, View) else None
+
+
+class Counted(View):
+    """The same blocks, after a pass that counted the records. A later one that finds others raises RuntimeError."""
+
+    def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
+        super().__init__(blocks)
+        self._lengths, self._look, self._found = lengths, look, found
+
+    @property
+    def lengths(self) -> Lengths:
+        return self._lengths
+
+    def seen(self, look: Look) -> list[Any] | None:
+        return self._found if look is self._look else None
+
+    def __iter__(self) -> Iterator[Block]:
+        return self.map(both)
+
+    def map(
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
+    ) -> Iterator[T]:
+        return self._blocks.map(function, rows, self._lengths)
+
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather(batches, self._lengths)
+
+
+class Mapped(View):
+    """The same records, with the features that a function makes of rows, each of its own row alone: numbers, but for
+    ``texts``."""
+
+    def __init__(
+        self, blocks: Blocks, function: Callable[[NDArray[Any]], Any], texts: Mapping[int, Any] | None = None
+    ) -> None:
+        super().__init__(blocks)
+        self.dtype, self.columns, self.texts = np.dtype(object if texts else np.float64), None, texts or {}
+        self.width = int(function(np.zeros((1, blocks.width), blocks.dtype)).shape[1])
+        self._made = _Made(function, self.width, self.dtype)
+
+    def __iter__(self) -> Iterator[Block]:
+        for given in self._blocks:
+            x, y = self._blocks.form(*given)
+            yield self._made(x), y
+
+    def map(
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
+    ) -> Iterator[T]:
+        return self._blocks.map(_Then(self._made, function), rows, lengths)
+
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for x, y in self._blocks.gather(batches, lengths):
+            yield self._made(x), y
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The features of rows, of which there may be none."""
+
+    function: Callable[[NDArray[Any]], Any]
+    width: int
+    dtype: np.dtype[Any]
+
+    def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return dense(self.function(rows) if len(rows) else np.zeros((0, self.width)), self.dtype)
+
+
+@dataclass(frozen=True)
+class _Then:
+    made: _Made
+    function: Callable[[NDArray[Any], NDArray[Any]], Any]
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
+        return self.function(self.made(features), targets)
+
+
+class Weighted(View):
+    """The same records with weights, one for each in their order."""
+
+    def __init__(self, blocks: Blocks, weights: Any) -> None:
+        if blocks.weighted or blocks.remote:
+            raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
+        super().__init__(blocks)
+        self._weights, self.weighted = checked_weights(weights, np.size(weights)), True
+
+    def __iter__(self) -> Iterator[Block]:
+        start = 0
+        for given in self._blocks:
+            x, y = self._blocks.form(*given)
+            here = self._weights[start : start + len(x)]
+            start += len(x)
+            if len(here) < len(x):
+                break
+            yield x, joined(y, here)
+        if start != len(self._weights):
+            raise ValueError(
+                f"sample_weight must have one number for each record: got {len(self._weights)}, and there are "
+                f"{'more' if start > len(self._weights) else start} records"
+            )
+
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for rows, (x, y) in zip(batches, self._blocks.gather(batches, lengths), strict=True):
+            yield x, joined(y, self._weights[rows])
+
+
+class Tossed(Sequence[Rows]):
+    """For blocks of these lengths the rows of each whose coin shows ``heads``, or of the others.
+
+    Record k has coin k of the stream, whatever the blocks are, as in ``RandomSource.bernoulli``. No more than the coins
+    of one block are in memory.
+    """
+
+    def __init__(self, stream: _core.RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:
+        self._stream, self._threshold = stream, np.uint64(math.floor(Fraction(probability) * 2**64))
+        self._heads, self._ends = heads, np.cumsum(lengths)
+        self._starts = self._ends - lengths
+        self.counts = np.array([len(self[i]) for i in range(len(self))], np.int64)
+        """How many rows of each block."""
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, i: Any) -> Any:
+        start, end = int(self._starts[i]), int(self._ends[i])
+        return np.flatnonzero(
+            (_core.random_integers(self._stream, start, end - start) < self._threshold) == self._heads
+        )
+
+    def numbers(self, chosen: Rows) -> Rows:
+        """The numbers among all records of the ``chosen`` among these, ascending."""
+        ends = np.cumsum(self.counts)
+        parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
+        found = [
+            self[i][part - (ends[i] - self.counts[i])] + self._starts[i] for i, part in enumerate(parts) if len(part)
+        ]
+        return np.concatenate([np.zeros(0, np.intp), *found])
+
+
+class Chosen(View):
+    """Some of the records, which may be none."""
+
+    def __init__(self, blocks: Blocks, rows: Tossed) -> None:
+        super().__init__(blocks)
+        self._rows = rows
+
+    @property
+    def lengths(self) -> Lengths:
+        return self._rows.counts
+
+    def seen(self, look: Look) -> list[Any] | None:
+        return None
+
+    def __iter__(self) -> Iterator[Block]:
+        for i, given in enumerate(self._blocks):
+            x, y = self._blocks.form(*given)
+            yield x[self._rows[i]], y[self._rows[i]]
+
+    def map(
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], T],
+        rows: Sequence[Rows] | None = None,
+        lengths: Lengths | None = None,
+    ) -> Iterator[T]:
+        return self._blocks.map(function, self._rows if rows is None else _Among(self._rows, rows))
+
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather([self._rows.numbers(batch) for batch in batches])
+
+
+@dataclass(frozen=True)
+class _Among(Sequence[Rows]):
+    """Some of some rows, block by block."""
+
+    rows: Tossed
+    chosen: Sequence[Rows]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.rows[i][self.chosen[i]]

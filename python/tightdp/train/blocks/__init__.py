@@ -1,1 +1,0 @@
-"""Records in blocks: in files, memory maps or on other machines, read again for each pass."""
