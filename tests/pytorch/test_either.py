@@ -9,8 +9,8 @@ from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tightdp.torch.either import EitherSums
-from tightdp.torch.padded import Places
+from tightdp.torch.auto_sums import EitherSums
+from tightdp.torch.places import Places
 from tightdp.train import DPIS, AdaCliP
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 import tightdp as dp
 from tightdp.torch.importance import Candidates
 from tightdp.torch.key import Key
-from tightdp.torch.world import World
+from tightdp.torch.process_group import World
 from tightdp.train import DPIS, CallableModel, fit
 
 CHANCE = 1e-9

@@ -8,7 +8,7 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 
-from tightdp.torch import materialized
+from tightdp.torch import per_example_gradients as materialized
 from tightdp.torch.exact_sums import ExactSums
 
 

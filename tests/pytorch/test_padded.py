@@ -14,9 +14,9 @@ from test_one_pass import CASES
 
 import tightdp as dp
 from tightdp.torch.exact_sums import ExactSums
-from tightdp.torch.materialized import Gradients
-from tightdp.torch.padded import Places, placed, size_for
-from tightdp.torch.units import ExactUnits
+from tightdp.torch.per_example_gradients import Gradients
+from tightdp.torch.places import Places, placed, size_for
+from tightdp.torch.unit_sums import ExactUnits
 
 
 def places_of(found, rows, size):

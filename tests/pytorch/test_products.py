@@ -11,7 +11,7 @@ from test_one_pass import CASES
 
 from tightdp.torch.onepass import products
 from tightdp.torch.onepass.products import ProductSums
-from tightdp.torch.padded import Places
+from tightdp.torch.places import Places
 
 
 def made(model, max_norm, noise_multiplier=1.0):

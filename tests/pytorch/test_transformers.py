@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 import tightdp as dp
 from tightdp.adapters.transformers import STATEMENT, PrivateTrainer
-from tightdp.torch.either import EitherSums
+from tightdp.torch.auto_sums import EitherSums
 from tightdp.torch.onepass.products import ProductSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -6,10 +6,10 @@ that clips, adds up and adds noise, and an account. The model is not wrapped.
 
 from .adam import DPAdam
 from .loader import Batch, PoissonLoader
-from .locality import Audit
 from .make import make_private
 from .options import AfterFailure, Batches
 from .plan import Plan
+from .record_locality import Audit
 from .run import PrivateRun
 
 __all__ = ["AfterFailure", "Audit", "Batch", "Batches", "DPAdam", "Plan", "PoissonLoader", "PrivateRun", "make_private"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import examples
+from . import collated as examples
 
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 """All batch norms, those of several processes and lazy ones included."""

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from ..release.gradients import clipped_sum
-from .materialized import Gradients, check_vectorizes
-from .padded import Places, in_places
+from .per_example_gradients import Gradients, check_vectorizes
+from .places import Places, in_places
 from .plan import Plan
 from .sums import IntegerSums, integers_of
 

@@ -22,9 +22,9 @@ from ..release.noise import RandomSource
 from .account import Account
 from .key import Key
 from .loader import Batch, Rows, RunLoader
-from .padded import Places
+from .places import Places
 from .plan import Plan
-from .world import World
+from .process_group import World
 
 Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
 """The places of physical batches where they are padded, and collated records and their number, part by part."""

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from .. import _core
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .draws import Coins
-from .world import World
+from .coins import Coins
+from .process_group import World
 
 NOISE = 2**63
 """The first stream of noise; batches have those below."""

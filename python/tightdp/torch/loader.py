@@ -19,11 +19,11 @@ from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..release.sampling import poisson_sample
 from .account import Account
-from .draws import Coins, put_back, read_apart
+from .coins import Coins, put_back, read_apart
 from .key import Key
-from .padded import STREAMS, Places, placed, size_for
-from .reading import Part, RecordReader, Together, check_repeats
-from .world import World
+from .places import STREAMS, Places, placed, size_for
+from .process_group import World
+from .record_reader import Part, RecordReader, Together, check_repeats
 
 Rows = npt.NDArray[np.intp]
 OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})

@@ -14,15 +14,16 @@ from ..algorithms.dpis import DPIS
 from ..algorithms.driver import opened, paid, seeded
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
-from . import checks, loader, saved
+from . import checks, loader
+from . import run_state as saved
 from .adam import DPAdam
 from .algorithms import check_algorithm, chosen
+from .auto_sums import resolved
 from .checkpoint import Checkpoint
 from .distributed.agreed import agreed
 from .distributed.ranks import Ranks, world_of
 from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
-from .either import resolved
 from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import RunLoader

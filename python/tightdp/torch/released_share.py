@@ -26,7 +26,7 @@ from ..release import clipping
 from ..release.noise import RandomSource
 from .account import Account
 from .plan import Plan
-from .world import World
+from .process_group import World
 
 
 class ShareAccount(Account):

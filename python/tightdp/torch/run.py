@@ -20,29 +20,32 @@ from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
-from . import checks, examples, saved, stated
+from . import checks
+from . import collated as examples
+from . import run_state as saved
+from . import run_statement as stated
 from .account import Account
 from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
 from .algorithms import TITLES
+from .auto_sums import EitherSums
 from .checkpoint import Checkpoint
-from .draws import device_of, own_draws, with_common_coins
-from .either import EitherSums
+from .coins import device_of, own_draws, with_common_coins
 from .exact_sums import ExactSums
 from .frozen_state import Copies, unchanged
 from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import Batch, RunLoader
-from .locality import Audit, audit
 from .onepass.clipping import OnePassSums
 from .onepass.products import ProductSums
-from .padded import Places
+from .places import Places
 from .plan import Plan
-from .probe import check_repeats, loose, probe
-from .reading import Part
+from .process_group import Fact, World
+from .record_locality import Audit, audit
+from .record_reader import Part
 from .released_share import ShareAccount, release_share
+from .self_test import check_repeats, loose, probe
 from .sums import Sums
-from .units import ExactUnits, OnePassUnits
-from .world import Fact, World
+from .unit_sums import ExactUnits, OnePassUnits
 
 LossFunction = Callable[[Any, Any], Any]
 """(model, collated batch) -> one loss for each record, shape (records,)."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from .draws import uncompiled
+from .coins import uncompiled
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
 _MAKE_MASKS = ("sdpa", "eager")

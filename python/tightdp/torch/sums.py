@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from ..release.noise import RandomSource
-from .noise import add_to
-from .padded import Places
+from .places import Places
 from .plan import Plan
+from .sum_noise import add_to
 
 
 class Sums:

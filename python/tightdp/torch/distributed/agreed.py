@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ... import __version__
-from ..world import Fact
+from ..process_group import Fact
 
 
 def agreed(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:

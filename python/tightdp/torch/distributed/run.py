@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from ...release import clipping
-from ..noise import add_share
 from ..run import PrivateRun
+from ..sum_noise import add_share
 from ..sums import Sums
 from .ranks import Ranks
 

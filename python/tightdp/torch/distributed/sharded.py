@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..checks import is_sharded
-from ..world import World
+from ..process_group import World
 from .ranks import Ranks
 from .run import SharedRun
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .record_axis import RecordAxis
-from .uses import Unsupported
+from .use import Unsupported
 
 Linear = Callable[[Any, Any, Any], Any]
 

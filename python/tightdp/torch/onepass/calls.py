@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from .convolutions import convolution
 from .factors import Outer, Rows
-from .uses import Parts, Rule, Unsupported, Use
+from .use import Parts, Rule, Unsupported, Use
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Use:

@@ -10,16 +10,16 @@ import torch
 
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
-from .. import examples
-from ..padded import Places
+from .. import collated as examples
+from ..places import Places
 from ..plan import Plan
 from ..sums import Sums, integers_of
 from .convolutions import Convolved
 from .factors import Factors, planned
+from .graph_check import check_whole
 from .record_axis import RecordAxis, gradients
 from .recorder import Call, Recorder, refusal
-from .uses import Unsupported
-from .whole import check_whole
+from .use import Unsupported
 
 SLACK = 2.0**-17
 """Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from . import factors
 from .factors import Outer, Rows
-from .uses import Parts, Unsupported, Use
+from .use import Parts, Unsupported, Use
 
 PIECE = 1 << 19
 """Entries of rows that are made at once: 2 MB of float32, which stay in the cache until they are added."""

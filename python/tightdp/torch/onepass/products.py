@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ...models import dense
-from ..padded import Places, in_places
+from ..places import Places, in_places
 from ..plan import Plan
 from ..sums import IntegerSums, integers_of
 from .clipping import OnePassSums

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from .. import checks, examples
-from ..materialized import SIGNS, place
+from .. import checks
+from .. import collated as examples
+from ..per_example_gradients import SIGNS, place
 from ..side_by_side import side_by_side
-from .uses import Unsupported
+from .use import Unsupported
 
 
 class RecordAxis:

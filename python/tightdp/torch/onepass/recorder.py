@@ -20,7 +20,7 @@ from .calls import RULES
 from .factors import Rows
 from .pooling import max_pool2d
 from .record_axis import RecordAxis
-from .uses import Parts, Unsupported
+from .use import Parts, Unsupported
 
 _SPREAD = {
     getattr(where, name)

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from . import checks, examples
+from . import checks
+from . import collated as examples
 from .recurrent import StepByStep
 from .side_by_side import side_by_side
 

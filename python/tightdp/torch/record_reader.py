@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from . import examples
-from .draws import seed_all
+from . import collated as examples
+from .coins import seed_all
 
 Part = tuple[Any, int]
 """Collated records of one shape, and their number."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..release.noise import RandomSource
-from . import examples
+from . import collated as examples
 
 Rows = npt.NDArray[np.intp]
 STREAMS = 3 * 2**61

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from ..release.clipping import several
-from . import examples
-from .draws import device_of, own_draws
-from .materialized import Gradients, check_vectorizes
+from . import collated as examples
+from .coins import device_of, own_draws
 from .onepass.factors import Factors, Rows
 from .onepass.layers import check_layers
 from .onepass.products import ProductSums
-from .padded import Places, in_places
+from .per_example_gradients import Gradients, check_vectorizes
+from .places import Places, in_places
 from .plan import Plan, SumArithmetic
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from . import checks, examples
-from .draws import uncompiled
+from . import checks
+from . import collated as examples
+from .coins import uncompiled
 from .frozen_state import unchanged
 from .plan import Plan
-from .reading import Part
+from .record_reader import Part
 
 _LOOSER = 2.0**20
 _OTHER_ORDER = 1e-4

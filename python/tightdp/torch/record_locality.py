@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .padded import Places, Rows
+from .places import Places, Rows
 from .plan import Plan
-from .reading import Part
+from .record_reader import Part
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
 """Of float sums, and of single gradients, whose last bits may depend on what stands beside them."""

@@ -12,7 +12,7 @@ from ..release.gradients import clipped_sum
 from .exact_sums import ExactSums
 from .importance import Candidates
 from .onepass.clipping import SLACK, OnePassSums
-from .padded import Places
+from .places import Places
 from .plan import Plan
 
 LEAST = 1e-100
