@@ -130,11 +130,14 @@ _LATER = {
     for name in names
 }  # fmt: skip
 """Imported when they are first used: a program that accounts releases nothing."""
+_FOLDERS = frozenset(
+    {"audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch", "train"}
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cuda":
-        return import_module(".cuda", __name__)
+    if name in _FOLDERS:
+        return import_module(f".{name}", __name__)
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
@@ -142,4 +145,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "cuda"})
+    return sorted({*globals(), *_LATER, *_FOLDERS})

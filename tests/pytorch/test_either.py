@@ -9,7 +9,7 @@ from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tightdp.torch.auto_sums import EitherSums
+from tightdp.torch.auto_sums import AutoSums
 from tightdp.torch.places import Places
 from tightdp.train import DPIS, AdaCliP
 
@@ -52,7 +52,7 @@ class Lengths(Dataset):
 
 def made(model, max_norm=0.3):
     plan = private(model, max_norm=max_norm, noise_multiplier=1.0).plan
-    return EitherSums(plan, dict(model.named_parameters())), plan
+    return AutoSums(plan, dict(model.named_parameters())), plan
 
 
 @pytest.mark.parametrize("build", [mlp, Squared])

@@ -14,8 +14,8 @@ from test_one_pass import CASES
 
 import tightdp as dp
 from tightdp.torch.exact_sums import ExactSums
-from tightdp.torch.per_example_gradients import Gradients
-from tightdp.torch.places import Places, placed, size_for
+from tightdp.torch.per_example_gradients import PerExampleGradients
+from tightdp.torch.places import Places, choose_size, draw_places
 from tightdp.torch.unit_sums import ExactUnits
 
 
@@ -28,7 +28,7 @@ def test_a_record_draws_its_place_whatever_others_are_there(rows):
     """Places of two records are independent and uniform, however many records there are, more than places as well."""
     counts, source = dict.fromkeys(itertools.product(range(4), range(4)), 0), dp.Philox(3)
     for _ in range(6000):
-        found = placed(np.array(rows), 4, source)
+        found = draw_places(np.array(rows), 4, source)
         counts[places_of(found, [11, 22], 4)] += 1
     assert stats.chisquare(list(counts.values())).pvalue > 1e-6
 
@@ -37,7 +37,7 @@ def test_a_record_draws_its_place_whatever_others_are_there(rows):
 @pytest.mark.parametrize("records", [0, 1, 7, 500])
 def test_records_fill_the_first_physical_batch_that_has_their_place(records, size):
     rows = np.arange(records) * 3
-    found = placed(rows, size, dp.Philox(5)).reshape(-1, size)
+    found = draw_places(rows, size, dp.Philox(5)).reshape(-1, size)
     assert sorted(found[found >= 0]) == list(rows)
     for place in found.T:
         taken = (place >= 0).sum()
@@ -49,10 +49,10 @@ def test_the_price_is_what_the_page_says():
     """docs/theory/training.md, section 8"""
 
     def rows(records, size):
-        return np.mean([len(placed(np.arange(records), size, dp.Philox(k))) for k in range(200)]) / records
+        return np.mean([len(draw_places(np.arange(records), size, dp.Philox(k))) for k in range(200)]) / records
 
     assert all(1.25 < rows(32 * size, size) < 1.5 for size in (16, 32)) and 1.8 < rows(8 * 64, 64) < 2.2
-    assert [size_for(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
+    assert [choose_size(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # attention is taken record by record there
@@ -80,8 +80,10 @@ def test_integers_of_a_record_follow_from_it_and_its_place(case):
 
 @pytest.mark.parametrize("size", [None, 4])
 def test_all_physical_batches_have_one_shape(size, monkeypatch):
-    seen, taken, of = set(), [], Gradients.of
-    monkeypatch.setattr(Gradients, "of", lambda self, batch, n: (seen.add((n, *batch[0].shape)), of(self, batch, n))[1])
+    seen, taken, of = set(), [], PerExampleGradients.of
+    monkeypatch.setattr(
+        PerExampleGradients, "of", lambda self, batch, n: (seen.add((n, *batch[0].shape)), of(self, batch, n))[1]
+    )
     run = private(mlp(), table(400), batch_size=12, noise_multiplier=1.0, padded=True, physical_size=size,
                   arithmetic="exact")  # fmt: skip
     for batch in run.loader:

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 import tightdp as dp
 from tightdp.adapters.transformers import STATEMENT, PrivateTrainer
-from tightdp.torch.auto_sums import EitherSums
+from tightdp.torch.auto_sums import AutoSums
 from tightdp.torch.onepass.products import ProductSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -97,7 +97,7 @@ def test_sums_are_those_of_records_taken_alone(name, kind):
 def test_they_train_by_default(name):
     model = MODELS[name]().train()
     run = private(model, TensorDataset(*sentences()), batch_size=5)
-    assert run.plan.arithmetic == "auto" and isinstance(run._plain(run._parameters()), EitherSums)
+    assert run.plan.arithmetic == "auto" and isinstance(run._plain(run._parameters()), AutoSums)
     run.fit(loss)
     assert "vectorised" not in run.ways_.values() and run.privacy_ <= 3.0
 

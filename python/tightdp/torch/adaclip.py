@@ -16,21 +16,21 @@ from .exact_sums import ExactSums
 from .plan import Plan
 
 
-def moments(plan: Plan, size: int) -> Moments:
+def make_moments(plan: Plan, size: int) -> Moments:
     """The running moments of a run that trains so many numbers."""
     assert isinstance(plan.settings, AdaCliP)
     q = plan.sampling_probability
     return Moments(plan.settings, size, q * plan.records, q, plan.noise_multiplier)
 
 
-def learned(now: Moments) -> dict[str, Any]:
+def export_moments(now: Moments) -> dict[str, Any]:
     """What the moments have learned, of releases alone."""
     return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
 
 
 def check_learned(given: Any, now: Moments) -> None:
     """ValueError unless these are the moments of as many numbers."""
-    for name, expected in learned(now).items():
+    for name, expected in export_moments(now).items():
         found = given.get(name) if isinstance(given, dict) else None
         if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
             raise ValueError(f"state must hold the {name} of {len(expected)} gradients, in float64: AdaCliP learned it")
@@ -38,7 +38,7 @@ def check_learned(given: Any, now: Moments) -> None:
             raise ValueError(f"state must hold a finite {name}")
 
 
-def learn_again(given: dict[str, Any], now: Moments) -> None:
+def import_moments(given: dict[str, Any], now: Moments) -> None:
     now.center, now.variance = (given[name].cpu().numpy().copy() for name in ("center", "variance"))
 
 

@@ -21,7 +21,7 @@ _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer
 """Fields that ``make_private`` has itself, or that are the caller's: optimizers and averages."""
 
 
-def chosen(algorithm: Any) -> tuple[str, Settings | None]:
+def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
     """The algorithm's name and its settings, from either."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
@@ -64,7 +64,7 @@ _MOST_EMPTY = 1e6
 """Of batches one after the other, about: the loader draws up to the next that has a record before it reads."""
 
 
-def filled(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
+def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
     """The settings with what ``make_private`` was told."""
     if len(max_norm) > 1:
         raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
@@ -74,7 +74,7 @@ def filled(settings: Settings, batch_size: float, epochs: float, max_norm: tuple
     return dataclasses.replace(settings, **said)
 
 
-def steps_of(
+def plan_steps(
     settings: Settings | None,
     batch_size: float,
     epochs: float,

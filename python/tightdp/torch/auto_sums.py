@@ -7,17 +7,17 @@ from typing import Any
 import torch
 
 from ..release.clipping import several
-from . import collated as examples
-from .coins import device_of, own_draws
+from . import collated
+from .coins import device_of, seed_pass
 from .onepass.factors import Factors, Rows
 from .onepass.layers import check_layers
 from .onepass.products import ProductSums
-from .per_example_gradients import Gradients, check_vectorizes
-from .places import Places, in_places
+from .per_example_gradients import PerExampleGradients, check_vectorizes
+from .places import Places, fill_places
 from .plan import Plan, SumArithmetic
 
 
-class EitherSums(ProductSums):
+class AutoSums(ProductSums):
     """Integer sums of clipped gradients, on the grid of products.
 
     The way is a function of a record's form: the structure, the types and the shapes of its tensors. A record of zeros
@@ -38,9 +38,9 @@ class EitherSums(ProductSums):
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         if self._serves_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places)
-        batch, records, weights = in_places(places, batch, records)
+        batch, records, weights = fill_places(places, batch, records)
         start = 0
-        for rows in Gradients(model, loss_fn, self._parameters).of(batch, records):
+        for rows in PerExampleGradients(model, loss_fn, self._parameters).of(batch, records):
             end = start + len(rows[0])
             factors: dict[int, Factors] = {i: Rows(g.detach()) for i, g in enumerate(rows)}
             self._add_products(factors, end - start, None if weights is None else weights[start:end])
@@ -49,12 +49,12 @@ class EitherSums(ProductSums):
 
     def _serves_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
         """Whether one pass takes records of this form."""
-        tensors, rebuild = examples.split(batch, records)
-        form = repr(examples.structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
+        tensors, rebuild = collated.split_records(batch, records)
+        form = repr(collated.describe_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
         if form not in self._served:
             zeros = rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])
             try:
-                with own_draws(device_of(model), 0, 0):
+                with seed_pass(device_of(model), 0, 0):
                     super().check(model, loss_fn, zeros, 1)
                 self._served[form] = True
             except Exception:  # of the user's code on zeros, or of what one pass does not serve
@@ -62,7 +62,7 @@ class EitherSums(ProductSums):
         return self._served[form]
 
 
-def resolved(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
+def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
     """What "auto" is for the algorithm, the bounds and the types of the model's layers."""
     if arithmetic != "auto":
         return arithmetic

@@ -53,7 +53,7 @@ class Checkpoint:
         _locks[self.folder] = self._lock
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
-        """The state of the run that the folder holds, as ``saved.state`` made it; None where there is none.
+        """The state of the run that the folder holds, as ``run_state.make_state`` made it; None where there is none.
 
         ValueError unless that run was begun with the same ``about``.
         """
@@ -161,10 +161,10 @@ class Checkpoint:
         new = self.folder / f"{name}.new"
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600))  # before there is anything to read
         write(new)
-        _flush(new)
+        _flush_to_disk(new)
         os.replace(new, self.folder / name)
         if sys.platform != "win32":  # which has no way to flush a folder: a name may be lost when the power is
-            _flush(self.folder)
+            _flush_to_disk(self.folder)
 
     def _damaged(self, name: str) -> ValueError:
         return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
@@ -190,7 +190,7 @@ class _Lock:
             os.close(self._file)
 
 
-def _flush(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows flushes what it may write to
     try:
         os.fsync(file)

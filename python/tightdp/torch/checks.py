@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import collated as examples
+from . import collated
 
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 """All batch norms, those of several processes and lazy ones included."""
@@ -67,7 +67,9 @@ def check_modules(model: Any) -> None:
                 f"(weight_norm, spectral_norm or prune) puts into it before each batch. Remove it (remove_weight_norm, "
                 f"remove_spectral_norm, prune.remove), or use torch.nn.utils.parametrizations.weight_norm"
             )
-        elif any(_of_others(hook) for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())):
+        elif any(
+            _is_foreign_hook(hook) for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())
+        ):
             raise ValueError(
                 f"model must have no backward hooks: gradients of single records do not go through that of {label} "
                 f"({kind}). Remove it, and change the gradients after a step, where they have noise"
@@ -84,7 +86,7 @@ def is_sharded(p: Any) -> bool:
     return hasattr(p, "full_tensor") and hasattr(p, "device_mesh")
 
 
-def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
+def trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     """The parameters that are trained, by name. ValueError unless the optimizer has them all and none but the model's.
 
     A parameter that the optimizer lacks would take part in clipping and get noise for nothing, and never move.
@@ -101,15 +103,15 @@ def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
     missing = [name for name, p in found.items() if id(p) not in held]
     if missing:
         raise ValueError(
-            f"optimizer must hold every parameter that requires a gradient: it lacks {_few(missing)}. Give them to it, "
-            f"or freeze them: requires_grad_(False)"
+            f"optimizer must hold every parameter that requires a gradient: it lacks {_list_names(missing)}. Give them "
+            f"to it, or freeze them: requires_grad_(False)"
         )
     if not found:
         raise ValueError("model must have a parameter that requires a gradient: all are frozen")
     for name, p in found.items():
         if p.dtype not in _REAL:
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
-        if any(map(_of_others, (p._backward_hooks or {}).values())):
+        if any(map(_is_foreign_hook, (p._backward_hooks or {}).values())):
             raise ValueError(
                 f"model must have no backward hooks: gradients of single records do not go through those of {name}"
             )
@@ -118,7 +120,7 @@ def trainable(model: Any, optimizer: Any) -> dict[str, Any]:
     return found
 
 
-def _of_others(hook: Any) -> bool:
+def _is_foreign_hook(hook: Any) -> bool:
     return not (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
@@ -152,8 +154,9 @@ def check_used(unused: Iterable[str]) -> None:
     names = list(unused)
     if names:
         raise ValueError(
-            f"model must use every parameter that requires a gradient: the loss does not depend on {_few(names)}, "
-            f"which would be trained by noise alone. Freeze what is not used: requires_grad_(False)"
+            f"model must use every parameter that requires a gradient: the loss does not depend on "
+            f"{_list_names(names)}, which would be trained by noise alone. Freeze what is not used by "
+            f"requires_grad_(False)"
         )
 
 
@@ -174,8 +177,9 @@ def check_losses(losses: Any, records: int) -> Any:
         raise TypeError(f"loss_fn must return a tensor of one loss for each record, got {type(losses).__name__}")
     if losses.shape != (records,):
         raise ValueError(
-            f"loss_fn must return one loss for each record, shape (records,), got {examples.shown(losses)}: a loss "
-            f"that is reduced over the batch mixes records. Use reduction='none', and the mean over what one record has"
+            f"loss_fn must return one loss for each record, shape (records,), got {collated.format_shape(losses)}: a "
+            f"loss that is reduced over the batch mixes records. Use reduction='none', and the mean over what one "
+            f"record has"
         )
     if not losses.is_floating_point():
         raise TypeError(f"loss_fn must return real losses, got {losses.dtype}")
@@ -184,5 +188,5 @@ def check_losses(losses: Any, records: int) -> Any:
     return losses
 
 
-def _few(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

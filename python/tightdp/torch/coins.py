@@ -18,12 +18,12 @@ def device_of(model: Any) -> Any:
     return next(iter(model.parameters())).device
 
 
-def forked(device: Any) -> Any:
+def fork_generators(device: Any) -> Any:
     """A context after which PyTorch's generators, that of the device too, are as before."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
-def uncompiled() -> Any:
+def run_uncompiled() -> Any:
     """A context in which what ``torch.compile`` made runs as the Python that it was made of.
 
     PyTorch compiles nothing under ``torch.func``, and would compile what records a forward pass instead.
@@ -68,14 +68,14 @@ def seed_host(seed: int) -> None:
     random.seed(seed)
 
 
-def seed_all(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """Seeds the generators of NumPy, of ``random`` and of PyTorch on the host."""
     seed_host(seed)
     torch.default_generator.manual_seed(seed)
 
 
 @contextmanager
-def put_back() -> Iterator[None]:
+def restore_generators() -> Iterator[None]:
     """Afterwards the generators of NumPy and of ``random`` are as before.
 
     Records draw as often as there are records. Whoever reads a generator's state later, in a checkpoint or by what it
@@ -90,9 +90,9 @@ def put_back() -> Iterator[None]:
 
 
 @contextmanager
-def own_draws(device: Any, seed: int, common: int) -> Iterator[None]:
+def seed_pass(device: Any, seed: int, common: int) -> Iterator[None]:
     """The global generators are seeded, PyTorch's by ``seed`` and the others by ``common``, and put back afterwards."""
-    with forked(device), put_back():
+    with fork_generators(device), restore_generators():
         seed_host(common)
         torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
         yield
@@ -112,10 +112,10 @@ def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable
     return loss
 
 
-def read_apart(parts: Iterator[Any]) -> Iterator[Any]:
+def read_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
     """The parts, where what reads them leaves no trace in the global generators."""
     while True:
-        with torch.random.fork_rng(devices=[]), put_back():
+        with torch.random.fork_rng(devices=[]), restore_generators():
             found = list(islice(parts, 1))
         if not found:
             return

@@ -12,7 +12,7 @@ import torch
 Rebuild = Callable[[list[Any]], Any]
 
 
-def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
+def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
     """The tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
 
     None, types and devices stay as they are. ValueError for what may tell something of other records and cannot be
@@ -21,21 +21,21 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
     """
     if isinstance(batch, torch.Tensor):
         if batch.layout is not torch.strided or batch.is_nested:
-            raise _refusal(f"a {'nested' if batch.is_nested else 'sparse'} one")
+            raise _refuse_item(f"a {'nested' if batch.is_nested else 'sparse'} one")
         return [batch], lambda found: found[0]
     if isinstance(batch, Mapping):
         keys, kind = list(batch), type(batch)
-        inner, rebuild = leaves([batch[key] for key in keys])
+        inner, rebuild = flatten_batch([batch[key] for key in keys])
 
         def mapping(found: list[Any]) -> Any:
             plain = dict(zip(keys, rebuild(found), strict=True))
-            return plain if kind is dict else _made(kind, plain)
+            return plain if kind is dict else _make_mapping(kind, plain)
 
         return inner, mapping
     if isinstance(batch, (list, tuple)):
         if batch and all(isinstance(item, _SCALARS) for item in batch):
-            raise _refusal(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
-        parts = [leaves(item) for item in batch]
+            raise _refuse_item(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
+        parts = [flatten_batch(item) for item in batch]
         named = isinstance(batch, tuple) and hasattr(batch, "_fields")
 
         def sequence(found: list[Any]) -> Any:
@@ -47,7 +47,7 @@ def leaves(batch: Any) -> tuple[list[Any], Rebuild]:
 
         return [tensor for tensors, _ in parts for tensor in tensors], sequence
     if not isinstance(batch, _CONSTANTS):
-        raise _refusal(f"an object of the type {type(batch).__name__}")
+        raise _refuse_item(f"an object of the type {type(batch).__name__}")
     return [], lambda found: batch
 
 
@@ -55,49 +55,49 @@ _CONSTANTS = (type(None), torch.dtype, torch.device)
 _SCALARS = (str, bytes, Number, np.generic)
 
 
-def _refusal(made: str) -> ValueError:
+def _refuse_item(made: str) -> ValueError:
     return ValueError(
         f"collate_fn must make tensors whose first axis is that of the records: it made {made}, which each record "
         "would see whole. Make a dense tensor of it, with an entry for each record, or leave it out"
     )
 
 
-def structure(batch: Any) -> Any:
+def describe_structure(batch: Any) -> Any:
     """What a batch is made of, apart from the shapes and the numbers in its tensors."""
     if isinstance(batch, torch.Tensor):
         return batch.dtype
     if isinstance(batch, Mapping):
-        return type(batch), [(key, structure(inner)) for key, inner in batch.items()]
-    return type(batch), [structure(item) for item in batch] if isinstance(batch, (list, tuple)) else batch
+        return type(batch), [(key, describe_structure(inner)) for key, inner in batch.items()]
+    return type(batch), [describe_structure(item) for item in batch] if isinstance(batch, (list, tuple)) else batch
 
 
-def shown(tensor: Any) -> str:
+def format_shape(tensor: Any) -> str:
     """The shape as errors show it: the length of the first axis may be the number of records, which is private."""
     return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
 
 
-def _made(kind: Any, plain: dict[Any, Any]) -> Any:
+def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
     try:
         return kind(plain)
     except TypeError:
         return plain
 
 
-def split(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
+def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
     """``leaves``, each with one row for each record. ValueError where that is not so."""
-    tensors, rebuild = leaves(batch)
+    tensors, rebuild = flatten_batch(batch)
     if not tensors:
         raise ValueError("collate_fn must make tensors whose first axis is that of the records: it made none")
     for tensor in tensors:
         if tensor.ndim == 0 or len(tensor) != records:
             raise ValueError(
                 f"collate_fn must make tensors whose first axis is that of the records: it made one of shape "
-                f"{shown(tensor)} with another length"
+                f"{format_shape(tensor)} with another length"
             )
     return tensors, rebuild
 
 
-def moved(batch: Any, device: Any) -> Any:
+def move_batch(batch: Any, device: Any) -> Any:
     """The batch with its tensors on the device."""
-    tensors, rebuild = leaves(batch)
+    tensors, rebuild = flatten_batch(batch)
     return rebuild([tensor.to(device) for tensor in tensors]) if any(t.device != device for t in tensors) else batch

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ..release.gradients import clipped_sum
-from .per_example_gradients import Gradients, check_vectorizes
-from .places import Places, in_places
+from .per_example_gradients import PerExampleGradients, check_vectorizes
+from .places import Places, fill_places
 from .plan import Plan
-from .sums import IntegerSums, integers_of
+from .sums import IntegerSums, make_integer_sums
 
 
 class ExactSums(IntegerSums):
@@ -23,7 +23,7 @@ class ExactSums(IntegerSums):
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
-        self._flat, totals = integers_of(parameters)
+        self._flat, totals = make_integer_sums(parameters)
         super().__init__(plan, parameters, totals)
 
     @property
@@ -47,7 +47,7 @@ class ExactSums(IntegerSums):
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
     ) -> Iterator[tuple[list[Any], Any]]:
         """The gradients of some rows at a time, and which of them are of records where there are places: 1, and 0."""
-        batch, records, weights = in_places(None if self.in_turn else places, batch, records)  # alone: of one shape
+        batch, records, weights = fill_places(None if self.in_turn else places, batch, records)  # alone: of one shape
         start = 0
         for rows in self._rows(model, loss_fn, batch, records):
             end = start + len(rows[0])
@@ -56,7 +56,7 @@ class ExactSums(IntegerSums):
 
     def _rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
         """The gradients of some records at a time, of one type in host memory."""
-        gradients = Gradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
+        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
         for some in gradients.of(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to("cpu", dtype) for g in some]

@@ -13,7 +13,7 @@ Copies = dict[tuple[str, str], tuple[Any, int, Any]]
 
 
 @contextmanager
-def unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
+def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
     """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter or its gradient.
 
     A buffer with something of the records in it would be released without noise, and what one record leaves for the
@@ -23,17 +23,17 @@ def unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) 
     PyTorch takes records side by side, nothing of theirs can be written there.
     """
     copies = {} if copies is None else copies
-    for place, buffer in _buffers(model).items():
+    for place, buffer in _list_buffers(model).items():
         known = copies.get(place)
-        if known is None or known[0] is not buffer or not _equal(*known):
+        if known is None or known[0] is not buffer or not _equals_copy(*known):
             copies[place] = buffer, buffer._version, buffer.clone()
-    before, parameters = {place: copies[place] for place in _buffers(model)}, _parameters(model, values)
-    grads = [(p, p.grad, _version(p.grad)) for p, *_ in parameters.values()]
+    before, parameters = {place: copies[place] for place in _list_buffers(model)}, _snapshot_parameters(model, values)
+    grads = [(p, p.grad, _version_of_gradient(p.grad)) for p, *_ in parameters.values()]
     try:
         yield
     finally:
-        buffers, accumulated, after = _put_back(model, before), _take_away(grads), _parameters(model, values)
-        changed = [name for name in parameters | after if not _same(parameters.get(name), after.get(name))]
+        buffers, accumulated, after = _put_back(model, before), _take_away(grads), _snapshot_parameters(model, values)
+        changed = [name for name in parameters | after if not _is_same_parameter(parameters.get(name), after.get(name))]
         if changed:
             raise ValueError(
                 f"model must not change its parameters while it computes: {changed[0]} was changed, and may hold what "
@@ -51,7 +51,7 @@ def unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) 
             )
 
 
-def _buffers(model: Any) -> dict[tuple[str, str], Any]:
+def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
     return {
         (path, name): buffer
         for path, module in model.named_modules()
@@ -66,7 +66,7 @@ def _put_back(model: Any, before: Copies) -> list[str]:
     for path, module in model.named_modules():
         for name, now in list(module._buffers.items()):
             buffer, version, copy = before.get((path, name), (None, 0, None))
-            same = buffer is None or _equal(buffer, version, copy)
+            same = buffer is None or _equals_copy(buffer, version, copy)
             if now is buffer and same:
                 continue
             changed.append(f"{path}.{name}".lstrip("."))
@@ -79,39 +79,39 @@ def _put_back(model: Any, before: Copies) -> list[str]:
 
 def _take_away(before: list[tuple[Any, Any, Any]]) -> bool:
     """Takes away what other gradients parameters have than before; returns whether any had."""
-    changed = [p for p, grad, version in before if p.grad is not grad or _version(grad) != version]
+    changed = [p for p, grad, version in before if p.grad is not grad or _version_of_gradient(grad) != version]
     for p in changed:
         p.grad = None
     return bool(changed)
 
 
-def _parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
+def _snapshot_parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
     return {name: (p, p._version, _sum_words(p) if values else 0) for name, p in model.named_parameters()}
 
 
-def _same(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
+def _is_same_parameter(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
     return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
 
 
-def _version(grad: Any) -> int:
+def _version_of_gradient(grad: Any) -> int:
     return 0 if grad is None else int(grad._version)
 
 
-def _equal(x: Any, version: int, copy: Any) -> bool:
+def _equals_copy(x: Any, version: int, copy: Any) -> bool:
     """Whether a buffer is what it was: of one without plain memory, such as a sparse one, its version tells."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
-    return torch.equal(_bytes(x), _bytes(copy))
+    return torch.equal(_view_bytes(x), _view_bytes(copy))
 
 
 def _sum_words(p: Any) -> int:
     """The sum of the bytes of a parameter, in words of 64 bits: some 10 GB a second, and next to no memory."""
-    flat = _bytes(p)
+    flat = _view_bytes(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
-def _bytes(x: Any) -> Any:
+def _view_bytes(x: Any) -> Any:
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x
     return x.contiguous().view(-1).view(torch.uint8)

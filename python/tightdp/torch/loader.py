@@ -19,11 +19,11 @@ from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..release.sampling import poisson_sample
 from .account import Account
-from .coins import Coins, put_back, read_apart
+from .coins import Coins, read_without_trace, restore_generators
 from .key import Key
-from .places import STREAMS, Places, placed, size_for
+from .places import STREAMS, Places, choose_size, draw_places
 from .process_group import World
-from .record_reader import Part, RecordReader, Together, check_repeats
+from .record_reader import Part, RecordCollator, RecordReader, check_reads_repeat
 
 Rows = npt.NDArray[np.intp]
 OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})
@@ -121,7 +121,7 @@ class PoissonLoader:
         rng: RandomSource | None = None,
         **options: Any,
     ) -> None:
-        self.dataset = checked(dataset)
+        self.dataset = check_dataset(dataset)
         self._probability = _check.probability("sampling_probability", sampling_probability)
         self._steps = math.ceil(1 / self._probability) if steps is None else _check.count("steps", steps)
         self.physical_batch_size = (
@@ -165,7 +165,7 @@ class PoissonLoader:
         parts, ahead = iter(self._reader(pieces())), deque[Any]()
         for _ in range(steps):
             if not drawn:  # reading draws: nothing, or the next batch that is not empty and all before it
-                ahead.extend(_next(parts))
+                ahead.extend(_take_next(parts))
             rows = drawn.popleft()
             batch = Batch(self, rows, self._taken(rows, ahead, parts))
             yield batch
@@ -201,7 +201,7 @@ class PoissonLoader:
         if self._plain:
             tensors = self.dataset.tensors  # as the reader collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return read_apart(iter(self._of_torch(self._seeded(pieces))))
+        return read_without_trace(iter(self._of_torch(self._seeded(pieces))))
 
     @property
     def _plain(self) -> bool:
@@ -216,7 +216,7 @@ class PoissonLoader:
         return parts
 
     def _of_torch(self, pieces: Any) -> Any:
-        together = Together(alone=self._collate is not None, in_order=self._in_order)
+        together = RecordCollator(alone=self._collate is not None, in_order=self._in_order)
         return DataLoader(
             RecordReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
         )
@@ -241,7 +241,7 @@ class RunLoader(PoissonLoader):
         self._account, self._key, self._world, self._coins = account, key, world, key.coins()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
-            self.physical_batch_size = size_for(self._usual)
+            self.physical_batch_size = choose_size(self._usual)
 
     def first(self) -> Iterator[Part]:
         """The first record of the data set, collated, and its number, 1; nothing where there is none."""
@@ -261,8 +261,8 @@ class RunLoader(PoissonLoader):
         number = LOOKS - self._account.steps
         drawn = (self._coins.of_record(number, place) % len(self.dataset) for place in (-1, -2))
         one, other = ((i, self._coins.of_record(number, i)) for i in drawn)
-        with torch.random.fork_rng(devices=[]), put_back():
-            check_repeats(RecordReader(self.dataset, self._collate or default_collate), one, other)
+        with torch.random.fork_rng(devices=[]), restore_generators():
+            check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), one, other)
 
     def _drawn(self, steps: int) -> Iterator[Rows]:
         first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
@@ -279,7 +279,7 @@ class RunLoader(PoissonLoader):
         """The rows in places, of that number of draws."""
         if not self.padded or self.physical_batch_size is None:
             return rows
-        return placed(rows, self.physical_batch_size, self._key.at(STREAMS + number))
+        return draw_places(rows, self.physical_batch_size, self._key.at(STREAMS + number))
 
     def _cuts(self, rows: Rows) -> list[Rows]:
         rank, size = self._world.rank, self._world.size
@@ -311,14 +311,14 @@ class RunLoader(PoissonLoader):
         return self._batches(min(self.steps, left))
 
 
-def _next(parts: Iterator[Any]) -> list[Any]:
+def _take_next(parts: Iterator[Any]) -> list[Any]:
     """The next part in a list, or an empty list at the end."""
     for part in parts:
         return [part]
     return []
 
 
-def checked(dataset: Any) -> Any:
+def check_dataset(dataset: Any) -> Any:
     """A data set whose records can be drawn by index; TypeError for loaders and streams."""
     if isinstance(dataset, DataLoader):
         raise TypeError(

@@ -14,23 +14,22 @@ from ..algorithms.dpis import DPIS
 from ..algorithms.driver import opened, paid, seeded
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
-from . import checks, loader
-from . import run_state as saved
+from . import checks, loader, run_state
 from .adam import DPAdam
-from .algorithms import check_algorithm, chosen
-from .auto_sums import resolved
+from .algorithms import check_algorithm, choose_algorithm
+from .auto_sums import resolve_arithmetic
 from .checkpoint import Checkpoint
-from .distributed.agreed import agreed
-from .distributed.ranks import Ranks, world_of
+from .distributed.agreed import shared_facts
+from .distributed.ranks import Ranks, join_processes
 from .distributed.run import SharedRun
 from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import RunLoader
 from .onepass.layers import check_layers
-from .options import AfterFailure, Batches, gathered
-from .plan import SumArithmetic, bounds, plan
-from .released_share import account_of
+from .options import AfterFailure, Batches, gather_settings
+from .plan import SumArithmetic, check_bounds, plan
+from .released_share import make_account
 from .run import PrivateRun
 
 
@@ -126,32 +125,32 @@ def make_private(
     >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
     (10, True, True)
     """
-    world = world_of(distributed)
+    world = join_processes(distributed)
     seed = int(random_state) if isinstance(random_state, np.integer) else random_state
     settings: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs,
         "noise_multiplier": noise_multiplier, "public_size": public_size,
     }  # fmt: skip
     said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **settings}
-    with world.together("make_private", **agreed(model, optimizer, dataset, seed, said)):
-        batches, folder, after_failure = gathered(batches, checkpoint, before)
+    with world.together("make_private", **shared_facts(model, optimizer, dataset, seed, said)):
+        batches, folder, after_failure = gather_settings(batches, checkpoint, before)
         said["batches"] = batches.physical_size, batches.padded, folder is None
         reading = {
             "physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options
         }  # fmt: skip
-        name, own = chosen(algorithm)
+        name, own = choose_algorithm(algorithm)
         checks.check_types(model, optimizer)
-        how = resolved(arithmetic, name, max_norm, model)
+        how = resolve_arithmetic(arithmetic, name, max_norm, model)
         check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
         checks.check_modules(model)
         if arithmetic in ("float", "products"):
             check_layers(model)
         sharded = check_sharding(model, world)
-        parameters = checks.trainable(model, optimizer)
+        parameters = checks.trained_parameters(model, optimizer)
         checks.check_settings(optimizer)
         checks.check_finite(p for p in model.named_parameters() if world.first or checks.is_sharded(p[1]))
         seeded(seed)
-        loader.checked(dataset)
+        loader.check_dataset(dataset)
         book = opened(ledger) if world.first else None
         files: Any = Checkpoint(folder) if world.first and folder is not None else None
         loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
@@ -164,25 +163,27 @@ def make_private(
     made = plan(
         len(dataset),
         key.at(NOISE),
-        max_norm=bounds(max_norm, len(parameters)),
+        max_norm=check_bounds(max_norm, len(parameters)),
         own=own,
         size=size,
         arithmetic=how,
         pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
-        released=None if state is None else saved.records(state),
+        released=None if state is None else run_state.records_of_state(state),
         **settings,
     )
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
             group["noise_variance"] = (made.deviation / made.divisor) ** 2
-    account = account_of(made, size)
+    account = make_account(made, size)
     if state is not None:
         with world.together("the checkpoint"):
-            new = saved.identity()
-            identity = saved.restore(state, new, account, parameters, "checkpoint", after_failure=after_failure)
+            new = run_state.make_identity()
+            identity = run_state.restore_state(
+                state, new, account, parameters, "checkpoint", after_failure=after_failure
+            )
     else:
-        identity = world.on_first("the name of the run", saved.identity)
-        begun = saved.state(identity, account, parameters)
+        identity = world.on_first("the name of the run", run_state.make_identity)
+        begun = run_state.make_state(identity, account, parameters)
         if folder is not None:
             world.on_first("the checkpoint", lambda: files.begin(begun, about))
     if files is not None:

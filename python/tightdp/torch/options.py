@@ -65,7 +65,7 @@ _BEFORE = {"physical_batch_size": "physical_size", "padded": "padded", "collate_
 _OF_DATA_LOADER = frozenset(inspect.signature(DataLoader).parameters)
 
 
-def gathered(batches: Any, checkpoint: Any, before: dict[str, Any]) -> tuple[Batches, Any, bool]:
+def gather_settings(batches: Any, checkpoint: Any, before: dict[str, Any]) -> tuple[Batches, Any, bool]:
     """The checked settings: batches, the folder of a checkpoint, and whether a run may go on after a failure.
 
     ``before`` are parameters of their own that are settings by now, which is warned of.

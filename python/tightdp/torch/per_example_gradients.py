@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from . import checks
-from . import collated as examples
+from . import checks, collated
 from .recurrent import StepByStep
 from .side_by_side import side_by_side
 
@@ -32,7 +31,7 @@ class _Losses(torch.nn.Module):
         return self.loss_fn(self.model, batch)
 
 
-class Gradients:
+class PerExampleGradients:
     """Gradients of single records, of one model and loss function.
 
     ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``) or one after the other,
@@ -41,24 +40,24 @@ class Gradients:
 
     def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
         self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
-        self._places = _places(model, parameters)
+        self._places = _find_places(model, parameters)
         self._recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
         self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
     def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
         """Of some records at a time, a tensor (records, *shape) for each parameter."""
-        tensors, rebuild = examples.split(batch, records)
+        tensors, rebuild = collated.split_records(batch, records)
         size = sum(p.numel() * p.element_size() for p in self._parameters.values())
         step = max(1, HELD // size)
         for start in range(0, records, step):
             some = [tensor[start : start + step] for tensor in tensors]
             yield self._side_by_side(some, rebuild) if self.vectorized else self._in_turn(some, rebuild)
 
-    def _side_by_side(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:
+    def _side_by_side(self, tensors: list[Any], rebuild: collated.Rebuild) -> list[Any]:
         def loss(values: dict[str, Any], *one: Any) -> Any:
             alone = rebuild([tensor.unsqueeze(0) for tensor in one])
             placed = {place: values[name] for place, name in self._places.items()}
-            return _single(torch.func.functional_call(self._losses, placed, (alone,), tie_weights=False))
+            return _check_single_loss(torch.func.functional_call(self._losses, placed, (alone,), tie_weights=False))
 
         values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
@@ -70,18 +69,20 @@ class Gradients:
                 module._init_flat_weights()  # its second list of its weights, which has those of torch.func by now
         return [found[name] for name in self._parameters]
 
-    def _in_turn(self, tensors: list[Any], rebuild: examples.Rebuild) -> list[Any]:
+    def _in_turn(self, tensors: list[Any], rebuild: collated.Rebuild) -> list[Any]:
         parameters = list(self._parameters.values())
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
         for i in range(len(tensors[0])):
-            loss = _single(self._losses(rebuild([tensor[i : i + 1].clone() for tensor in tensors])))  # no others behind
+            loss = _check_single_loss(
+                self._losses(rebuild([tensor[i : i + 1].clone() for tensor in tensors]))
+            )  # no others behind
             for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                 if gradient is not None:
                     row[i] = gradient
         return rows
 
 
-def _places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
+def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
     """Where in ``_Losses`` each parameter is, by its name: in several places if it is tied, and once in a module that
     the model holds twice, which ``functional_call`` would not put back."""
     names = {id(p): name for name, p in parameters.items()}
@@ -96,18 +97,18 @@ def _places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
 def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """ValueError unless ``torch.func`` can take these records through the model side by side."""
     few = min(records, 2)
-    tensors, rebuild = examples.split(batch, records)
+    tensors, rebuild = collated.split_records(batch, records)
     try:
-        for _ in Gradients(model, loss_fn, parameters).of(rebuild([tensor[:few] for tensor in tensors]), few):
+        for _ in PerExampleGradients(model, loss_fn, parameters).of(rebuild([tensor[:few] for tensor in tensors]), few):
             pass
     except (RuntimeError, NotImplementedError) as error:  # of operations and of control flow that it cannot follow
         if not any(sign in str(error) for sign in SIGNS):
             raise
         raise ValueError(
-            f"model must be one that torch.func.vmap takes records through, each alone: {place(model, error)} cannot "
-            f"be ({str(error).splitlines()[0]}). Write it with operations on whole tensors (torch.where for a branch "
-            f"by values), or take arithmetic='one-by-one', where records go through one after the other and it is "
-            f"assumed that the model keeps nothing between them"
+            f"model must be one that torch.func.vmap takes records through, each alone: {name_module(model, error)} "
+            f"cannot be ({str(error).splitlines()[0]}). Write it with operations on whole tensors (torch.where for a "
+            f"branch by values), or take arithmetic='one-by-one', where records go through one after the other and it "
+            f"is assumed that the model keeps nothing between them"
         ) from error
 
 
@@ -123,7 +124,7 @@ SIGNS = (
 """What PyTorch says where it cannot go on record by record."""
 
 
-def place(model: Any, error: BaseException) -> str:
+def name_module(model: Any, error: BaseException) -> str:
     """The innermost module of the model in which an error came, by its name and type."""
     names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
     found, frames = "the model or the loss", error.__traceback__
@@ -133,7 +134,7 @@ def place(model: Any, error: BaseException) -> str:
     return found
 
 
-def _single(losses: Any) -> Any:
+def _check_single_loss(losses: Any) -> Any:
     if isinstance(losses, torch.Tensor) and losses.shape != (1,):
         losses = losses.new_empty(losses.shape)  # outside of the vectorized axis, for the error to show
     return checks.check_losses(losses, 1)[0]

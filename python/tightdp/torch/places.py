@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..release.noise import RandomSource
-from . import collated as examples
+from . import collated
 
 Rows = npt.NDArray[np.intp]
 STREAMS = 3 * 2**61
@@ -18,7 +18,7 @@ STREAMS = 3 * 2**61
 noise those from 2^63 on."""
 
 
-def size_for(expected: float) -> int:
+def choose_size(expected: float) -> int:
     """How many places a physical batch has where nobody says: a power of two, from 8 to 64.
 
     About an eighth of the records that a step expects. With more places than that too many stay empty, and with fewer
@@ -27,7 +27,7 @@ def size_for(expected: float) -> int:
     return next((size for size in (64, 32, 16) if 8 * size <= expected), 8)
 
 
-def placed(rows: Rows, size: int, source: RandomSource) -> Rows:
+def draw_places(rows: Rows, size: int, source: RandomSource) -> Rows:
     """The rows in physical batches of ``size`` places, -1 in a place that stays empty.
 
     Each row draws its place, whatever the others draw, and has it in the first physical batch where it is free.
@@ -41,7 +41,7 @@ def placed(rows: Rows, size: int, source: RandomSource) -> Rows:
     return found.reshape(-1)
 
 
-def in_places(places: Places | None, batch: Any, records: int) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
+def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
     """The batch with a row for each place, how many rows there are, and the weights of records among them, where there
     are places; else as it is, without weights."""
     if places is None:
@@ -58,7 +58,7 @@ class Places:
 
     def filled(self, batch: Any, records: int) -> Any:
         """The batch with a row for each place: copies of the first record where none stands."""
-        tensors, rebuild = examples.split(batch, records)
+        tensors, rebuild = collated.split_records(batch, records)
         chosen = torch.zeros(self.size, dtype=torch.int64)
         chosen[torch.from_numpy(self.where)] = torch.arange(records)
         return rebuild([tensor[chosen.to(tensor.device)] for tensor in tensors])

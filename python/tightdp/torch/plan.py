@@ -29,7 +29,7 @@ from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
 from ..statement.statement import of_delta
-from .algorithms import Settings, filled, steps_of
+from .algorithms import Settings, fill_settings, plan_steps
 
 LOOK = 100
 """Steps, at least, between two looks at whether a model or a data set keeps something."""
@@ -125,7 +125,7 @@ class Plan:
         return self.noise_multiplier * self.sensitivity
 
 
-def bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
+def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     """The checked norm bounds: one, or one for each of so many parameters."""
     if not clipping.several(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
@@ -164,11 +164,11 @@ def plan(
     check_noise(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
-    settings = None if own is None else filled(own, expected, turns, max_norm)
+    settings = None if own is None else fill_settings(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        found = steps_of(settings, expected, turns, noise_multiplier, Public(records, size), target)
+        found = plan_steps(settings, expected, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:

@@ -43,7 +43,7 @@ class Audit:
         return f"{worst}, {kept}: {'as it should be' if self.ok else 'the guarantee does not hold'}"
 
 
-def audit(
+def audit_records(
     read: Callable[[Rows], list[Part]],
     take: Callable[[list[Part], list[Places | None]], list[Any]],
     plan: Plan,
@@ -58,22 +58,22 @@ def audit(
         others = np.delete(rows, len(rows) - 1 - i)
         everyone = np.append(others, rows[len(rows) - 1 - i])  # the record that is tried stands last
         without, among = read(others), read(everyone)
-        places = _aligned(without, among if aligned else [])
+        places = _align_places(without, among if aligned else [])
         before = take(without, places)
-        there = take(among, _aligned(among, []))
+        there = take(among, _align_places(among, []))
         after = take(read(others), places)
-        moved.append(_distance(plan, before, there))
-        kept.append(_distance(plan, before, after))
+        moved.append(_distance_in_bounds(plan, before, there))
+        kept.append(_distance_in_bounds(plan, before, after))
     return Audit(tuple(moved), tuple(kept), plan.arithmetic)
 
 
-def _aligned(parts: list[Part], others: list[Part]) -> list[Places | None]:
+def _align_places(parts: list[Part], others: list[Part]) -> list[Places | None]:
     """An empty place where the other part has one record more: so each record draws what it draws beside it."""
     sizes = itertools.zip_longest((n for _, n in parts), (n for _, n in others[: len(parts)]))
     return [Places(np.arange(n), m) if m == n + 1 else None for n, m in sizes]
 
 
-def _distance(plan: Plan, one: list[Any], other: list[Any]) -> float:
+def _distance_in_bounds(plan: Plan, one: list[Any], other: list[Any]) -> float:
     """The largest L2 distance of sums over its norm bound."""
     squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
     if len(plan.max_norm) == 1:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from . import collated as examples
-from .coins import seed_all
+from . import collated
+from .coins import seed_generators
 
 Part = tuple[Any, int]
 """Collated records of one shape, and their number."""
@@ -31,12 +31,12 @@ class RecordReader(Dataset[Any]):
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
         index, seed = drawn
-        seed_all(seed)
+        seed_generators(seed)
         record = self._dataset[index]
         return record if self._collate is None else self._collate([record])
 
 
-class Together:
+class RecordCollator:
     """Puts records of one form and one shape together, so that no record is padded to the length of another.
 
     ``alone`` says that each was made a batch of one; PyTorch's own collation stacks records of one form, each by
@@ -44,42 +44,42 @@ class Together:
     """
 
     def __init__(self, *, alone: bool, in_order: bool) -> None:
-        self._join, self._in_order = _joined if alone else default_collate, in_order
+        self._join, self._in_order = _join_records if alone else default_collate, in_order
 
     def __call__(self, records: list[Any]) -> list[Part]:
         groups: dict[Any, list[Any]] = {}
         changes, last = 0, None
         for record in records:
-            form = _form(record)
+            form = _describe_form(record)
             changes += self._in_order and form != last
             last = form
             groups.setdefault((changes, form), []).append(record)
         return [(self._join(group), len(group)) for group in groups.values()]
 
 
-def _form(x: Any) -> Any:
+def _describe_form(x: Any) -> Any:
     """What a record is made of, apart from the numbers in it."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape
     if isinstance(x, Mapping):
-        return type(x), *((key, _form(inner)) for key, inner in x.items())
+        return type(x), *((key, _describe_form(inner)) for key, inner in x.items())
     if isinstance(x, (list, tuple)):
-        return type(x), *map(_form, x)
+        return type(x), *map(_describe_form, x)
     return type(x)
 
 
-def _joined(records: list[Any]) -> Any:
+def _join_records(records: list[Any]) -> Any:
     """One batch of batches of one, of one form. ValueError for what is not made of dense tensors of one row."""
-    found = [examples.split(record, 1) for record in records]
+    found = [collated.split_records(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
     return found[0][1](rows)
 
 
-def check_repeats(reader: RecordReader, one: tuple[int, int], other: tuple[int, int]) -> None:
+def check_reads_repeat(reader: RecordReader, one: tuple[int, int], other: tuple[int, int]) -> None:
     """ValueError unless a record is read alike, with the same coins, before and after another one."""
-    before, _, after = (_content(reader[drawn]) for drawn in (one, other, one))
+    before, _, after = (_record_content(reader[drawn]) for drawn in (one, other, one))
     if before != after:
         raise ValueError(
             "dataset and collate_fn must make the same of a record whatever was read before it: a record was read "
@@ -89,6 +89,8 @@ def check_repeats(reader: RecordReader, one: tuple[int, int], other: tuple[int, 
         )
 
 
-def _content(record: Any) -> Any:
-    tensors, _ = examples.split(record, 1)
-    return examples.structure(record), [(t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors]
+def _record_content(record: Any) -> Any:
+    tensors, _ = collated.split_records(record, 1)
+    return collated.describe_structure(record), [
+        (t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors
+    ]

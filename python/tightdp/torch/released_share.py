@@ -111,7 +111,7 @@ class ShareAccount(Account):
         return {**super().state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
-        given = _checked(state.get("epochs"), self.plan, steps)
+        given = _check_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:
             if steps > self.steps:
                 raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
@@ -155,7 +155,7 @@ class _Charged:
         return self._account.plan.charged
 
 
-def _checked(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
+def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
     """The epochs of a state, ValueError unless a run with that plan may have taken them."""
     most = plan.steps_per_epoch
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
@@ -173,7 +173,7 @@ def _checked(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
     return given
 
 
-def account_of(plan: Plan, size: int) -> Account:
+def make_account(plan: Plan, size: int) -> Account:
     """The account of a run with that plan, which trains so many numbers."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
     return ShareAccount(plan, size) if released else Account(plan)

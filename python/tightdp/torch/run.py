@@ -20,18 +20,15 @@ from ..ledger import Ledger
 from ..mechanisms import Mechanism
 from ..release.noise import RandomSource
 from ..statement import Statement
-from . import checks
-from . import collated as examples
-from . import run_state as saved
-from . import run_statement as stated
+from . import checks, collated, run_state, run_statement
 from .account import Account
-from .adaclip import CenteredSums, check_learned, learn_again, learned, moments
+from .adaclip import CenteredSums, check_learned, export_moments, import_moments, make_moments
 from .algorithms import TITLES
-from .auto_sums import EitherSums
+from .auto_sums import AutoSums
 from .checkpoint import Checkpoint
-from .coins import device_of, own_draws, with_common_coins
+from .coins import device_of, seed_pass, with_common_coins
 from .exact_sums import ExactSums
-from .frozen_state import Copies, unchanged
+from .frozen_state import Copies, check_unchanged
 from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import Batch, RunLoader
@@ -40,10 +37,10 @@ from .onepass.products import ProductSums
 from .places import Places
 from .plan import Plan
 from .process_group import Fact, World
-from .record_locality import Audit, audit
+from .record_locality import Audit, audit_records
 from .record_reader import Part
 from .released_share import ShareAccount, release_share
-from .self_test import check_repeats, loose, probe
+from .self_test import check_first_record, check_gradients_repeat, loosen_bounds
 from .sums import Sums
 from .unit_sums import ExactUnits, OnePassUnits
 
@@ -88,7 +85,7 @@ class PrivateRun:
         self._passes = count()
         self._identity, self._checkpoint, self._finished = identity, checkpoint, 0
         size = sum(p.numel() for p in self._parameters().values())
-        self._moments = moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
+        self._moments = make_moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
 
     @property
     def model(self) -> Any:
@@ -155,8 +152,10 @@ class PrivateRun:
         """What the bound covers, what it rests on and what lies outside."""
         numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
-        return stated.run(subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
-                          padded=self.loader.padded, failures=self._account.failures)  # fmt: skip
+        return run_statement.make_statement(
+            subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
+            padded=self.loader.padded, failures=self._account.failures,
+        )  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
         """One private step on a fresh batch of ``loader``.
@@ -238,7 +237,7 @@ class PrivateRun:
         with self._alone(), torch.enable_grad():
             sums = self._plain(self._parameters())
             take = partial(self._taken_alike, loss_fn, sums)
-            return audit(self.loader.read_alike, take, self.plan, np.arange(n), tried)
+            return audit_records(self.loader.read_alike, take, self.plan, np.arange(n), tried)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
@@ -255,8 +254,8 @@ class PrivateRun:
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
-        state = saved.state(self._identity, self._account, self._parameters())
-        return state if self._moments is None else {**state, "moments": learned(self._moments)}
+        state = run_state.make_state(self._identity, self._account, self._parameters())
+        return state if self._moments is None else {**state, "moments": export_moments(self._moments)}
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
         """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
@@ -269,11 +268,11 @@ class PrivateRun:
         before = self.steps_
         if self._moments is not None:
             check_learned(moments, self._moments)
-        self._identity = saved.restore(
+        self._identity = run_state.restore_state(
             state, self._identity, self._account, self._parameters(), after_failure=after_failure
         )
         if self._moments is not None and self.steps_ > before:
-            learn_again(moments, self._moments)
+            import_moments(moments, self._moments)
 
     @property
     def _saves(self) -> bool:
@@ -284,12 +283,12 @@ class PrivateRun:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._learned()}
 
     def _learned(self) -> dict[str, Any]:
-        return {} if self._moments is None else {"moments": learned(self._moments)}
+        return {} if self._moments is None else {"moments": export_moments(self._moments)}
 
     def _learn_again(self, found: dict[str, Any]) -> None:
         if self._moments is not None:
             check_learned(found.get("moments"), self._moments)
-            learn_again(found["moments"], self._moments)
+            import_moments(found["moments"], self._moments)
 
     def _start(self) -> None:
         """Takes up what the checkpoint saved."""
@@ -308,7 +307,7 @@ class PrivateRun:
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters that are trained, checked."""
-        found = checks.trainable(self.model, self.optimizer)
+        found = checks.trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
         if apart and self._names and tuple(found) != self._names:
             raise ValueError(
@@ -330,14 +329,14 @@ class PrivateRun:
     def _parts(self, parts: Parts) -> Parts:
         device = device_of(self.model)
         for part, records in parts:
-            found = examples.structure(part)
+            found = collated.describe_structure(part)
             self._structure = found if self._structure is None else self._structure
             if found != self._structure:
                 raise ValueError(
                     "collate_fn must make the same of every batch: it made other keys, lengths of lists or types than "
                     "of the first one, and each record would see that"
                 )
-            yield examples.moved(part, device), records
+            yield collated.move_batch(part, device), records
 
     @contextmanager
     def _records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
@@ -346,13 +345,13 @@ class PrivateRun:
         The global generators are those of this pass.
         """
         number = next(self._passes)
-        with unchanged(self.model, self._copies, values=values), self._drawing(number):
+        with check_unchanged(self.model, self._copies, values=values), self._drawing(number):
             yield with_common_coins(loss_fn, self._coins.common(number))
 
     def _drawing(self, number: int) -> AbstractContextManager[None]:
         """The global generators are those of that pass."""
         seed = self._coins.of_model(number, self._world.rank)
-        return own_draws(device_of(self.model), seed, self._coins.common(number))
+        return seed_pass(device_of(self.model), seed, self._coins.common(number))
 
     def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
         """DPIS looks at the norms of all records, which are returned."""
@@ -377,14 +376,14 @@ class PrivateRun:
         with self._drawing(next(self._passes)):
             held = list(islice(first, 1))
             for part, records in held or self._parts(self.loader.first()):
-                probe(self.model, loss_fn, parameters, part, records)
+                check_first_record(self.model, loss_fn, parameters, part, records)
                 sums = self._made(parameters)
                 plain = sums if self._is_plain else self._plain(parameters)
                 with self._records_apart(loss_fn) as loss:
                     for each in {sums, plain}:
                         each.check(self.model, loss, part, records)
-                plain.follow(loose(self.plan))  # until the step begins
-                check_repeats(partial(self._taken_alike, loss_fn, plain), part, records)
+                plain.follow(loosen_bounds(self.plan))  # until the step begins
+                check_gradients_repeat(partial(self._taken_alike, loss_fn, plain), part, records)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
@@ -396,8 +395,8 @@ class PrivateRun:
         sums.clear()
         loss, device = with_common_coins(loss_fn, self._coins.common(0)), device_of(self.model)
         for (part, records), place in zip(parts, places or [None] * len(parts), strict=True):
-            with unchanged(self.model, self._copies), self._drawing(0):
-                sums.add(self.model, loss, examples.moved(part, device), records, place)
+            with check_unchanged(self.model, self._copies), self._drawing(0):
+                sums.add(self.model, loss, collated.move_batch(part, device), records, place)
         return sums.values()
 
     def _begin(self, parameters: dict[str, Any]) -> Sums:
@@ -424,7 +423,7 @@ class PrivateRun:
 
     def _plain(self, parameters: dict[str, Any]) -> Sums:
         """Sums of clipped gradients, whatever the algorithm is."""
-        kinds: dict[str, Any] = {"auto": EitherSums, "float": OnePassSums, "products": ProductSums}
+        kinds: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
         made: Sums = kinds.get(self.plan.arithmetic, ExactSums)(self.plan, parameters)
         return made
 

@@ -12,37 +12,37 @@ from .account import Account
 VERSION = 1
 
 
-def identity() -> str:
+def make_identity() -> str:
     """A name that no other run has. It tells an older state of the same run from that of another."""
     return secrets.token_hex(16)
 
 
-def _plan(account: Account) -> dict[str, Any]:
+def _plan_to_json(account: Account) -> dict[str, Any]:
     plain = {f.name: getattr(account.plan, f.name) for f in dataclasses.fields(account.plan)}
     return {name: repr(value) if name in ("count", "rest", "settings") else value for name, value in plain.items()}
 
 
-def _shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
+def _list_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
     return {name: list(p.shape) for name, p in parameters.items()}
 
 
-def state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, Any]:
+def make_state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, Any]:
     return {
         "tightdp_run": VERSION,
         "run": run,
-        "plan": {**_plan(account), "max_norm": list(account.plan.max_norm)},
-        "parameters": _shapes(parameters),
+        "plan": {**_plan_to_json(account), "max_norm": list(account.plan.max_norm)},
+        "parameters": _list_shapes(parameters),
         **account.state(),
     }
 
 
-def records(given: Any) -> int:
+def records_of_state(given: Any) -> int:
     """The number of records that a checkpoint's run goes by."""
     plan = given.get("plan")
     return _check.count("the records of checkpoint", plan.get("records") if isinstance(plan, dict) else None)
 
 
-def restore(
+def restore_state(
     given: Any,
     run: str,
     account: Account,
@@ -54,7 +54,7 @@ def restore(
     """Charges what the state holds beyond the account, and returns the identity to go on with."""
     if not isinstance(given, dict) or given.get("tightdp_run") != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
-    expected = state(run, account, parameters)
+    expected = make_state(run, account, parameters)
     if given.get("plan") != expected["plan"]:
         raise ValueError(f"{label} must be of a run with this plan, {expected['plan']}, got {given.get('plan')}")
     if given.get("parameters") != expected["parameters"]:

@@ -50,7 +50,7 @@ _FAILED = (
 )
 
 
-def run(
+def make_statement(
     subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
     *, padded: bool = False, failures: int = 0,
 ) -> Statement:  # fmt: skip

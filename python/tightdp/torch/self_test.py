@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from . import checks
-from . import collated as examples
-from .coins import uncompiled
-from .frozen_state import unchanged
+from . import checks, collated
+from .coins import run_uncompiled
+from .frozen_state import check_unchanged
 from .plan import Plan
 from .record_reader import Part
 
@@ -27,32 +26,32 @@ Pass = Callable[[list[Part]], list[Any]]
 """Takes parts through the model, and returns what their gradients add up to."""
 
 
-def probe(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """ValueError if a parameter takes no part in the loss, or if the model keeps what it saw.
 
     What a model makes at first use, such as a table, it makes of zeros, so that it is none of records. Whatever is kept
     afterwards is refused.
     """
-    tensors, rebuild = examples.split(batch, records)
-    with unchanged(model), uncompiled(), suppress(Exception):
+    tensors, rebuild = collated.split_records(batch, records)
+    with check_unchanged(model), run_uncompiled(), suppress(Exception):
         loss_fn(model, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors]))
-    with unchanged(model), uncompiled():
+    with check_unchanged(model), run_uncompiled():
         losses = checks.check_losses(loss_fn(model, rebuild([tensor[:1] for tensor in tensors])), 1)
     found = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
     checks.check_used(name for name, gradient in zip(parameters, found, strict=True) if gradient is None)
 
 
-def loose(plan: Plan) -> Plan:
+def loosen_bounds(plan: Plan) -> Plan:
     """The plan with norm bounds so large that gradients show their lengths."""
     return dataclasses.replace(plan, max_norm=tuple(min(_LOOSER * bound, 1e30) for bound in plan.max_norm))
 
 
-def check_repeats(of: Pass, batch: Any, records: int) -> None:
+def check_gradients_repeat(of: Pass, batch: Any, records: int) -> None:
     """ValueError unless a record has the same gradient before and after another one, with the same coins.
 
     On a device whose sums depend on the order in which threads come, it may differ by a little.
     """
-    tensors, rebuild = examples.split(batch, records)
+    tensors, rebuild = collated.split_records(batch, records)
     one = rebuild([tensor[:1] for tensor in tensors])
     other = rebuild([tensor[-1:] if records > 1 else torch.zeros_like(tensor) for tensor in tensors])
     before = of([(one, 1)])

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from .coins import uncompiled
+from .coins import run_uncompiled
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
 _MAKE_MASKS = ("sdpa", "eager")
@@ -26,7 +26,7 @@ def side_by_side() -> Iterator[None]:
     _tell_transformers()
     token = _PASSING.set(True)
     try:
-        with uncompiled():
+        with run_uncompiled():
             yield
     finally:
         _PASSING.reset(token)

@@ -10,12 +10,12 @@ from ..release.noisy_sums import add_noise
 from .plan import Plan
 
 
-def add_to(totals: list[Any], plan: Plan, source: RandomSource) -> None:
+def add_noise_to_sums(totals: list[Any], plan: Plan, source: RandomSource) -> None:
     """Adds a step's noise to all of its integer sums, in place."""
     add_noise(totals, plan.deviation, grid=plan.grid, rng=source)
 
 
-def add_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
+def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
     """Adds one process' share of a step's noise: that of the entries from ``start`` to ``end``, which the other
     processes leave out."""
     add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)

@@ -10,7 +10,7 @@ import torch
 from ..release.noise import RandomSource
 from .places import Places
 from .plan import Plan
-from .sum_noise import add_to
+from .sum_noise import add_noise_to_sums
 
 
 class Sums:
@@ -18,11 +18,11 @@ class Sums:
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
-        self._kinds = _kinds(parameters)
+        self._kinds = _identify_parameters(parameters)
 
     def serves(self, parameters: dict[str, Any]) -> bool:
         """Whether these are the parameters it was made for."""
-        return _kinds(parameters) == self._kinds
+        return _identify_parameters(parameters) == self._kinds
 
     def follow(self, plan: Plan) -> None:
         """Goes by that plan from now on, which differs from the one before in its noise and its divisor alone."""
@@ -74,7 +74,7 @@ class Sums:
         raise NotImplementedError
 
 
-def _kinds(parameters: dict[str, Any]) -> list[Any]:
+def _identify_parameters(parameters: dict[str, Any]) -> list[Any]:
     """What sums are made for: ``model.to`` leaves the parameters themselves and changes the others."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
@@ -92,11 +92,11 @@ class IntegerSums(Sums):
         return self._flat, self._totals
 
     def release(self, source: RandomSource) -> Iterable[Any]:
-        add_to(self._totals, self._plan, source)
+        add_noise_to_sums(self._totals, self._plan, source)
         return self.estimates(self._totals)
 
 
-def integers_of(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
+def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
     """Zeros, as one vector and in the shapes of the parameters one after the other: the same memory."""
     sizes = [p.numel() for p in parameters.values()]
     flat = torch.zeros(sum(sizes), dtype=torch.int64)

@@ -29,10 +29,10 @@ class ExactUnits(ExactSums):
 
     def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
         found = self._placed(model, loss_fn, batch, records, places)
-        return np.concatenate([_norms(rows)[_of_records(weights)] for rows, weights in found])
+        return np.concatenate([_gradient_norms(rows)[_select_records(weights)] for rows, weights in found])
 
     def _clipped(self, rows: list[Any], weights: Any = None) -> None:
-        norms, chosen = _norms(rows), _of_records(weights)
+        norms, chosen = _gradient_norms(rows), _select_records(weights)
         taken = np.zeros(len(norms))
         taken[chosen] = self.candidates.taken(norms[chosen])
         clipped_sum(
@@ -54,23 +54,23 @@ class OnePassUnits(OnePassSums):
             factors = self._factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         squares = sum((each.squares() for each in factors.values()), zero)
-        return _numbers(torch.as_tensor(squares).sqrt())
+        return _to_numpy(torch.as_tensor(squares).sqrt())
 
     def _weights(self, norms: Any, bound: float) -> Any:
-        taken = torch.from_numpy(self.candidates.taken(_numbers(norms))).to(norms.device)
+        taken = torch.from_numpy(self.candidates.taken(_to_numpy(norms))).to(norms.device)
         return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
 
 
-def _of_records(weights: Any) -> Any:
+def _select_records(weights: Any) -> Any:
     """The rows that are of records, and not copies in empty places."""
     return slice(None) if weights is None else weights > 0
 
 
-def _norms(rows: list[Any]) -> Norms:
+def _gradient_norms(rows: list[Any]) -> Norms:
     squares = sum(torch.linalg.vector_norm(row.flatten(1), dim=1, dtype=torch.float64).square() for row in rows)
-    return _numbers(torch.as_tensor(squares).sqrt())
+    return _to_numpy(torch.as_tensor(squares).sqrt())
 
 
-def _numbers(norms: Any) -> Norms:
+def _to_numpy(norms: Any) -> Norms:
     found: Norms = norms.to("cpu", torch.float64).numpy()
     return found

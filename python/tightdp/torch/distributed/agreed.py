@@ -10,7 +10,7 @@ from ... import __version__
 from ..process_group import Fact
 
 
-def agreed(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
+def shared_facts(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
     """Called after these were checked."""
     return {
         "versions_of_tightdp_and_torch": lambda: (__version__, torch.__version__),

@@ -33,12 +33,12 @@ class Ranks(World):
     def together(self, what: str, **facts: Fact) -> Iterator[None]:
         try:
             yield
-            said = [_digest(fact()) for fact in facts.values()]
+            said = [_digest_fact(fact()) for fact in facts.values()]
         except Exception:
             with suppress(RuntimeError):  # the error of this rank is the one to see
-                self._exchange([_digest(what), 1])
+                self._exchange([_digest_fact(what), 1])
             raise
-        found = self._exchange([_digest(what), 0, *said])
+        found = self._exchange([_digest_fact(what), 0, *said])
         for rank, numbers in enumerate(found):
             if numbers[0] != found[0][0]:
                 raise RuntimeError(f"ranks must make the same calls: rank {rank} is not where rank 0 is, at {what!r}")
@@ -110,13 +110,13 @@ _LOST = (
 )
 
 
-def _digest(fact: object) -> int:
+def _digest_fact(fact: object) -> int:
     """63 bits that differ where the facts do."""
     data = fact if isinstance(fact, bytes) else repr(fact).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
 
 
-def world_of(distributed: Any) -> World:
+def join_processes(distributed: Any) -> World:
     """The checked argument of ``make_private``."""
     if distributed is False:
         return World()

@@ -10,7 +10,7 @@ import torch
 
 from ...release import clipping
 from ..run import PrivateRun
-from ..sum_noise import add_share
+from ..sum_noise import add_noise_share
 from ..sums import Sums
 from .ranks import Ranks
 
@@ -50,6 +50,6 @@ class SharedRun(PrivateRun):
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         stream = self._noise().stream()
         deviation = clipping.in_steps(self.plan.grid, self._account.now.deviation)
-        add_share(stream, deviation, flat, start, end)
+        add_noise_share(stream, deviation, flat, start, end)
         self._ranks.add_up(flat)
         return sums.estimates(totals)

@@ -39,7 +39,7 @@ class ShardedRun(SharedRun):
     def _parameters(self) -> dict[str, Any]:
         if self._whole:
             return self._whole
-        reshard(self.model)
+        reshard_model(self.model)
         return super()._parameters()
 
     @contextmanager
@@ -56,7 +56,7 @@ class ShardedRun(SharedRun):
             for module, name, p in places:
                 module._parameters[name] = whole[id(p)]
             for module, name, held in hooks:
-                others = ((key, hook) for key, hook in held.items() if not _is_of_fsdp(hook))
+                others = ((key, hook) for key, hook in held.items() if not _is_fsdp_hook(hook))
                 setattr(module, name, OrderedDict(others))
             yield
         finally:
@@ -81,26 +81,26 @@ class ShardedRun(SharedRun):
     def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Each rank keeps its shard of what was released."""
         sharded = {name: self._sharded[name] for name in parameters}
-        parts = (_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
+        parts = (_take_local_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
         super()._hand_over(sharded, parts)
 
     def _tensors(self) -> dict[str, Any]:
         """As a run has them whose model is not sharded: all ranks gather, in the same order."""
-        reshard(self.model)
-        return dict(_whole(super()._tensors()))
+        reshard_model(self.model)
+        return dict(_gather_tensors(super()._tensors()))
 
     def _take_up(self, found: dict[str, Any]) -> None:
         held = [p for group in self.optimizer.param_groups for p in group["params"]]
         of_optimizer = {
-            i: {name: _part(held[i], value) for name, value in state.items()}
+            i: {name: _take_local_part(held[i], value) for name, value in state.items()}
             for i, state in found["optimizer"]["state"].items()
         }
-        model = {name: _part(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
+        model = {name: _take_local_part(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
         super()._take_up({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
     def _start(self) -> None:
         """All ranks take up what the checkpoint of the first one saved, each its own part of it."""
-        reshard(self.model)
+        reshard_model(self.model)
         file = BytesIO()
         with self._world.together("the checkpoint"):
             found = None if self._checkpoint is None else self._checkpoint.tensors(self._identity)
@@ -112,7 +112,7 @@ class ShardedRun(SharedRun):
         self._ranks.copy_of_first([t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded(t)])
 
 
-def reshard(model: Any) -> None:
+def reshard_model(model: Any) -> None:
     """Sharded parameters in their places: FSDP2 leaves whole ones after a forward pass."""
     for module in model.modules():
         if hasattr(module, "reshard") and hasattr(module, "unshard"):
@@ -121,7 +121,7 @@ def reshard(model: Any) -> None:
 
 def check_sharding(model: Any, world: World) -> bool:
     """Whether the model is sharded. ValueError where it is, and not over the processes that train it."""
-    reshard(model)
+    reshard_model(model)
     meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded(p)}
     if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
         raise ValueError(
@@ -131,7 +131,7 @@ def check_sharding(model: Any, world: World) -> bool:
     return bool(meshes)
 
 
-def _part(p: Any, whole: Any) -> Any:
+def _take_local_part(p: Any, whole: Any) -> Any:
     """This rank's part of a tensor of a sharded parameter's shape; anything else as it is."""
     if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
@@ -140,14 +140,14 @@ def _part(p: Any, whole: Any) -> Any:
     return distribute_tensor(whole.to(p.device), p.device_mesh, p.placements, src_data_rank=None)  # nothing is sent
 
 
-def _whole(found: Any) -> Any:
+def _gather_tensors(found: Any) -> Any:
     """The same with whole tensors in host memory for sharded ones."""
     if isinstance(found, dict):
-        return {key: _whole(value) for key, value in found.items()}
+        return {key: _gather_tensors(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):
-        return type(found)(map(_whole, found))
+        return type(found)(map(_gather_tensors, found))
     return found.detach().full_tensor().cpu() if is_sharded(found) else found
 
 
-def _is_of_fsdp(hook: Any) -> bool:
+def _is_fsdp_hook(hook: Any) -> bool:
     return str(getattr(hook, "__module__", "")).startswith(_FSDP)

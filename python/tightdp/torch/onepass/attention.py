@@ -38,10 +38,10 @@ def multi_head_attention(
     q, k, v = projected.view(records, positions, 3, num_heads, width // num_heads).permute(2, 0, 3, 1, 4)
     scores = q @ k.transpose(-1, -2) / math.sqrt(width // num_heads)
     if attn_mask is not None:
-        scores = _masked(scores, attn_mask.view(records, num_heads, *attn_mask.shape[1:]) if attn_mask.ndim == 3
+        scores = _apply_mask(scores, attn_mask.view(records, num_heads, *attn_mask.shape[1:]) if attn_mask.ndim == 3
                          else attn_mask)  # fmt: skip
     if key_padding_mask is not None:
-        scores = _masked(scores, key_padding_mask[:, None, None, :])
+        scores = _apply_mask(scores, key_padding_mask[:, None, None, :])
     weights = scores.softmax(-1)
     mixed = torch.nn.functional.dropout(weights, dropout_p, training) @ v
     out = linear(mixed.transpose(1, 2).reshape(records, positions, width), out_proj_weight, out_proj_bias)
@@ -49,7 +49,7 @@ def multi_head_attention(
     return out.transpose(0, 1), shown
 
 
-def _masked(scores: Any, mask: Any) -> Any:
+def _apply_mask(scores: Any, mask: Any) -> Any:
     return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
 
 
@@ -88,7 +88,7 @@ def _with_dropout(
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is not None:
-        scores = _masked(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
+        scores = _apply_mask(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
     nothing = (scores == -math.inf).all(-1, keepdim=True)  # to look at: PyTorch's function is 0 there
     weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
     return torch.nn.functional.dropout(weights, dropout_p) @ value

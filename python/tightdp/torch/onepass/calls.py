@@ -14,11 +14,11 @@ from .use import Parts, Rule, Unsupported, Use
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Use:
-    rows = _rows(x)
+    rows = _flatten_positions(x)
 
     def parts(g: Any) -> Parts:
-        g = _by_record(g, x)
-        found: Parts = [(weight, Outer(g, _by_record(rows, x), weight.shape[0]))]
+        g = _group_by_record(g, x)
+        found: Parts = [(weight, Outer(g, _group_by_record(rows, x), weight.shape[0]))]
         return found if bias is None else [*found, (bias, Rows(g.sum(1)))]
 
     return Use(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), parts)
@@ -26,40 +26,40 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Use:
 
 def matmul(x: Any, other: Any) -> Use:
     """x W, with the parameter on the right."""
-    rows = _rows(x)
-    return Use(rows @ _matrix(other), (*x.shape[1:-1], other.shape[1]), _of_product(x, rows, other))
+    rows = _flatten_positions(x)
+    return Use(rows @ _check_matrix(other), (*x.shape[1:-1], other.shape[1]), _make_product_parts(x, rows, other))
 
 
 def addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
     """beta b + alpha x W, as GPT-2 has it."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
-    rows = _rows(x)
-    product = _of_product(x, rows, _matrix(mat2))
+    rows = _flatten_positions(x)
+    product = _make_product_parts(x, rows, _check_matrix(mat2))
 
     def parts(g: Any) -> Parts:
-        return [*product(g), (input, Rows(_by_record(g, x).sum(1)))]
+        return [*product(g), (input, Rows(_group_by_record(g, x).sum(1)))]
 
     return Use(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), parts)
 
 
-def _rows(x: Any) -> Any:
+def _flatten_positions(x: Any) -> Any:
     """All positions of all records along one axis."""
     return x.reshape(-1, x.shape[-1])
 
 
-def _by_record(rows: Any, x: Any) -> Any:
+def _group_by_record(rows: Any, x: Any) -> Any:
     return rows.reshape(len(x), -1, rows.shape[-1])
 
 
-def _matrix(other: Any) -> Any:
+def _check_matrix(other: Any) -> Any:
     if not isinstance(other, torch.nn.Parameter) or other.ndim != 2:
         raise Unsupported("a product is supported with a matrix of parameters on its right")
     return other
 
 
-def _of_product(x: Any, rows: Any, other: Any) -> Callable[[Any], Parts]:
-    return lambda g: [(other, Outer(_by_record(rows, x), _by_record(g, x), other.shape[0]))]
+def _make_product_parts(x: Any, rows: Any, other: Any) -> Callable[[Any], Parts]:
+    return lambda g: [(other, Outer(_group_by_record(rows, x), _group_by_record(g, x), other.shape[0]))]
 
 
 def embedding(
@@ -105,15 +105,15 @@ def embedding_bag(
 
 def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
     found = F.layer_norm(x, normalized_shape, weight, bias, eps)
-    return _scaled(found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps))
+    return _make_affine_use(found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps))
 
 
 def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Use:
     found = F.rms_norm(x, normalized_shape, weight, eps)
-    return _scaled(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
+    return _make_affine_use(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
 
 
-def _scaled(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> Use:
+def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> Use:
     """weight * normal + bias, over the last axes."""
 
     def parts(g: Any) -> Parts:

@@ -10,15 +10,15 @@ import torch
 
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
-from .. import collated as examples
+from .. import collated
 from ..places import Places
 from ..plan import Plan
-from ..sums import Sums, integers_of
+from ..sums import Sums, make_integer_sums
 from .convolutions import Convolved
-from .factors import Factors, planned
+from .factors import Factors, plan_factors
 from .graph_check import check_whole
-from .record_axis import RecordAxis, gradients
-from .recorder import Call, Recorder, refusal
+from .record_axis import RecordAxis, differentiate_losses
+from .recorder import Call, Recorder, refuse_call
 from .use import Unsupported
 
 SLACK = 2.0**-17
@@ -48,7 +48,7 @@ class OnePassSums(Sums):
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
         """ValueError for a use of a parameter that cannot be clipped in one pass."""
         few = min(records, FEW)
-        tensors, rebuild = examples.split(batch, records)
+        tensors, rebuild = collated.split_records(batch, records)
         self._factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
     def add(
@@ -64,7 +64,7 @@ class OnePassSums(Sums):
         def back(losses: Any) -> Any:
             calls = recorder.stop()
             check_whole(losses, self._parameters, calls)
-            return gradients(losses, [call.edge for call in calls])
+            return differentiate_losses(losses, [call.edge for call in calls])
 
         with recorder:
             found = axis.take(model, loss_fn, batch, back)
@@ -81,11 +81,11 @@ class OnePassSums(Sums):
             try:
                 parts = call.parts(g)
             except Unsupported as why:
-                raise refusal(call.kind, str(why)) from None
+                raise refuse_call(call.kind, str(why)) from None
             for p, factors in parts:
                 uses.setdefault(numbers[id(p)], []).append(factors)
         shapes = [p.shape for p in self._parameters.values()]
-        return {i: planned(uses[i], shapes[i]) for i in sorted(uses)}
+        return {i: plan_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
     def _add(self, factors: dict[int, Factors], records: int) -> None:
@@ -102,8 +102,8 @@ class OnePassSums(Sums):
         The rows of the largest convolution are made last, some at a time, when all that is missing of the norms is
         theirs: each piece is added as soon as it is there, and gone.
         """
-        largest = max((each.weight.numel() for each in factors.values() if _streams(each)), default=0)
-        last = next((i for i, each in factors.items() if _streams(each) and each.weight.numel() == largest), None)
+        largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
+        last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
         others = {i: each for i, each in factors.items() if i != last}
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         squares = sum((each.squares() for each in others.values()), zero)
@@ -138,7 +138,7 @@ class OnePassSums(Sums):
 
         What is not finite counts as 0, and steps beyond 2^60 as 2^60: noise would be lost there.
         """
-        flat, parts = integers_of(self._parameters)
+        flat, parts = make_integer_sums(self._parameters)
         for part, total in zip(parts, self.values(), strict=True):
             part.copy_((total / self._plan.grid).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST, _LARGEST))
         return flat, parts
@@ -154,5 +154,5 @@ class OnePassSums(Sums):
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 
-def _streams(factors: Factors) -> TypeGuard[Convolved]:
+def _is_streamed(factors: Factors) -> TypeGuard[Convolved]:
     return isinstance(factors, Convolved) and factors.streams

@@ -70,7 +70,7 @@ class Convolved:
         if self.kept is not None:
             self.kept.add_weighted(weights, total)
             return
-        x, g = factors.cleared(self.input, weights), factors.cleared(self.g, weights)
+        x, g = factors.clear_unweighted(self.input, weights), factors.clear_unweighted(self.g, weights)
         total += self._backward(x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups)
 
     def rows(self) -> Any:
@@ -100,11 +100,11 @@ def convolution(
         raise Unsupported("a record must be one image there, and this one is several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
-    settings = (_each(stride, axes), _each(padding, axes), _each(dilation, axes))
+    settings = (_repeat_for_axes(stride, axes), _repeat_for_axes(padding, axes), _repeat_for_axes(dilation, axes))
     found = _APPLIED[axes](images, weight, bias, *settings, groups)
 
     def parts(g: Any) -> Parts:
-        g = factors.ranged(g)
+        g = factors.widen_half(g)
         held = Convolved(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
         return [(weight, held)] if bias is None else [(weight, held), (bias, Rows(g.flatten(2).sum(2)))]
 
@@ -114,6 +114,6 @@ def convolution(
 _APPLIED = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 
 
-def _each(x: Any, axes: int) -> list[int]:
+def _repeat_for_axes(x: Any, axes: int) -> list[int]:
     found = list(x) if isinstance(x, (tuple, list)) else [x]
     return found * axes if len(found) == 1 else found

@@ -40,10 +40,10 @@ class Rows:
     way: str = "materialised"
 
     def squares(self) -> Any:
-        return _squares(self.values.reshape(len(self.values), -1))
+        return _square_norms(self.values.reshape(len(self.values), -1))
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        flat = ranged(cleared(self.values, weights).reshape(len(self.values), -1))
+        flat = widen_half(clear_unweighted(self.values, weights).reshape(len(self.values), -1))
         total.view(-1).add_(weights.to(flat.dtype) @ flat)
 
     def rows(self) -> Any:
@@ -70,18 +70,18 @@ class Outer:
     def squares(self) -> Any:
         """|sum_t l_t r_t^T|^2 = sum_st (l_s . l_t)(r_s . r_t) (docs/theory/clipping.md, section 5)."""
         if self.right.shape[1] == 1:
-            right = _squares(self.right[:, 0])
-            return right if self.sparse else _squares(self.left[:, 0]) * right
+            right = _square_norms(self.right[:, 0])
+            return right if self.sparse else _square_norms(self.left[:, 0]) * right
         return _square_of_sum([self])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        right = cleared(self.right, weights)
+        right = clear_unweighted(self.right, weights)
         total = total.view(self.m, right.shape[2])
         right, weights = right.to(total.dtype), weights.to(total.dtype)[:, None, None]
         if self.sparse:
             total.index_add_(0, self.left.reshape(-1), (right * weights).reshape(-1, right.shape[2]))
             return
-        left = cleared(self.left, weights.view(-1)).to(total.dtype)
+        left = clear_unweighted(self.left, weights.view(-1)).to(total.dtype)
         if left.shape[2] < right.shape[2]:  # the smaller one is scaled
             left = left * weights
         else:
@@ -95,18 +95,18 @@ class Outer:
         return found.scatter_add_(1, self.left[:, :, None].expand_as(self.right), self.right)
 
 
-def inner(one: Outer, other: Outer) -> Any:
+def inner_products(one: Outer, other: Outer) -> Any:
     """The inner products of records' gradients, shape (records,): sum_st (l_s . l'_t)(r_s . r'_t)."""
-    right = _widened(one.right) @ _widened(other.right).transpose(1, 2)
+    right = _widen(one.right) @ _widen(other.right).transpose(1, 2)
     if one.sparse and other.sparse:
         left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
     elif one.sparse:
         index = one.left[:, :, None].expand(-1, -1, other.left.shape[1])
-        left = _widened(other.left).transpose(1, 2).gather(1, index)
+        left = _widen(other.left).transpose(1, 2).gather(1, index)
     elif other.sparse:
-        return inner(other, one)
+        return inner_products(other, one)
     else:
-        left = _widened(one.left) @ _widened(other.left).transpose(1, 2)
+        left = _widen(one.left) @ _widen(other.left).transpose(1, 2)
     return (left * right).sum((1, 2)).double()
 
 
@@ -123,14 +123,14 @@ def _square_of_sum(parts: list[Outer]) -> Any:
     smallest float.
     """
     m, n = (0 if all(part.sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
-    estimate = sum(inner(part, part) for part in parts)
+    estimate = sum(inner_products(part, part) for part in parts)
     for i, part in enumerate(parts):
         for other in parts[:i]:
-            estimate = estimate + 2 * inner(part, other)
-    each = [_lengths(part.right) for part in parts]
+            estimate = estimate + 2 * inner_products(part, other)
+    each = [_row_norms(part.right) for part in parts]
     rights = torch.cat(each, 1)
     ones = (
-        torch.ones_like(lengths) if part.sparse else _lengths(part.left)
+        torch.ones_like(lengths) if part.sparse else _row_norms(part.left)
         for part, lengths in zip(parts, each, strict=True)
     )
     lefts = torch.cat(list(ones), 1)
@@ -139,9 +139,9 @@ def _square_of_sum(parts: list[Outer]) -> Any:
     return estimate.clamp(min=0) + (m + n + 16) * _ULP * terms.square() + underflow
 
 
-def _lengths(x: Any) -> Any:
+def _row_norms(x: Any) -> Any:
     """The norms of rows, shape (records, positions), in float64 and not too small."""
-    return torch.linalg.vector_norm(x, dim=2, dtype=_wide(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
+    return torch.linalg.vector_norm(x, dim=2, dtype=_wide_dtype(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Sum:
         return sum(part.rows() for part in self.parts)
 
 
-def ranged(x: Any) -> Any:
+def widen_half(x: Any) -> Any:
     """In float32 where it was in float16, in which a gradient that is multiplied by its weight may vanish or double."""
     return x.float() if x.dtype == torch.float16 else x
 
@@ -171,23 +171,23 @@ HELD = 1 << 23
 """Entries of rows that one parameter may take: 32 MB of float32. Beyond, norms come from factors."""
 
 
-def planned(parts: list[Factors], shape: Any) -> Factors:
+def plan_factors(parts: list[Factors], shape: Any) -> Factors:
     """All uses of one parameter together, in the way that takes the fewer products.
 
     From factors the norms take positions^2 (m + n) products a record and a pair of uses, rows positions m n.
     """
     outer = [part for part in parts if isinstance(part, Outer)]
     if len(outer) < len(parts):
-        return parts[0] if len(parts) == 1 else _together(parts, shape)
+        return parts[0] if len(parts) == 1 else _add_rows(parts, shape)
     records, width = outer[0].right.shape[0], outer[0].right.shape[2]
     positions, widths = sum(part.right.shape[1] for part in outer), width + (0 if outer[0].sparse else outer[0].m)
     alone = len(outer) == 1 and positions == 1
     if alone or positions * widths <= shape.numel() or records * shape.numel() > HELD:
         return outer[0] if len(outer) == 1 else Sum(outer)
-    return _together(parts, shape)
+    return _add_rows(parts, shape)
 
 
-def _together(parts: list[Factors], shape: Any) -> Rows:
+def _add_rows(parts: list[Factors], shape: Any) -> Rows:
     rows = parts[0].rows()
     for part in parts[1:]:
         rows = rows + part.rows().reshape(rows.shape)
@@ -198,23 +198,23 @@ _RUN = 64
 """Squares that float32 adds up: it may lose as many units. Runs are added in float64."""
 
 
-def _squares(flat: Any) -> Any:
+def _square_norms(flat: Any) -> Any:
     """Squared norms of rows, rounded up, in float64: (records, n) to (records,)."""
     whole = flat.shape[1] // _RUN * _RUN
     pieces = [flat[:, :whole].unflatten(1, (-1, _RUN)), flat[:, None, whole:]]
-    found = sum(_lengths(piece).square().sum(1) for piece in pieces if piece.numel())
+    found = sum(_row_norms(piece).square().sum(1) for piece in pieces if piece.numel())
     return found * (1 + 2 * min(_RUN, flat.shape[1]) * _ULP)
 
 
-def _widened(x: Any) -> Any:
-    return x.to(_wide(x.dtype))
+def _widen(x: Any) -> Any:
+    return x.to(_wide_dtype(x.dtype))
 
 
-def _wide(dtype: Any) -> Any:
+def _wide_dtype(dtype: Any) -> Any:
     return torch.promote_types(dtype, torch.float32)
 
 
-def cleared(x: Any, weights: Any) -> Any:
+def clear_unweighted(x: Any, weights: Any) -> Any:
     """``x`` with zeros where the weight is 0: a product with NaN would be NaN."""
     if bool((weights > 0).all()):
         return x

@@ -28,18 +28,18 @@ def check_layers(model: Any) -> None:
     for name, module in model.named_modules():
         if not any(p.requires_grad for p in module.parameters()):
             continue
-        instead = _instead(module)
+        instead = _find_alternative(module)
         if instead is not None:
-            kind = ", ".join(type(each).__name__ for each in _parametrizations(module) or (module,))
+            kind = ", ".join(type(each).__name__ for each in _list_parametrizations(module) or (module,))
             raise ValueError(
                 f"model must be made of layers that are clipped in one pass: {name or 'the model itself'} ({kind}) is "
                 f"none. Use {instead}"
             )
 
 
-def _instead(module: Any) -> str | None:
+def _find_alternative(module: Any) -> str | None:
     """What to use in the place of a layer; None for one that may be right."""
-    if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _parametrizations(module)):
+    if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_parametrizations(module)):
         return _EXACT  # those of the user may go through rules
     if isinstance(module, torch.jit.ScriptModule):
         return f"it without torch.jit.script, or {_EXACT}"
@@ -51,6 +51,6 @@ def _instead(module: Any) -> str | None:
     return next((instead for kind, instead in _INSTEAD if isinstance(module, kind)), None)
 
 
-def _parametrizations(module: Any) -> tuple[Any, ...]:
+def _list_parametrizations(module: Any) -> tuple[Any, ...]:
     """What computes a weight, such as ``weight_norm``, where the module is a list of those."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()

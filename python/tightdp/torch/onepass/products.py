@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ...models import dense
-from ..places import Places, in_places
+from ..places import Places, fill_places
 from ..plan import Plan
-from ..sums import IntegerSums, integers_of
+from ..sums import IntegerSums, make_integer_sums
 from .clipping import OnePassSums
 from .factors import Factors, Outer, Sum
 
@@ -33,26 +33,26 @@ class ProductSums(IntegerSums, OnePassSums):
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         super().__init__(plan, parameters)
-        self._flat, self._totals = integers_of(parameters)
+        self._flat, self._totals = make_integer_sums(parameters)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
-        batch, records, weights = in_places(places, batch, records)
+        batch, records, weights = fill_places(places, batch, records)
         self._ways |= self._add_products(self._factors(model, loss_fn, batch, records), records, weights)
 
     @torch.no_grad()
     def _add_products(self, factors: dict[int, Factors], records: int, weights: Any) -> dict[str, str]:
         """Adds those records whose weight is not 0, by default all; returns how, by the names of parameters."""
         step = 1
-        while step < records and self._held(factors, 2 * step) <= (CACHED if step >= TOGETHER else HELD):
+        while step < records and self._count_entries(factors, 2 * step) <= (CACHED if step >= TOGETHER else HELD):
             step *= 2
         for start in range(0, records, step):
             some = slice(start, min(records, start + step))
             chosen = None if weights is None else weights[some] > 0
-            self._add_some({i: _part(each, some) for i, each in factors.items()}, chosen)
+            self._add_some({i: _slice_records(each, some) for i, each in factors.items()}, chosen)
         names = list(self._parameters)
         return {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
 
-    def _held(self, factors: dict[int, Factors], records: int) -> int:
+    def _count_entries(self, factors: dict[int, Factors], records: int) -> int:
         """Entries of so many records' rows."""
         return sum(_held(each, self._totals[i].numel(), records) for i, each in factors.items())
 
@@ -64,7 +64,7 @@ class ProductSums(IntegerSums, OnePassSums):
                 words[i], left = torch.unique(each.left, return_inverse=True)
                 factors = factors | {i: Outer(left, each.right, len(words[i]))}
                 totals[i] = torch.zeros(len(words[i]), each.right.shape[2], dtype=torch.int64)
-        layers = [_layer(each) for each in factors.values()]
+        layers = [_layer_operands(each) for each in factors.values()]
         if len({operand.dtype for layer in layers for operand in layer}) > 1:
             layers = [(inputs.astype(np.float64), errors.astype(np.float64)) for inputs, errors in layers]
         numbers = [total.numpy() for total in totals.values()]
@@ -89,10 +89,10 @@ def _held(factors: Factors, size: int, records: int) -> int:
     return 0 if _is_product(factors) else records * size
 
 
-def _part(factors: Factors, some: slice) -> Factors:
+def _slice_records(factors: Factors, some: slice) -> Factors:
     """The same of some of the records."""
     if isinstance(factors, Sum):
-        return Sum([_part(part, some) for part in factors.parts])  # type: ignore[misc]
+        return Sum([_slice_records(part, some) for part in factors.parts])  # type: ignore[misc]
     held: Any = factors
     changed = {f.name: getattr(held, f.name)[some] for f in dataclasses.fields(held) if f.name in _BY_RECORD}
     return dataclasses.replace(held, **changed)  # type: ignore[no-any-return]
@@ -102,15 +102,15 @@ _BY_RECORD = {"values", "left", "right", "input", "g"}
 """Fields of factors whose first axis is that of the records."""
 
 
-def _layer(factors: Factors) -> tuple[dense.Array, dense.Array]:
+def _layer_operands(factors: Factors) -> tuple[dense.Array, dense.Array]:
     """Inputs and errors, whose products are the gradients."""
     if isinstance(factors, Outer) and _is_product(factors):
-        return _array(factors.right[:, 0]), _array(factors.left[:, 0])
+        return _to_numpy(factors.right[:, 0]), _to_numpy(factors.left[:, 0])
     rows = factors.rows()
-    inputs = _array(rows.reshape(len(rows), -1))
+    inputs = _to_numpy(rows.reshape(len(rows), -1))
     return inputs, np.ones((len(inputs), 1), inputs.dtype)
 
 
-def _array(x: Any) -> dense.Array:
+def _to_numpy(x: Any) -> dense.Array:
     found: dense.Array = x.detach().to("cpu", torch.promote_types(x.dtype, torch.float32)).contiguous().numpy()
     return found

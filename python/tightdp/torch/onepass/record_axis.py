@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from .. import checks
-from .. import collated as examples
-from ..per_example_gradients import SIGNS, place
+from .. import checks, collated
+from ..per_example_gradients import SIGNS, name_module
 from ..side_by_side import side_by_side
 from .use import Unsupported
 
@@ -31,7 +30,7 @@ class RecordAxis:
 
         ``then`` is called while records are still apart, for what PyTorch computes a second time on its way back.
         """
-        tensors, rebuild = examples.split(batch, self.records)
+        tensors, rebuild = collated.split_records(batch, self.records)
         found, losses = [], []
 
         def keep(array: Any) -> Any:
@@ -56,8 +55,8 @@ class RecordAxis:
                 raise
             raise ValueError(
                 f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
-                f"{place(model, error)} cannot be, because what it computes depends on values of the batch, or PyTorch "
-                f"says why not: {error}. arithmetic='one-by-one' takes any module"
+                f"{name_module(model, error)} cannot be, because what it computes depends on values of the batch, or "
+                f"PyTorch says why not: {error}. arithmetic='one-by-one' takes any module"
             ) from error
         return found[0]
 
@@ -70,7 +69,7 @@ class RecordAxis:
         """
 
         def rule(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
-            if any(True for _ in _leaves(shared_dims)):
+            if any(True for _ in _find_dims(shared_dims)):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -136,7 +135,7 @@ _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
 activations that are computed a second time, in a checkpoint, are not those that were recorded: PyTorch says so."""
 
 
-def gradients(losses: Any, of: list[Any]) -> Any:
+def differentiate_losses(losses: Any, of: list[Any]) -> Any:
     """``torch.autograd.grad`` of the sum of the losses, None for what they do not depend on."""
     if not of:
         return ()
@@ -148,12 +147,12 @@ def gradients(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def _leaves(dims: Any) -> Any:
+def _find_dims(dims: Any) -> Any:
     """The numbers in a nest of tuples, lists and dicts."""
     if isinstance(dims, dict):
         dims = list(dims.values())
     if isinstance(dims, (tuple, list)):
         for each in dims:
-            yield from _leaves(each)
+            yield from _find_dims(each)
     elif dims is not None:
         yield dims

@@ -75,7 +75,7 @@ class Recorder(TorchFunctionMode):
         self._stopped = True
         for call in self.calls:
             if not call.unchanged:
-                raise refusal(call.kind, "an input of it was changed in place afterwards")
+                raise refuse_call(call.kind, "an input of it was changed in place afterwards")
         return self.calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -87,7 +87,7 @@ class Recorder(TorchFunctionMode):
             )
         if func in _FOR_ALL_RECORDS:
             return _FOR_ALL_RECORDS[func](self._axis, *args, **kwargs)
-        used = [x for x in _tensors((args, kwargs)) if id(x) in self._names]
+        used = [x for x in _find_tensors((args, kwargs)) if id(x) in self._names]
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
         try:
@@ -99,10 +99,10 @@ class Recorder(TorchFunctionMode):
                 return self._spread(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise refusal(self._kind(func, used), str(why)) from None
-        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _tensors(found)):
+            raise refuse_call(self._kind(func, used), str(why)) from None
+        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _find_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
-            raise refusal(
+            raise refuse_call(
                 self._kind(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
         return found  # a shape, a dtype, a constant
@@ -123,7 +123,7 @@ class Recorder(TorchFunctionMode):
                 self._record_each(func, x, input)
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
-                before = [each.grad_fn for each in _tensors([x, rest, kwargs]) if id(each) not in trained]
+                before = [each.grad_fn for each in _find_tensors([x, rest, kwargs]) if id(each) not in trained]
                 self._record(
                     func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
                 )
@@ -154,7 +154,7 @@ class Recorder(TorchFunctionMode):
         self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._kind(func, used), before))
 
 
-def refusal(kind: Kind, why: str) -> ValueError:
+def refuse_call(kind: Kind, why: str) -> ValueError:
     function, names = kind
     return ValueError(
         f"model must be one that is clipped in one pass: {', '.join(dict.fromkeys(names))} goes through {function}, "
@@ -167,11 +167,11 @@ def _is_view_of_vector(func: Any, used: list[Any]) -> bool:
     return func in _VIEWS and len(used) == 1 and used[0].numel() == max(used[0].shape)
 
 
-def _tensors(found: Any) -> Iterator[Any]:
+def _find_tensors(found: Any) -> Iterator[Any]:
     if isinstance(found, torch.Tensor):
         yield found
     elif isinstance(found, (list, tuple)):
         for each in found:
-            yield from _tensors(each)
+            yield from _find_tensors(each)
     elif isinstance(found, dict):
-        yield from _tensors(list(found.values()))
+        yield from _find_tensors(list(found.values()))
