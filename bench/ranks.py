@@ -34,8 +34,7 @@ from shared import RESULTS, options
 from torch import distributed
 from torch.utils.data import TensorDataset
 
-from tightdp.torch import Batches, make_private
-from tightdp.torch.distributed import run as shared_run
+from tightdp.torch import Batches, make_private, sum_noise
 
 RECORDS, BATCH, PIECE = 20_000, 512, 32
 BANDWIDTH, LATENCY = 1.25e9, 5e-5
@@ -66,7 +65,7 @@ def rank(rank: int, size: int, folder: Path, rounds: int, steps: int, wall: bool
         batches=Batches(PIECE),
     )  # fmt: skip
     clock = time.perf_counter if wall else time.process_time
-    noise, whole = 0.0, shared_run._core.add_rounded_normals
+    noise, whole = 0.0, sum_noise.add_rounded_normals
 
     def timed(*arguments: Any) -> None:
         nonlocal noise
@@ -74,7 +73,7 @@ def rank(rank: int, size: int, folder: Path, rounds: int, steps: int, wall: bool
         whole(*arguments)
         noise += clock() - start
 
-    shared_run._core = type("", (), {"add_rounded_normals": staticmethod(timed)})
+    sum_noise.add_rounded_normals = timed
     found: list[dict[str, float]] = []
     batches = (batch for _ in iter(int, 1) for batch in run.loader)
     for turn in range(rounds + 1):

@@ -77,7 +77,7 @@ def at(point, when):
         "after the ledger": lambda: around(dp.Ledger, "spend"),
         "before run.json": lambda: around(checkpoint.Checkpoint, "begin", before=True),
         "after run.json": lambda: around(checkpoint.Checkpoint, "begin"),
-        "before the first exchange": lambda: around(PrivateRun, "_parts"),
+        "before the first exchange": lambda: around(PrivateRun, "_move_parts"),
         "before the charge": lambda: (
             around(Account, "spend", before=True),
             around(ShareAccount, "spend", before=True),
@@ -103,14 +103,14 @@ def life(rank, size, case, number, algorithm, point, victim):
         late = {"before saving": 3, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
-    released = SharedRun._released
+    released = SharedRun._release_sums
 
     def seen(run, sums):
         found = list(released(run, sums))
         log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
         return found
 
-    SharedRun._released = seen
+    SharedRun._release_sums = seen
     sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), ShareAccount.choose
     ShareAccount.choose = lambda account, released: (sums.write(f"{released!r}\n"), choose(account, released))
     dist.init_process_group(

@@ -115,7 +115,9 @@ def shares(physical_size):
     """Each rank's records of each batch, and the batches."""
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
                   physical_size=physical_size)  # fmt: skip
-    return [([piece.tolist() for piece in run.loader._pieces(batch.rows)], batch.rows.tolist()) for batch in run.loader]
+    return [
+        ([piece.tolist() for piece in run.loader._cut_records(batch.rows)], batch.rows.tolist()) for batch in run.loader
+    ]
 
 
 def candidates(**settings):

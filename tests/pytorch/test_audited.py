@@ -106,7 +106,7 @@ def test_a_bound_that_is_not_kept_is_found(monkeypatch):
         for total in self._totals:  # of a coarser grid
             total *= 4
 
-    monkeypatch.setattr(CenteredSums, "_clipped", clipped)
+    monkeypatch.setattr(CenteredSums, "_add_clipped", clipped)
     found, claim = alone("adaclip", 0.5, 1.0)
     assert found.excludes(claim)
 

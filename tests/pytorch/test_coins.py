@@ -40,8 +40,13 @@ def sums(dataset, loss, *, arithmetic="exact", model=None, seed=7, **given):
     options |= {"random_state": seed, **given}
     model = torch.nn.Linear(5, 2) if model is None else model()
     run = private(model, dataset=dataset, arithmetic=arithmetic, max_norm=MAX_NORM, **options)
-    found, released = [], run._released
-    run._released = lambda sums: (found.extend(total.flatten().clone() for total in sums.values()), released(sums))[1]
+    found, released = [], run._release_sums
+
+    def seen(sums):
+        found.extend(total.flatten().clone() for total in sums.values())
+        return released(sums)
+
+    run._release_sums = seen
     run.step(loss, next(iter(run.loader)))
     return torch.cat(found)
 

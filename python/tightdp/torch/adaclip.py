@@ -53,7 +53,7 @@ class CenteredSums(ExactSums):
         super().clear()
         self._center, self._scale = self._moments.center.copy(), self._moments.scale
 
-    def _clipped(self, rows: list[Any], weights: Any = None) -> None:
+    def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         clipped_sum(
             rows, 1.0, weights=weights, center=self._center, scale=self._scale, out=self._totals, accumulate=True,
             arithmetic="exact",

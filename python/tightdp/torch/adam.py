@@ -67,10 +67,10 @@ class DPAdam(torch.optim.Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    self._step(p, self.state[p], group)
+                    self._step_parameter(p, self.state[p], group)
         return loss
 
-    def _step(self, p: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _step_parameter(self, p: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         if not state:
             wide = torch.promote_types(p.dtype, torch.float32)
             state.update(step=0, mean=torch.zeros_like(p, dtype=wide), square=torch.zeros_like(p, dtype=wide))

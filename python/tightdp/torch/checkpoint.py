@@ -58,14 +58,14 @@ class Checkpoint:
         ValueError unless that run was begun with the same ``about``.
         """
         if not (self.folder / "run.json").exists():
-            if (self.folder / "tensors.pt").exists() or self._marks():
-                raise self._damaged("run.json")
+            if (self.folder / "tensors.pt").exists() or self._read_marks():
+                raise self._refuse_damaged("run.json")
             return None
         try:
             found = json.loads((self.folder / "run.json").read_text())
             format, state, begun = found["format"], dict(found["state"]), dict(found["about"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise self._damaged("run.json") from None
+            raise self._refuse_damaged("run.json") from None
         if format != FORMAT:
             raise ValueError(
                 f"checkpoint must be of format {FORMAT}, got {format!r}: another version of tightdp made it"
@@ -77,15 +77,15 @@ class Checkpoint:
                     "goes on as it was begun. Nothing was spent"
                 )
         if not (self.folder / "charged").exists():
-            raise self._damaged("charged")
-        found = {**state, "steps": self._steps(), "failures": self._marks().count(FAILED.encode())}
-        return {**found, "epochs": self._epochs()} if "epochs" in state else found
+            raise self._refuse_damaged("charged")
+        found = {**state, "steps": self._count_steps(), "failures": self._read_marks().count(FAILED.encode())}
+        return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
 
     def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
-        self._put("charged", lambda path: path.touch())
+        self._put_file("charged", lambda path: path.touch())
         text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
-        self._put("run.json", lambda path: path.write_text(text))
+        self._put_file("run.json", lambda path: path.write_text(text))
 
     def record(self, account: Account) -> None:
         """From now on what the account charges is kept here, and no run that was made before may write here."""
@@ -105,11 +105,11 @@ class Checkpoint:
     def note(self, shares: list[list[float]]) -> None:
         """Returns once the share and the noise multiplier of each epoch are on the disk."""
         self._check_held()
-        self._put("shares.json", lambda path: path.write_text(json.dumps(shares)))
+        self._put_file("shares.json", lambda path: path.write_text(json.dumps(shares)))
 
     def save(self, tensors: dict[str, Any]) -> None:
         self._check_held()
-        self._put("tensors.pt", lambda path: torch.save(tensors, path))
+        self._put_file("tensors.pt", lambda path: torch.save(tensors, path))
 
     def tensors(self, run: str) -> dict[str, Any] | None:
         """What the run saved last; None where it saved nothing."""
@@ -119,36 +119,36 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError):
-            raise self._damaged("tensors.pt") from None
-        if name != run or steps > self._steps():
+            raise self._refuse_damaged("tensors.pt") from None
+        if name != run or steps > self._count_steps():
             raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
         return dict(found)
 
-    def _marks(self) -> bytes:
+    def _read_marks(self) -> bytes:
         with suppress(FileNotFoundError):
             return (self.folder / "charged").read_bytes()
         return b""
 
-    def _steps(self) -> int:
-        return self._marks().count(b".")
+    def _count_steps(self) -> int:
+        return self._read_marks().count(b".")
 
-    def _epochs(self) -> list[dict[str, Any]]:
+    def _read_epochs(self) -> list[dict[str, Any]]:
         """Of a run whose share of norms is released: what ``ShareAccount.epochs`` was."""
-        marks = self._marks().replace(FAILED.encode(), b"")
+        marks = self._read_marks().replace(FAILED.encode(), b"")
         if not re.fullmatch(rb"(n+\.*)*", marks):
-            raise self._damaged("charged")
+            raise self._refuse_damaged("charged")
         found: list[dict[str, Any]] = [
             {"sums": len(sums), "steps": len(steps)} for sums, steps in re.findall(rb"(n+)(\.*)", marks)
         ]
         taken = [epoch for epoch in found if epoch["steps"]]
         try:
-            for epoch, (share, noise) in zip(taken, self._shares()[: len(taken)], strict=True):
+            for epoch, (share, noise) in zip(taken, self._read_shares()[: len(taken)], strict=True):
                 epoch |= {"share": share, "noise": noise}
         except (ValueError, TypeError):
-            raise self._damaged("shares.json") from None
+            raise self._refuse_damaged("shares.json") from None
         return found
 
-    def _shares(self) -> list[Any]:
+    def _read_shares(self) -> list[Any]:
         with suppress(FileNotFoundError):
             return list(json.loads((self.folder / "shares.json").read_text()))
         return []
@@ -157,7 +157,7 @@ class Checkpoint:
         if _holders.get(self.folder) is not self:
             raise RuntimeError("this run's checkpoint was taken over by a later run: continue with that one")
 
-    def _put(self, name: str, write: Callable[[Path], Any]) -> None:
+    def _put_file(self, name: str, write: Callable[[Path], Any]) -> None:
         new = self.folder / f"{name}.new"
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600))  # before there is anything to read
         write(new)
@@ -166,7 +166,7 @@ class Checkpoint:
         if sys.platform != "win32":  # which has no way to flush a folder: a name may be lost when the power is
             _flush_to_disk(self.folder)
 
-    def _damaged(self, name: str) -> ValueError:
+    def _refuse_damaged(self, name: str) -> ValueError:
         return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
 
 

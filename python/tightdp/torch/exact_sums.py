@@ -40,28 +40,28 @@ class ExactSums(IntegerSums):
             check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
-        for rows, weights in self._placed(model, loss_fn, batch, records, places):
-            self._clipped(rows, weights)
+        for rows, weights in self._gradients_in_places(model, loss_fn, batch, records, places):
+            self._add_clipped(rows, weights)
 
-    def _placed(
+    def _gradients_in_places(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
     ) -> Iterator[tuple[list[Any], Any]]:
         """The gradients of some rows at a time, and which of them are of records where there are places: 1, and 0."""
         batch, records, weights = fill_places(None if self.in_turn else places, batch, records)  # alone: of one shape
         start = 0
-        for rows in self._rows(model, loss_fn, batch, records):
+        for rows in self._gradient_rows(model, loss_fn, batch, records):
             end = start + len(rows[0])
             yield rows, None if weights is None else weights[start:end]
             start = end
 
-    def _rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
+    def _gradient_rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
         """The gradients of some records at a time, of one type in host memory."""
         gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
         for some in gradients.of(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to("cpu", dtype) for g in some]
 
-    def _clipped(self, rows: list[Any], weights: Any = None) -> None:
+    def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         """Adds what the gradients of some records are clipped to, of those alone whose weight is 1 and not 0."""
         bounds = self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
         clipped_sum(rows, bounds, weights=weights, out=self._totals, accumulate=True, arithmetic="exact")

@@ -101,7 +101,7 @@ def _equals_copy(x: Any, version: int, copy: Any) -> bool:
     """Whether a buffer is what it was: of one without plain memory, such as a sparse one, its version tells."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
-    return torch.equal(_view_bytes(x), _view_bytes(copy))
+    return bool(torch.equal(_view_bytes(x), _view_bytes(copy)))
 
 
 def _sum_words(p: Any) -> int:

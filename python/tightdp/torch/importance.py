@@ -112,10 +112,10 @@ class LateBatch(Batch):
         super().__init__(loader, np.zeros(0, np.intp), iter(()))
 
     @property
-    def _digest(self) -> bytes:
+    def _digest_rows(self) -> bytes:
         return repr((self.loader.due, len(self.loader.dataset))).encode()
 
-    def _before(self) -> Iterator[tuple[Any, int]] | None:
+    def _parts_before_draw(self) -> Iterator[tuple[Any, int]] | None:
         if not self.loader.due:
             return None
         self._places, parts = self.loader.everyone()
@@ -123,13 +123,13 @@ class LateBatch(Batch):
 
     def parts(self) -> Iterator[tuple[Any, int]]:
         super().parts()
-        return self._drawn(self.loader.next_step)
+        return self._draw_all(self.loader.next_step)
 
-    def _drawn(self, number: int) -> Iterator[tuple[Any, int]]:
+    def _draw_all(self, number: int) -> Iterator[tuple[Any, int]]:
         self.rows, (self._places, parts) = self.loader.drawn(number)
         yield from parts
 
-    def _keep(self) -> None:
+    def _hold_parts(self) -> None:
         """Nothing is read ahead."""
 
 
@@ -155,9 +155,9 @@ class ImportanceLoader(RunLoader):
         return self._account.steps
 
     @property
-    def _usual(self) -> float:
+    def _usual_records(self) -> float:
         """As many as usually are candidates."""
-        return self._reach * super()._usual
+        return self._reach * super()._usual_records
 
     @property
     def due(self) -> bool:
@@ -166,29 +166,29 @@ class ImportanceLoader(RunLoader):
 
     def everyone(self) -> Share:
         """This process's share of all records."""
-        return self._share(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
+        return self._share_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def drawn(self, number: int) -> tuple[Rows, Share]:
         """The candidates of that step, and this process's share of them."""
         self.candidates.follow(self._account.now)
         rows = self.candidates.draw(number)
-        return rows, self._share(rows, 2 * number, everyone=False)
+        return rows, self._share_rows(rows, 2 * number, everyone=False)
 
-    def _share(self, rows: Rows, number: int, everyone: bool) -> Share:
-        placed = self._placed(np.arange(len(rows)), number)
-        own = self._pieces(placed)
+    def _share_rows(self, rows: Rows, number: int, everyone: bool) -> Share:
+        placed = self._place_rows(np.arange(len(rows)), number)
+        own = self._cut_records(placed)
         self.candidates.begin(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
         draw = next(self._draws)
-        parts = chain.from_iterable(map(self._checked, self._reader((draw, rows[each]) for each in own)))
-        return iter([self._place(cut) for cut in self._cuts(placed)]), parts
+        parts = chain.from_iterable(map(self._check_parts, self._read_parts((draw, rows[each]) for each in own)))
+        return iter([self._place_of_cut(cut) for cut in self._cut_places(placed)]), parts
 
-    def _batches(self, steps: int) -> Iterator[Batch]:
+    def _yield_batches(self, steps: int) -> Iterator[Batch]:
         for _ in range(steps):
             yield LateBatch(self)
 
-    def _pieces(self, rows: Rows) -> list[Rows]:
-        found = super()._pieces(rows)
+    def _cut_records(self, rows: Rows) -> list[Rows]:
+        found = super()._cut_records(rows)
         if self.physical_batch_size is not None:
             return found
-        size = math.ceil(self._usual)
+        size = math.ceil(self._usual_records)
         return [piece[start : start + size] for piece in found for start in range(0, len(piece), size)]

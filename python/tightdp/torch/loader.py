@@ -46,7 +46,7 @@ class Batch:
         self.loader, self.rows = loader, rows[rows >= 0]
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
-        self._places: Iterator[Places | None] = iter([loader._place(cut) for cut in loader._cuts(rows)])
+        self._places: Iterator[Places | None] = iter([loader._place_of_cut(cut) for cut in loader._cut_places(rows)])
 
     @property
     def used(self) -> bool:
@@ -54,11 +54,11 @@ class Batch:
         return self._parts is None
 
     @property
-    def _digest(self) -> bytes:
+    def _digest_rows(self) -> bytes:
         """What the processes of a run compare."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
-    def _before(self) -> Iterator[Part] | None:
+    def _parts_before_draw(self) -> Iterator[Part] | None:
         """Parts that a step looks at before it draws; None where it draws at once."""
         return None
 
@@ -75,7 +75,7 @@ class Batch:
             "loss_fn(model, records) gets them, as in `x, y = records`"
         )
 
-    def _keep(self) -> None:
+    def _hold_parts(self) -> None:
         """Holds what is left of the parts, for the loader goes on."""
         if self._parts is not None:
             self._parts = list(self._parts)
@@ -151,68 +151,68 @@ class PoissonLoader:
         return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._batches(self._steps)
+        return self._yield_batches(self._steps)
 
-    def _batches(self, steps: int) -> Iterator[Batch]:
+    def _yield_batches(self, steps: int) -> Iterator[Batch]:
         drawn: deque[Rows] = deque()
 
         def pieces() -> Iterator[tuple[int, Rows]]:
-            for rows in self._drawn(steps):
+            for rows in self._draw_all(steps):
                 drawn.append(rows)
                 number = next(self._draws)
-                yield from ((number, piece) for piece in self._pieces(rows))
+                yield from ((number, piece) for piece in self._cut_records(rows))
 
-        parts, ahead = iter(self._reader(pieces())), deque[Any]()
+        parts, ahead = iter(self._read_parts(pieces())), deque[Any]()
         for _ in range(steps):
             if not drawn:  # reading draws: nothing, or the next batch that is not empty and all before it
                 ahead.extend(_take_next(parts))
             rows = drawn.popleft()
-            batch = Batch(self, rows, self._taken(rows, ahead, parts))
+            batch = Batch(self, rows, self._take_parts(rows, ahead, parts))
             yield batch
-            batch._keep()
+            batch._hold_parts()
 
-    def _taken(self, rows: Rows, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
-        for _ in self._pieces(rows):
-            yield from self._checked(ahead.popleft() if ahead else next(parts))
+    def _take_parts(self, rows: Rows, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+        for _ in self._cut_records(rows):
+            yield from self._check_parts(ahead.popleft() if ahead else next(parts))
 
-    def _drawn(self, steps: int) -> Iterator[Rows]:
-        return (self._draw(self._source) for _ in range(steps))
+    def _draw_all(self, steps: int) -> Iterator[Rows]:
+        return (self._draw_rows(self._source) for _ in range(steps))
 
-    def _draw(self, source: RandomSource) -> Rows:
+    def _draw_rows(self, source: RandomSource) -> Rows:
         records = len(self.dataset)
         rows = poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
-    def _pieces(self, rows: Rows) -> list[Rows]:
+    def _cut_records(self, rows: Rows) -> list[Rows]:
         """The records of each physical batch."""
-        return [cut[cut >= 0] for cut in self._cuts(rows)]
+        return [cut[cut >= 0] for cut in self._cut_places(rows)]
 
-    def _cuts(self, rows: Rows) -> list[Rows]:
+    def _cut_places(self, rows: Rows) -> list[Rows]:
         """The places of each physical batch that has a record, -1 where none stands."""
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
 
-    def _place(self, cut: Rows) -> Places | None:
+    def _place_of_cut(self, cut: Rows) -> Places | None:
         return None
 
-    def _reader(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+    def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
         """The parts of each piece: the number of its draw, and its records."""
-        if self._plain:
+        if self._is_plain_tensors:
             tensors = self.dataset.tensors  # as the reader collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return read_without_trace(iter(self._of_torch(self._seeded(pieces))))
+        return read_without_trace(iter(self._of_torch(self._seed_records(pieces))))
 
     @property
-    def _plain(self) -> bool:
+    def _is_plain_tensors(self) -> bool:
         """Whether records are rows of tensors, which need no reading one by one."""
         return type(self.dataset) is TensorDataset and self._collate is None and not self._options
 
-    def _seeded(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[tuple[int, int]]]:
+    def _seed_records(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[tuple[int, int]]]:
         for number, piece in pieces:
             yield [(int(i), self._coins.of_record(number, int(i))) for i in piece]
 
-    def _checked(self, parts: list[Part]) -> list[Part]:
+    def _check_parts(self, parts: list[Part]) -> list[Part]:
         return parts
 
     def _of_torch(self, pieces: Any) -> Any:
@@ -241,20 +241,20 @@ class RunLoader(PoissonLoader):
         self._account, self._key, self._world, self._coins = account, key, world, key.coins()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
-            self.physical_batch_size = choose_size(self._usual)
+            self.physical_batch_size = choose_size(self._usual_records)
 
     def first(self) -> Iterator[Part]:
         """The first record of the data set, collated, and its number, 1; nothing where there is none."""
         alone = [(FIRST, np.zeros(1, np.intp))] if len(self.dataset) else []
-        return chain.from_iterable(self._reader(iter(alone)))
+        return chain.from_iterable(self._read_parts(iter(alone)))
 
-    def _reader(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+    def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
         with self._account.ended_by_an_error():
-            yield from super()._reader(pieces)
+            yield from super()._read_parts(pieces)
 
     def read_alike(self, rows: Rows) -> list[Part]:
         """The parts of some records, with the same coins each time."""
-        return list(chain.from_iterable(super()._reader(iter([(ALIKE, rows)]))))
+        return list(chain.from_iterable(super()._read_parts(iter([(ALIKE, rows)]))))
 
     def _check_reading(self) -> None:
         """ValueError where what a record is read as depends on what was read before, as two records show."""
@@ -264,38 +264,38 @@ class RunLoader(PoissonLoader):
         with torch.random.fork_rng(devices=[]), restore_generators():
             check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), one, other)
 
-    def _drawn(self, steps: int) -> Iterator[Rows]:
+    def _draw_all(self, steps: int) -> Iterator[Rows]:
         first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._placed(self._draw(self._key.at(number)), 2 * number)
+            yield self._place_rows(self._draw_rows(self._key.at(number)), 2 * number)
 
     @property
-    def _usual(self) -> float:
+    def _usual_records(self) -> float:
         """How many records usually go through the model in a step."""
         return self._account.plan.batch_size
 
-    def _placed(self, rows: Rows, number: int) -> Rows:
+    def _place_rows(self, rows: Rows, number: int) -> Rows:
         """The rows in places, of that number of draws."""
         if not self.padded or self.physical_batch_size is None:
             return rows
         return draw_places(rows, self.physical_batch_size, self._key.at(STREAMS + number))
 
-    def _cuts(self, rows: Rows) -> list[Rows]:
+    def _cut_places(self, rows: Rows) -> list[Rows]:
         rank, size = self._world.rank, self._world.size
         if self.physical_batch_size is not None:
-            return super()._cuts(rows)[rank::size]
+            return super()._cut_places(rows)[rank::size]
         share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
         return [share] if len(share) else []
 
-    def _checked(self, parts: list[Part]) -> list[Part]:
+    def _check_parts(self, parts: list[Part]) -> list[Part]:
         if self.padded and len(parts) > 1:
             raise ValueError(
                 "padded must be False for records of different shapes, or collate_fn must pad each to one fixed length"
             )
         return parts
 
-    def _place(self, cut: Rows) -> Places | None:
+    def _place_of_cut(self, cut: Rows) -> Places | None:
         return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
     def __iter__(self) -> Iterator[Batch]:
@@ -304,11 +304,11 @@ class RunLoader(PoissonLoader):
             raise BudgetExceeded(
                 f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
             )
-        if len(self.dataset) and not self._plain and self._account.steps >= self._look_at:
+        if len(self.dataset) and not self._is_plain_tensors and self._account.steps >= self._look_at:
             self._look_at = self._account.steps + self._account.plan.steps_between_looks
             with self._account.ended_by_an_error():
                 self._check_reading()
-        return self._batches(min(self.steps, left))
+        return self._yield_batches(min(self.steps, left))
 
 
 def _take_next(parts: Iterator[Any]) -> list[Any]:

@@ -197,5 +197,5 @@ def make_private(
         run = shared(*parts, world=world, ledger=book, checkpoint=files, saves=folder is not None)
     else:
         run = PrivateRun(*parts, world=world, ledger=book, checkpoint=files)
-    run._start()
+    run._restore_checkpoint()
     return run

@@ -169,8 +169,8 @@ class PrivateRun:
         checks.check_loss_fn(loss_fn)
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
-        with self._alone(), torch.enable_grad():
-            with self._world.together("the start of a step", **self._facts(batch)):
+        with self._exclude_others(), torch.enable_grad():
+            with self._world.together("the start of a step", **self._shared_facts(batch)):
                 self._account.check_going_on()
                 self._check_batch(batch)
                 parameters = self._parameters()
@@ -187,13 +187,13 @@ class PrivateRun:
     def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
         """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
         with self._world.together("the first records"):
-            before, parts = batch._before(), self._parts(batch.parts())
-            looks = None if before is None else self._parts(before)
+            before, parts = batch._parts_before_draw(), self._move_parts(batch.parts())
+            looks = None if before is None else self._move_parts(before)
             new = self._sums is None or not self._sums.serves(parameters)
             if new or self.steps_ % self.plan.steps_between_looks == 0:
-                parts, looks = self._probe(loss_fn, parameters, parts, looks)
+                parts, looks = self._test_first_record(loss_fn, parameters, parts, looks)
         if looks is not None:
-            look = partial(self._look, loss_fn, parameters, looks, batch)
+            look = partial(self._look_at_norms, loss_fn, parameters, looks, batch)
             account, loader = self._account, self.loader
             if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
                 release_share(account, self._world, loader.candidates.noise(account.sums), look)
@@ -201,13 +201,13 @@ class PrivateRun:
                 look()
         with self._world.together("the sums of a step"):
             self._account.spend()
-            sums = self._begin(parameters)
+            sums = self._begin_sums(parameters)
             with self._records_apart(loss_fn, values=sums.in_turn) as loss:
                 for part, records in parts:
                     sums.add(self.model, loss, part, records, next(batch._places, None))
         if isinstance(sums, (ExactUnits, OnePassUnits)):
             sums.candidates.remember(self._world)
-        return self._released(sums)
+        return self._release_sums(sums)
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
         """Takes the steps that are left. ``callback`` gets the steps so far and their total after each."""
@@ -218,7 +218,7 @@ class PrivateRun:
                 self.step(loss_fn, batch)
                 if callback is not None:
                     callback(self.steps_, self.plan.steps)
-            if self._saves:
+            if self._has_checkpoint:
                 self.save()
         return self
 
@@ -234,9 +234,9 @@ class PrivateRun:
         tried = _check.count("tried", tried, most=max(n - 1, 1))
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
-        with self._alone(), torch.enable_grad():
-            sums = self._plain(self._parameters())
-            take = partial(self._taken_alike, loss_fn, sums)
+        with self._exclude_others(), torch.enable_grad():
+            sums = self._make_plain_sums(self._parameters())
+            take = partial(self._sum_with_same_coins, loss_fn, sums)
             return audit_records(self.loader.read_alike, take, self.plan, np.arange(n), tried)
 
     def save(self) -> None:
@@ -245,9 +245,9 @@ class PrivateRun:
         Steps need not be saved: each is in the checkpoint before it releases anything. A run that goes on after a crash
         has the parameters that were saved last, and only the steps that were not charged.
         """
-        if not self._saves:
+        if not self._has_checkpoint:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
-        tensors = self._tensors()
+        tensors = self._collect_tensors()
         with self._world.together("saving"):
             if self._checkpoint is not None:
                 self._checkpoint.save({"run": self._identity, "steps": self.steps_, **tensors})
@@ -275,31 +275,31 @@ class PrivateRun:
             import_moments(moments, self._moments)
 
     @property
-    def _saves(self) -> bool:
+    def _has_checkpoint(self) -> bool:
         return self._checkpoint is not None
 
-    def _tensors(self) -> dict[str, Any]:
+    def _collect_tensors(self) -> dict[str, Any]:
         """What goes on elsewhere than in the account, all of it from releases."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._learned()}
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._export_learned()}
 
-    def _learned(self) -> dict[str, Any]:
+    def _export_learned(self) -> dict[str, Any]:
         return {} if self._moments is None else {"moments": export_moments(self._moments)}
 
-    def _learn_again(self, found: dict[str, Any]) -> None:
+    def _import_learned(self, found: dict[str, Any]) -> None:
         if self._moments is not None:
             check_learned(found.get("moments"), self._moments)
             import_moments(found["moments"], self._moments)
 
-    def _start(self) -> None:
+    def _restore_checkpoint(self) -> None:
         """Takes up what the checkpoint saved."""
         found = None if self._checkpoint is None else self._checkpoint.tensors(self._identity)
         if found is not None:
-            self._take_up(found)
+            self._load_tensors(found)
 
-    def _take_up(self, found: dict[str, Any]) -> None:
+    def _load_tensors(self, found: dict[str, Any]) -> None:
         """What ``_tensors`` returned of this run before. ValueError for another's."""
         try:
-            self._learn_again(found)
+            self._import_learned(found)
             self.model.load_state_dict(found["model"])
             self.optimizer.load_state_dict(found["optimizer"])
         except (RuntimeError, ValueError, KeyError) as error:
@@ -326,7 +326,7 @@ class PrivateRun:
         if batch.used:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
-    def _parts(self, parts: Parts) -> Parts:
+    def _move_parts(self, parts: Parts) -> Parts:
         device = device_of(self.model)
         for part, records in parts:
             found = collated.describe_structure(part)
@@ -345,18 +345,18 @@ class PrivateRun:
         The global generators are those of this pass.
         """
         number = next(self._passes)
-        with check_unchanged(self.model, self._copies, values=values), self._drawing(number):
+        with check_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
             yield with_common_coins(loss_fn, self._coins.common(number))
 
-    def _drawing(self, number: int) -> AbstractContextManager[None]:
+    def _seed_pass(self, number: int) -> AbstractContextManager[None]:
         """The global generators are those of that pass."""
         seed = self._coins.of_model(number, self._world.rank)
         return seed_pass(device_of(self.model), seed, self._coins.common(number))
 
-    def _look(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
+    def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
         """DPIS looks at the norms of all records, which are returned."""
         with self._world.together("the norms of all records"):
-            sums = self._begin(parameters)
+            sums = self._begin_sums(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
             with self._records_apart(loss_fn, values=sums.in_turn) as loss:
                 for part, records in parts:
@@ -364,7 +364,7 @@ class PrivateRun:
                     sums.candidates.see(sums.norms(self.model, loss, part, records, places))
         return sums.candidates.remember(self._world)
 
-    def _probe(
+    def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None
     ) -> tuple[Parts, Parts | None]:
         """Looks at the first records, and refuses what the account would not be true of, or what cannot be clipped.
@@ -373,44 +373,44 @@ class PrivateRun:
         it is the first step that is refused, whatever was drawn.
         """
         first = parts if looks is None else looks
-        with self._drawing(next(self._passes)):
+        with self._seed_pass(next(self._passes)):
             held = list(islice(first, 1))
-            for part, records in held or self._parts(self.loader.first()):
+            for part, records in held or self._move_parts(self.loader.first()):
                 check_first_record(self.model, loss_fn, parameters, part, records)
-                sums = self._made(parameters)
-                plain = sums if self._is_plain else self._plain(parameters)
+                sums = self._make_sums(parameters)
+                plain = sums if self._is_plain else self._make_plain_sums(parameters)
                 with self._records_apart(loss_fn) as loss:
                     for each in {sums, plain}:
                         each.check(self.model, loss, part, records)
                 plain.follow(loosen_bounds(self.plan))  # until the step begins
-                check_gradients_repeat(partial(self._taken_alike, loss_fn, plain), part, records)
+                check_gradients_repeat(partial(self._sum_with_same_coins, loss_fn, plain), part, records)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
 
-    def _taken_alike(
+    def _sum_with_same_coins(
         self, loss_fn: LossFunction, sums: Sums, parts: list[Part], places: list[Places | None] | None = None
     ) -> list[Any]:
         """What parts add up to, with the same coins for each that has the same place."""
         sums.clear()
         loss, device = with_common_coins(loss_fn, self._coins.common(0)), device_of(self.model)
         for (part, records), place in zip(parts, places or [None] * len(parts), strict=True):
-            with check_unchanged(self.model, self._copies), self._drawing(0):
+            with check_unchanged(self.model, self._copies), self._seed_pass(0):
                 sums.add(self.model, loss, collated.move_batch(part, device), records, place)
         return sums.values()
 
-    def _begin(self, parameters: dict[str, Any]) -> Sums:
+    def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
         """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
         known = self._sums
-        sums = known if known is not None and known.serves(parameters) else self._made(parameters)
+        sums = known if known is not None and known.serves(parameters) else self._make_sums(parameters)
         sums.follow(self._account.now)
         sums.clear()
         return sums
 
-    def _made(self, parameters: dict[str, Any]) -> Sums:
+    def _make_sums(self, parameters: dict[str, Any]) -> Sums:
         exact = self.plan.arithmetic in ("exact", "one-by-one")
         if self._is_plain:
-            return self._plain(parameters)
+            return self._make_plain_sums(parameters)
         if self._moments is not None:
             return CenteredSums(self.plan, parameters, self._moments)
         assert isinstance(self.loader, ImportanceLoader)
@@ -421,27 +421,27 @@ class PrivateRun:
         """Whether a step adds clipped gradients as they are."""
         return self._moments is None and not isinstance(self.loader, ImportanceLoader)
 
-    def _plain(self, parameters: dict[str, Any]) -> Sums:
+    def _make_plain_sums(self, parameters: dict[str, Any]) -> Sums:
         """Sums of clipped gradients, whatever the algorithm is."""
         kinds: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
         made: Sums = kinds.get(self.plan.arithmetic, ExactSums)(self.plan, parameters)
         return made
 
-    def _released(self, sums: Sums) -> Iterable[Any]:
-        return sums.release(self._noise())
+    def _release_sums(self, sums: Sums) -> Iterable[Any]:
+        return sums.release(self._noise_source())
 
-    def _noise(self) -> RandomSource:
+    def _noise_source(self) -> RandomSource:
         """The stream of the step that was charged last: the first one is that of the number of records."""
         return self._key.at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
-    def _facts(self, batch: Any) -> dict[str, Fact]:
+    def _shared_facts(self, batch: Any) -> dict[str, Fact]:
         """What the processes of a run agree on before a step."""
         return {
             "run": lambda: self._identity,
             "key": lambda: self._key.digest,
             "account": lambda: self.steps_,
             "number_of_steps_that_ended": lambda: self._finished,
-            "batch": lambda: batch._digest,
+            "batch": lambda: batch._digest_rows,
             "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
         }
 
@@ -455,7 +455,7 @@ class PrivateRun:
             p.grad = gradient.to(p.device, p.dtype)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclude_others(self) -> Iterator[None]:
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")
         try:

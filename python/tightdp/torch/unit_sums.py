@@ -28,10 +28,10 @@ class ExactUnits(ExactSums):
         self.candidates = candidates
 
     def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
-        found = self._placed(model, loss_fn, batch, records, places)
+        found = self._gradients_in_places(model, loss_fn, batch, records, places)
         return np.concatenate([_gradient_norms(rows)[_select_records(weights)] for rows, weights in found])
 
-    def _clipped(self, rows: list[Any], weights: Any = None) -> None:
+    def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         norms, chosen = _gradient_norms(rows), _select_records(weights)
         taken = np.zeros(len(norms))
         taken[chosen] = self.candidates.taken(norms[chosen])
@@ -51,12 +51,12 @@ class OnePassUnits(OnePassSums):
     @torch.no_grad()
     def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
         with torch.enable_grad():
-            factors = self._factors(model, loss_fn, batch, records)
+            factors = self._find_factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         squares = sum((each.squares() for each in factors.values()), zero)
         return _to_numpy(torch.as_tensor(squares).sqrt())
 
-    def _weights(self, norms: Any, bound: float) -> Any:
+    def _weigh(self, norms: Any, bound: float) -> Any:
         taken = torch.from_numpy(self.candidates.taken(_to_numpy(norms))).to(norms.device)
         return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
 

@@ -36,9 +36,9 @@ class Ranks(World):
             said = [_digest_fact(fact()) for fact in facts.values()]
         except Exception:
             with suppress(RuntimeError):  # the error of this rank is the one to see
-                self._exchange([_digest_fact(what), 1])
+                self._exchange_numbers([_digest_fact(what), 1])
             raise
-        found = self._exchange([_digest_fact(what), 0, *said])
+        found = self._exchange_numbers([_digest_fact(what), 0, *said])
         for rank, numbers in enumerate(found):
             if numbers[0] != found[0][0]:
                 raise RuntimeError(f"ranks must make the same calls: rank {rank} is not where rank 0 is, at {what!r}")
@@ -61,12 +61,12 @@ class Ranks(World):
     def broadcast(self, data: bytes) -> bytes:
         """The bytes of the first rank."""
         size = torch.tensor([len(data)], device=self._device)
-        self._reach(partial(dist.broadcast, size, group=self._group, group_src=0))
+        self._call_group(partial(dist.broadcast, size, group=self._group, group_src=0))
         held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
         if self.first and data:
             held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         if len(held):
-            self._reach(partial(dist.broadcast, held, group=self._group, group_src=0))
+            self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
         return bytes(held.cpu().numpy())
 
     def copy_of_first(self, tensors: list[Any]) -> None:
@@ -74,7 +74,7 @@ class Ranks(World):
         for tensor in tensors:
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
             held = plain.view(torch.uint8) if plain.numel() else plain  # bytes, for every backend has them
-            self._reach(partial(dist.broadcast, held, group=self._group, group_src=0))
+            self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
             if plain.data_ptr() != tensor.data_ptr():  # it was copied on the way
                 with torch.no_grad():
                     tensor.copy_(plain.view(tensor.shape))
@@ -82,18 +82,18 @@ class Ranks(World):
     def add_up(self, integers: Any) -> None:
         """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
         held = integers.to(self._device)
-        self._reach(partial(dist.all_reduce, held, group=self._group))
+        self._call_group(partial(dist.all_reduce, held, group=self._group))
         if held is not integers:
             integers.copy_(held)
 
-    def _exchange(self, numbers: list[int]) -> list[list[int]]:
+    def _exchange_numbers(self, numbers: list[int]) -> list[list[int]]:
         """The numbers of every rank."""
         own = torch.tensor(numbers + [0] * (_FACTS - len(numbers)), device=self._device)
         found = [torch.empty_like(own) for _ in range(self.size)]
-        self._reach(partial(dist.all_gather, found, own, group=self._group))
+        self._call_group(partial(dist.all_gather, found, own, group=self._group))
         return [each.tolist() for each in found]
 
-    def _reach(self, call: Callable[[], Any]) -> None:
+    def _call_group(self, call: Callable[[], Any]) -> None:
         if not self._lost:
             try:
                 call()

@@ -27,28 +27,28 @@ class SharedRun(PrivateRun):
         self._ranks, self._saves_together = world, saves
 
     @property
-    def _saves(self) -> bool:
+    def _has_checkpoint(self) -> bool:
         return self._saves_together  # though the first rank alone has the folder
 
-    def _start(self) -> None:
+    def _restore_checkpoint(self) -> None:
         """All ranks take up the first one's model, and what its checkpoint saved."""
         with self._world.together("the checkpoint"):
-            super()._start()
+            super()._restore_checkpoint()
         self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
-        if self._saves:
+        if self._has_checkpoint:
             file = BytesIO()
             if self._ranks.first:
-                torch.save({**self._tensors(), "model": None}, file)
+                torch.save({**self._collect_tensors(), "model": None}, file)
             data = self._ranks.broadcast(file.getvalue())
             if not self._ranks.first:
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
-                self._take_up({**found, "model": self.model.state_dict()})
+                self._load_tensors({**found, "model": self.model.state_dict()})
 
-    def _released(self, sums: Sums) -> Iterable[Any]:
+    def _release_sums(self, sums: Sums) -> Iterable[Any]:
         """What ``release`` of all records' sums would be with the step's stream of the key: its noise, by element."""
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
-        stream = self._noise().stream()
+        stream = self._noise_source().stream()
         deviation = clipping.in_steps(self.plan.grid, self._account.now.deviation)
         add_noise_share(stream, deviation, flat, start, end)
         self._ranks.add_up(flat)

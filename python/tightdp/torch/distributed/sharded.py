@@ -33,7 +33,7 @@ class ShardedRun(SharedRun):
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
-        with self._gathered():
+        with self._gather_parameters():
             super().step(loss_fn, batch)
 
     def _parameters(self) -> dict[str, Any]:
@@ -43,13 +43,13 @@ class ShardedRun(SharedRun):
         return super()._parameters()
 
     @contextmanager
-    def _gathered(self) -> Iterator[None]:
+    def _gather_parameters(self) -> Iterator[None]:
         """Whole parameters in the places of the sharded ones, and a model without the hooks of FSDP2."""
         trained = self._parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
         hooks = [(m, name, getattr(m, name)) for m in modules for name in ("_forward_pre_hooks", "_forward_hooks")]
-        whole = {id(p): self._gather(p) for p in dict.fromkeys(p for _, _, p in places)}
+        whole = {id(p): self._gather_parameter(p) for p in dict.fromkeys(p for _, _, p in places)}
         self._sharded = trained
         self._whole = {name: whole.get(id(p), p) for name, p in trained.items()}
         try:
@@ -69,7 +69,7 @@ class ShardedRun(SharedRun):
                 p.untyped_storage().resize_(0)
 
     @torch.no_grad()
-    def _gather(self, p: Any) -> Any:
+    def _gather_parameter(self, p: Any) -> Any:
         full = p.detach().full_tensor()
         if id(p) not in self._held:
             self._held[id(p)] = torch.nn.Parameter(torch.empty_like(full))
@@ -84,21 +84,21 @@ class ShardedRun(SharedRun):
         parts = (_take_local_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
         super()._hand_over(sharded, parts)
 
-    def _tensors(self) -> dict[str, Any]:
+    def _collect_tensors(self) -> dict[str, Any]:
         """As a run has them whose model is not sharded: all ranks gather, in the same order."""
         reshard_model(self.model)
-        return dict(_gather_tensors(super()._tensors()))
+        return dict(_gather_tensors(super()._collect_tensors()))
 
-    def _take_up(self, found: dict[str, Any]) -> None:
+    def _load_tensors(self, found: dict[str, Any]) -> None:
         held = [p for group in self.optimizer.param_groups for p in group["params"]]
         of_optimizer = {
             i: {name: _take_local_part(held[i], value) for name, value in state.items()}
             for i, state in found["optimizer"]["state"].items()
         }
         model = {name: _take_local_part(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
-        super()._take_up({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
+        super()._load_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
-    def _start(self) -> None:
+    def _restore_checkpoint(self) -> None:
         """All ranks take up what the checkpoint of the first one saved, each its own part of it."""
         reshard_model(self.model)
         file = BytesIO()
@@ -108,7 +108,7 @@ class ShardedRun(SharedRun):
         found = torch.load(BytesIO(self._ranks.broadcast(file.getvalue())), map_location="cpu", weights_only=True)
         with self._world.together("the checkpoint"):
             if found is not None:
-                self._take_up(found)
+                self._load_tensors(found)
         self._ranks.copy_of_first([t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded(t)])
 
 

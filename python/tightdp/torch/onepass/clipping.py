@@ -49,14 +49,16 @@ class OnePassSums(Sums):
         """ValueError for a use of a parameter that cannot be clipped in one pass."""
         few = min(records, FEW)
         tensors, rebuild = collated.split_records(batch, records)
-        self._factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
+        self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
     def add(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int, places: Places | None = None
     ) -> None:
-        self._add(self._factors(model, loss_fn, batch, records), records)
+        self._add_factors(self._find_factors(model, loss_fn, batch, records), records)
 
-    def _factors(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> dict[int, Factors]:
+    def _find_factors(
+        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
+    ) -> dict[int, Factors]:
         """What the gradients of the records are made of. ValueError where that is not all of them."""
         axis = RecordAxis(records)
         recorder = Recorder(self._parameters, axis)
@@ -69,9 +71,9 @@ class OnePassSums(Sums):
         with recorder:
             found = axis.take(model, loss_fn, batch, back)
         with torch.no_grad():
-            return self._collected(recorder.calls, found)
+            return self._collect_factors(recorder.calls, found)
 
-    def _collected(self, calls: list[Call], found: Any) -> dict[int, Factors]:
+    def _collect_factors(self, calls: list[Call], found: Any) -> dict[int, Factors]:
         """The factors of each parameter that the losses depend on, by its number."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
         uses: dict[int, list[Factors]] = {}
@@ -88,7 +90,7 @@ class OnePassSums(Sums):
         return {i: plan_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add(self, factors: dict[int, Factors], records: int) -> None:
+    def _add_factors(self, factors: dict[int, Factors], records: int) -> None:
         bounds = self._plan.max_norm
         if len(bounds) == 1:
             self._add_together(factors, bounds[0], records)
@@ -108,24 +110,24 @@ class OnePassSums(Sums):
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         squares = sum((each.squares() for each in others.values()), zero)
         if last is None:
-            weights = self._weights(squares.sqrt(), bound)
+            weights = self._weigh(squares.sqrt(), bound)
         else:
-            weights = torch.cat(list(self._streamed(factors[last], squares, bound, self._totals[last])))
+            weights = torch.cat(list(self._add_streamed(factors[last], squares, bound, self._totals[last])))
         for i, each in others.items():
             each.add_weighted(weights, self._totals[i])
         names = list(self._parameters)
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
-    def _streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
+    def _add_streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
         start = 0
         for rows in convolved.pieces():
             found = rows.squares()
-            weights = self._weights((squares[start : start + len(found)] + found).sqrt(), bound)
+            weights = self._weigh((squares[start : start + len(found)] + found).sqrt(), bound)
             rows.add_weighted(weights, total)
             start += len(found)
             yield weights
 
-    def _weights(self, norms: Any, bound: float) -> Any:
+    def _weigh(self, norms: Any, bound: float) -> Any:
         """What the gradients of some records are multiplied by, given their norms; 0 beyond what floats can clip."""
         weights = (bound * (1 - SLACK) / norms).clamp(max=1.0)
         return torch.where(norms <= LONGEST * bound, weights, torch.zeros_like(weights))

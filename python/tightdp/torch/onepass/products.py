@@ -37,7 +37,7 @@ class ProductSums(IntegerSums, OnePassSums):
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         batch, records, weights = fill_places(places, batch, records)
-        self._ways |= self._add_products(self._factors(model, loss_fn, batch, records), records, weights)
+        self._ways |= self._add_products(self._find_factors(model, loss_fn, batch, records), records, weights)
 
     @torch.no_grad()
     def _add_products(self, factors: dict[int, Factors], records: int, weights: Any) -> dict[str, str]:
@@ -54,7 +54,7 @@ class ProductSums(IntegerSums, OnePassSums):
 
     def _count_entries(self, factors: dict[int, Factors], records: int) -> int:
         """Entries of so many records' rows."""
-        return sum(_held(each, self._totals[i].numel(), records) for i, each in factors.items())
+        return sum(_count_held(each, self._totals[i].numel(), records) for i, each in factors.items())
 
     def _add_some(self, factors: dict[int, Factors], taken: Any) -> None:
         totals = {i: self._totals[i] for i in factors}
@@ -82,7 +82,7 @@ def _is_sparse(factors: Factors) -> TypeGuard[Outer]:
     return isinstance(factors, Outer) and factors.sparse and factors.right.shape[2] % 16 == 0
 
 
-def _held(factors: Factors, size: int, records: int) -> int:
+def _count_held(factors: Factors, size: int, records: int) -> int:
     """Entries of so many records' rows, where they are formed, of a parameter of that size."""
     if _is_sparse(factors):
         size = min(size, records * factors.right[0].numel())

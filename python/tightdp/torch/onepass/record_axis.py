@@ -77,7 +77,7 @@ class RecordAxis:
             ]
             return function(*arrays, *shared)
 
-        return _OfAllRecords.apply(rule, self._numbers, tensors, shared)  # type: ignore[no-untyped-call]
+        return _apply(rule, self._numbers, tensors, shared)
 
     def has(self, x: Any) -> bool:
         """Whether each record has its own ``x``."""
@@ -87,7 +87,7 @@ class RecordAxis:
             found.append(dims[0] is not None)
             return torch.zeros(self.records)
 
-        _OfAllRecords.apply(rule, self._numbers, (x,), ())  # type: ignore[no-untyped-call]
+        _apply(rule, self._numbers, (x,), ())
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
@@ -128,6 +128,7 @@ class _OfAllRecords(torch.autograd.Function):
 
 _OfAllRecords.forward.__signature__ = inspect.signature(_OfAllRecords.forward)  # type: ignore[attr-defined]
 """PyTorch asks for it at each call: half the time of a call is saved where it is known."""
+_apply: Any = _OfAllRecords.apply
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)

@@ -57,7 +57,7 @@ class Call:
     """Nodes of PyTorch's graph at which the call's arguments come in, other than the parameters in it."""
 
     @property
-    def unchanged(self) -> bool:
+    def has_unchanged_inputs(self) -> bool:
         return all(tensor._version == version for tensor, version in self.inputs)
 
 
@@ -74,7 +74,7 @@ class Recorder(TorchFunctionMode):
         """What was recorded. What is computed a second time on the way back is computed in the same way."""
         self._stopped = True
         for call in self.calls:
-            if not call.unchanged:
+            if not call.has_unchanged_inputs:
                 raise refuse_call(call.kind, "an input of it was changed in place afterwards")
         return self.calls
 
@@ -92,28 +92,28 @@ class Recorder(TorchFunctionMode):
             return func(*args, **kwargs)
         try:
             if func in RULES:
-                return self._ruled(func, args, dict(kwargs), used)
+                return self._apply_rule(func, args, dict(kwargs), used)
             if func is F.multi_head_attention_forward:
-                return multi_head_attention(self._linear, *args, **kwargs)
+                return multi_head_attention(self._apply_linear, *args, **kwargs)
             if func is torch.Tensor.expand or func in _SPREAD or _is_view_of_vector(func, used):
-                return self._spread(func, args, kwargs, used)
+                return self._spread_parameter(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise refuse_call(self._kind(func, used), str(why)) from None
+            raise refuse_call(self._name_call(func, used), str(why)) from None
         if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _find_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
             raise refuse_call(
-                self._kind(func, used), f"it is no function whose gradients are known for each record{instead}"
+                self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
         return found  # a shape, a dtype, a constant
 
-    def _kind(self, func: Any, used: list[Any]) -> Kind:
+    def _name_call(self, func: Any, used: list[Any]) -> Kind:
         return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
 
-    def _linear(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _apply_linear(self, input: Any, weight: Any, bias: Any) -> Any:
         return self.__torch_function__(F.linear, (), (input, weight, bias))
 
-    def _ruled(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
+    def _apply_rule(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         rule, place, name = RULES[func]
         input = args[place] if place < len(args) else kwargs.pop(name)
         trained = {id(p) for p in used}
@@ -124,14 +124,14 @@ class Recorder(TorchFunctionMode):
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
                 before = [each.grad_fn for each in _find_tensors([x, rest, kwargs]) if id(each) not in trained]
-                self._record(
+                self._record_call(
                     func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
                 )
             return torch.ops.aten._unsafe_view(use.output, (self._axis.records, *use.shape))
 
         return self._axis.compute(compute, (input,), ((*args[:place], *args[place + 1 :]), kwargs))
 
-    def _spread(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
+    def _spread_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         """The parameter is put in for each record, so that it has a gradient for each."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
         if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has(others[0]))):
@@ -141,17 +141,17 @@ class Recorder(TorchFunctionMode):
 
     def _record_each(self, func: Any, each: Any, p: Any) -> Any:
         """A parameter once for each record, which is where it gets its gradients."""
-        self._record(func, each, lambda g: [(p, Rows(g))], [p], [], [])
+        self._record_call(func, each, lambda g: [(p, Rows(g))], [p], [], [])
         return each
 
-    def _record(
+    def _record_call(
         self, func: Any, output: Any, parts: Callable[[Any], Parts], used: list[Any], inputs: list[Any],
         before: list[Any],
     ) -> None:  # fmt: skip
         if self._stopped:
             return
         edge = torch.autograd.graph.get_gradient_edge(output)
-        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._kind(func, used), before))
+        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._name_call(func, used), before))
 
 
 def refuse_call(kind: Kind, why: str) -> ValueError:
