@@ -111,3 +111,8 @@ def pytest_collection_modifyitems(items):
         reason = EXPECTED.get(item.name)
         if reason:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def pytest_runtest_setup(item):
+    """Opacus draws its data without a seed, and compares weights to 1e-8: about one in 100 has a weight near 0."""
+    torch.manual_seed(0)
