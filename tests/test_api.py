@@ -1,6 +1,12 @@
 """The public names and their signatures, as other code calls them. A change here is a change of the contract."""
 
+import ast
 import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,6 +78,9 @@ OTHERS = {
 }
 UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
 UNCALLED |= {"FrequentValues", "LedgerError", "RandomSource", "TableModel", "__version__"}
+
+FOLDERS = {"audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch"}
+FOLDERS |= {"train"}
 
 QUESTIONS = {
     "advantage": f"(self, *, {OPTIONS})",
@@ -163,6 +172,80 @@ assert tightdp.cuda is sys.modules["tightdp.cuda"]
     alone(script)
     with pytest.raises(AttributeError, match=r"has no attribute 'Legder'"):
         dp.Legder  # noqa: B018
+
+
+WITHOUT_LIBRARIES = """
+import inspect, pydoc, sys
+
+for name in ("matplotlib", "torch", "sklearn", "scipy", "pyarrow", "dask", "cupy", "onnx"):
+    sys.modules[name] = None  # as if it were not installed
+import tightdp
+
+assert hasattr(tightdp, "plots") and hasattr(tightdp, "train") and not hasattr(tightdp, "torch")
+assert {name for name in dir(tightdp) if not hasattr(tightdp, name)} == {"torch"} & set(dir(tightdp))
+try:
+    tightdp.torch
+except AttributeError as error:
+    assert "torch" in str(error) and isinstance(error.__cause__, ImportError), error
+try:
+    tightdp.plots.privacy(tightdp.Gaussian(1.0))
+except ImportError as error:
+    assert "pip install matplotlib" in str(error), error
+else:
+    raise AssertionError("a figure without matplotlib")
+"""
+
+
+def test_the_package_can_be_looked_over_without_other_libraries():
+    alone(
+        WITHOUT_LIBRARIES
+        + "assert len(inspect.getmembers(tightdp)) > 70\nassert 'Gaussian' in pydoc.render_doc(tightdp)"
+    )
+
+
+def test_dir_lists_public_names_alone():
+    shown = {name for name in alone("import tightdp\nprint(*dir(tightdp))").split() if not name.startswith("__")}
+    assert shown == {*dp.__all__, *FOLDERS} - {"__version__"}
+
+
+TYPED = """
+import numpy as np
+from numpy.typing import NDArray
+
+import tightdp as dp
+
+total: NDArray[np.float64] = dp.clip_and_noise(np.ones((2, 3)), 1.0, 1.0)
+layers: list[NDArray[np.float64]] = dp.clip_and_noise([np.ones((2, 3))], 1.0, 1.0)
+reveal_type(dp.plots.privacy)
+reveal_type(dp.load)
+reveal_type(total)
+dp.clip_and_noise(np.ones((2, 3)), 1.0, 1.0).no_such_method()  # E: no_such_method
+dp.plots.no_such_figure()  # E: no_such_figure
+dp.Gausian(1.0)  # E: Gausian
+dp.nonexistent  # E: nonexistent
+"""
+
+
+def test_type_checkers_tell_a_name_that_does_not_exist(tmp_path):
+    """Each line of the snippet that names what is expected of it is an error, and no other line is."""
+    pytest.importorskip("mypy", reason="needs mypy")
+    (tmp_path / "snippet.py").write_text(TYPED)
+    package = Path(dp.__file__).parents[1]
+    found_by = {} if package.name == "site-packages" else {"MYPYPATH": str(package)}
+    command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--config-file=", "snippet.py"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **found_by}, capture_output=True, text=True)
+    found = dict(re.findall(r"snippet\.py:(\d+): error: (.*)", done.stdout))
+    expected = {
+        str(number): line.split("# E: ")[1] for number, line in enumerate(TYPED.splitlines(), 1) if "# E: " in line
+    }
+    assert found.keys() == expected.keys() and all(expected[at] in found[at] for at in found), done.stdout + done.stderr
+    assert not re.search(r'Revealed type is "(builtins\.)?Any"', done.stdout), done.stdout
+
+
+def test_only_what_type_checkers_do_not_read_finds_names_at_run_time():
+    """Without mypy: a ``__getattr__`` that they read would let any name pass."""
+    tree = ast.parse(Path(dp.__file__).read_text())
+    assert "__getattr__" not in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 @pytest.mark.parametrize(("name", "expected"), [*FUNCTIONS.items(), *MECHANISMS.items(), *OTHERS.items()])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp import cli
+from tightdp import cli, plots
 
-plots = pytest.importorskip("tightdp.plots")
+pytest.importorskip("matplotlib")
 
 SEEN_BY = {
     "all": np.eye(3),

@@ -1,7 +1,6 @@
 """Certified two-sided bounds for differential privacy, and private training charged for what it releases."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from ._core import __version__
 from .accounting.accountant import Accountant
@@ -35,8 +34,17 @@ from .mechanisms import (
 )
 from .printed import format_down, format_up
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
+    from . import audit as audit
     from . import cuda as cuda
+    from . import metrics as metrics
+    from . import model_selection as model_selection
+    from . import pipeline as pipeline
+    from . import plots as plots
+    from . import preprocessing as preprocessing
+    from . import tables as tables
+    from . import torch as torch
+    from . import train as train
     from .frequent import FrequentValues, frequent_values
     from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
@@ -111,38 +119,49 @@ __all__ = [
     "rounded_gaussian",
 ]
 
-_LATER = {
-    name: module
-    for module, names in {
-        "frequent": ("FrequentValues", "frequent_values"),
-        "headers": ("get_cmake_dir", "get_include", "get_library"),
-        "ledger": ("Ledger", "LedgerError"),
-        "release.exact_noise": (
-            "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
-        ),
-        "release.ghost": ("ghost_clipped_sum", "ghost_norms"),
-        "release.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
-        "release.noise": ("Philox", "RandomSource", "SecureRandom"),
-        "release.noisy_sums": ("add_noise",),
-        "statement": ("Statement",),
-        "tables": ("TableModel", "load"),
-    }.items()
-    for name in names
-}  # fmt: skip
-"""Imported when they are first used: a program that accounts releases nothing."""
-_FOLDERS = frozenset(
-    {"audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch", "train"}
-)
+# Type checkers see the imports above instead, and so tell a name that does not exist.
+if not _typing.TYPE_CHECKING:
+    _LATER = {
+        name: module
+        for module, names in {
+            "frequent": ("FrequentValues", "frequent_values"),
+            "headers": ("get_cmake_dir", "get_include", "get_library"),
+            "ledger": ("Ledger", "LedgerError"),
+            "release.exact_noise": (
+                "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
+            ),
+            "release.ghost": ("ghost_clipped_sum", "ghost_norms"),
+            "release.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
+            "release.noise": ("Philox", "RandomSource", "SecureRandom"),
+            "release.noisy_sums": ("add_noise",),
+            "statement": ("Statement",),
+            "tables": ("TableModel", "load"),
+        }.items()
+        for name in names
+    }  # fmt: skip
+    """Imported when they are first used: a program that accounts releases nothing."""
+    _FOLDERS = frozenset(
+        {
+            "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",
+            "train",
+        }
+    )  # fmt: skip
 
+    def __getattr__(name):
+        """Imports a name on its first use; AttributeError also where a library that its module needs is missing, so
+        that ``hasattr`` and ``help`` answer."""
+        from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    if name in _FOLDERS:
-        return import_module(f".{name}", __name__)
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
-    return value
+        if name in _FOLDERS:
+            try:
+                return import_module(f".{name}", __name__)
+            except ModuleNotFoundError as error:
+                raise AttributeError(f"{__name__}.{name} cannot be imported: {error}") from error
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_FOLDERS})
+    def __dir__():
+        """Lists the public names, imported or not."""
+        return sorted({*__all__, *_FOLDERS, *(name for name in globals() if name.startswith("__"))})

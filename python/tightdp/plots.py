@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,9 @@ from . import _check
 from .composition import Composable, Composition
 from .printed import format_up
 
-try:
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-except ImportError:  # pragma: no cover - the test suite has it
-    raise ImportError("tightdp.plots needs matplotlib: pip install matplotlib") from None
 
 Array = NDArray[np.float64]
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000")
@@ -48,7 +46,7 @@ def privacy(
     ``progress``, if given, is called with how many pieces of the curves are found and how many there are. ``options``
     are those of ``Composition.epsilon``.
     """
-    figure = Figure(figsize=(10.0, 4.4), dpi=160, layout="constrained")
+    figure = _empty_figure()
     left, right = figure.subplots(1, 2)
     runs = _named(run)
     done, total = 0, len(runs) * (_PIECES + 1)
@@ -82,6 +80,15 @@ def profile(
 def tradeoff(run: Composable | Mapping[str, Composable], axes: Axes, *, points: int = 161, **options: Any) -> None:
     """The least type II error of a test for the record, as a function of its type I error."""
     _tradeoffs(_named(run), axes, points, lambda: None, options)
+
+
+def _empty_figure() -> Figure:
+    """Makes a figure for two panels; only here is matplotlib needed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("tightdp.plots needs matplotlib: pip install matplotlib") from None
+    return Figure(figsize=(10.0, 4.4), dpi=160, layout="constrained")
 
 
 def _named(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
@@ -140,7 +147,7 @@ def _tradeoffs(
 
 def suffixes() -> tuple[str, ...]:
     """The kinds of files that figures can be written to."""
-    return tuple(Figure().canvas.get_supported_filetypes())
+    return tuple(_empty_figure().canvas.get_supported_filetypes())
 
 
 def _finite(x: float) -> float:

@@ -9,7 +9,7 @@ docs/theory/clipping.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy.typing as npt
 
@@ -19,6 +19,8 @@ from .clipping import Arithmetic, Clipping, Norms
 from .cuda import clipping as device
 from .cuda.arrays import on_device
 from .noise import RandomSource, source
+
+Array = npt.NDArray[Any]
 
 
 def clipped_sum(
@@ -104,6 +106,26 @@ def _clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource 
     return (device.clip if on_device(grads) else clipping.clip)(grads, how, noise_multiplier, rng)
 
 
+# A type checker knows the result where NumPy's arrays are given; of another library it depends on what is installed.
+@overload
+def clip_and_noise(
+    grads: Array, max_norm: float | Sequence[float], noise_multiplier: float, *, weights: npt.ArrayLike | None = ...,
+    center: Any = ..., scale: Any = ..., groups: Sequence[Sequence[int]] | None = ..., normalize: bool = ...,
+    stability: float = ..., rng: RandomSource | None = ..., out: Any = ..., arithmetic: Arithmetic = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def clip_and_noise(
+    grads: list[Array], max_norm: float | Sequence[float], noise_multiplier: float, *,
+    weights: npt.ArrayLike | None = ..., center: Any = ..., scale: Any = ...,
+    groups: Sequence[Sequence[int]] | None = ..., normalize: bool = ...,
+    stability: float = ..., rng: RandomSource | None = ..., out: Any = ..., arithmetic: Arithmetic = ...,
+) -> list[Array]: ...  # fmt: skip
+@overload
+def clip_and_noise(
+    grads: Any, max_norm: float | Sequence[float], noise_multiplier: float, *, weights: npt.ArrayLike | None = ...,
+    center: Any = ..., scale: Any = ..., groups: Sequence[Sequence[int]] | None = ..., normalize: bool = ...,
+    stability: float = ..., rng: RandomSource | None = ..., out: Any = ..., arithmetic: Arithmetic = ...,
+) -> Any: ...  # fmt: skip
 def clip_and_noise(
     grads: Any,
     max_norm: float | Sequence[float],
