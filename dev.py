@@ -1,4 +1,4 @@
-"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | peers | hunt | lint | tidy | docs | cuda.
+"""Set-up and jobs for a fresh clone: python3 dev.py demo | test | peers | pythons | hunt | lint | tidy | docs | cuda.
 
 Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv, .venv-peers and build/ beside this file; the
 environment variable TIGHTDP_VENV names another place than .venv.
@@ -6,6 +6,7 @@ environment variable TIGHTDP_VENV names another place than .venv.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,9 @@ WHEELS = ROOT / "build" / "wheels" / str(sys.implementation.cache_tag)
 SOURCES = "CMakeLists.txt", "pyproject.toml", "cmake/*", "cpp/**/*", "python/**/*.py*"
 SKIPPED = ROOT / "build" / "skipped.json"
 """What the last `test` skipped: most of it needs libraries that `peers` installs."""
+
+SMOKE = "tests/test_api.py", "tests/test_statement.py", "tests/train/test_gate.py"
+"""Tests of less than a minute that touch most of what can differ between versions of Python and NumPy."""
 
 
 def run(*command: str | Path, **environment: str) -> None:
@@ -55,9 +59,14 @@ def install(*extras: str, place: Path = VENV) -> None:
 def demo() -> None:
     """A certified epsilon, and a private model on real data that scikit-learn ships."""
     pip("install", ".[train]")
-    run(BIN / "tightdp", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
+    demonstrate(VENV)
+
+
+def demonstrate(place: Path) -> None:
+    """The demo in an environment that is complete."""
+    run(place / FOLDER / "tightdp", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
         "--steps", "14000", "--delta", "1e-5")  # fmt: skip
-    run(BIN / "python", "examples/digits.py")
+    run(place / FOLDER / "python", "examples/digits.py")
 
 
 def pytest(place: Path, *options: str) -> None:
@@ -79,15 +88,53 @@ def peers() -> None:
     pytest(place, *([f"--skipped-in={SKIPPED}"] if SKIPPED.exists() else []))
 
 
+def promised() -> list[str]:
+    """The oldest and the newest Python of pyproject.toml that are found here: on the path, or among pyenv's."""
+    project, found = (ROOT / "pyproject.toml").read_text(), []
+    for version in re.findall(r"Python :: (3\.\d+)", project):
+        kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/{FOLDER}/python*[0-9]"))
+        for each in (f"python{version}", *map(str, kept)):
+            asked = [
+                each,
+                "-c",
+                f"import sys, venv; sys.exit(sys.version_info[:2] != {tuple(map(int, version.split('.')))})",
+            ]
+            if shutil.which(each) and not subprocess.run(asked, capture_output=True).returncode:
+                found.append(each)
+                break
+    return [*dict.fromkeys([found[0], found[-1]])] if found else []
+
+
+def pythons() -> None:
+    """Everything imported, the demo and a few tests, with the oldest and the newest promised Python that are here."""
+    for python in promised():
+        with tempfile.TemporaryDirectory() as folder:
+            run(python, "-m", "venv", f"{folder}/venv")
+            place, wheels = Path(folder) / "venv", Path(folder) / "wheels"
+            # One folder for all of them, so that only the bindings are compiled again.
+            options = "-Cbuild-dir=build/pythons", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON"
+            pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, *options, place=place)
+            pip("install", f"{next(wheels.glob('*.whl'))}[train]", "pytest>=8", "hypothesis>=6.100", place=place)
+            run(place / FOLDER / "python", "tools/import_all.py")
+            demonstrate(place)
+            run(place / FOLDER / "python", "-m", "pytest", "-q", *SMOKE)
+
+
 def hunt(*options: str) -> None:
     """Tests that draw anew until the time is up: hunt [--minutes 30] [--seed N]."""
     install("test")
     run(BIN / "python", "tools/hunt.py", *options)
 
 
+def pinned(*programs: str) -> list[str]:
+    """Requirements of these programs in the versions that the hooks name, their one home."""
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    return [re.search(rf"\b{program}==[\w.]+", hooks)[0] for program in programs]
+
+
 def lint() -> None:
-    """Style, types, and which module may import which."""
-    pip("install", "ruff", "mypy", "import-linter>=2.7", "numpy")
+    """Style, types, and which module may import which; by the hooks' versions, which need Python 3.11."""
+    pip("install", *pinned("ruff", "mypy", "import-linter", "numpy"))
     run(BIN / "ruff", "check", ".")
     run(BIN / "ruff", "format", "--check", ".")
     run(BIN / "mypy")
@@ -121,7 +168,7 @@ def cuda() -> None:
 
 
 def main() -> None:
-    jobs = {job.__name__: job for job in (demo, test, peers, hunt, lint, tidy, docs, cuda)}
+    jobs = {job.__name__: job for job in (demo, test, peers, pythons, hunt, lint, tidy, docs, cuda)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=jobs, help="; ".join(f"{name}: {job.__doc__}" for name, job in jobs.items()))
     known, options = parser.parse_known_args()

@@ -50,6 +50,13 @@ def threads():
     _core.set_max_threads(before)
 
 
+def pytest_configure(config):
+    """Where TIGHTDP_WARNINGS is "error", as in CI, so is every warning, whoever's code it is in."""
+    if os.environ.get("TIGHTDP_WARNINGS") == "error":
+        for line in ("error", "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"):  # of peft 0.21
+            config.addinivalue_line("filterwarnings", line)
+
+
 def pytest_addoption(parser):
     parser.addoption("--skipped-to", metavar="FILE", help="write down what was skipped")
     parser.addoption("--skipped-in", metavar="FILE", help="run what is written down there, and what is marked peers")

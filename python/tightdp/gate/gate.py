@@ -10,8 +10,9 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -31,7 +32,8 @@ from .shares import Spent
 T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 
 
-class Release(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Release(Generic[T]):
     """A released value and the mechanism that says what its release cost."""
 
     value: T

@@ -56,7 +56,7 @@ def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, mos
 
     Raises ``NotReached`` after ``most`` passes; the message says how far it came.
     """
-    w, passes = start.copy(), 1
+    w, passes = np.copy(start), 1
     point = at(w)
     first = norm(point.gradient)
     while (size := norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:

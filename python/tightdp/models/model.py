@@ -105,7 +105,7 @@ class CallableModel(Model):
             raise ValueError(f"initial must have shape ({size},), got {self._initial.shape}")
 
     def start(self, uniform: Callable[[int], Vector]) -> Vector:
-        return self._initial.copy()
+        return np.copy(self._initial)
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
         matrix = _host(self._gradients(w, records.features, records.targets))

@@ -64,7 +64,7 @@ class SimpleImputer(PrivateTransformer):
 
     def _constants(self, columns: int) -> NDArray[np.float64]:
         try:
-            return np.broadcast_to(_check.reals_in("fill_value", self.fill_value), (columns,)).copy()
+            return np.array(np.broadcast_to(_check.reals_in("fill_value", self.fill_value), (columns,)))
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 

@@ -115,7 +115,7 @@ class Run:
                 integers,
                 None if starts is None else [starts[i] for i in indices],
             )
-        return norms.T if self.grouped else norms[0]
+        return np.transpose(norms) if self.grouped else norms[0]
 
     def _columns(self, values: npt.NDArray[np.float64] | None, indices: list[int]) -> npt.NDArray[np.float64] | None:
         """Those of ``values``, one for each column, that belong to some of the arrays."""
