@@ -59,14 +59,14 @@ def install(*extras: str, place: Path = VENV) -> None:
 def demo() -> None:
     """A certified epsilon, and a private model on real data that scikit-learn ships."""
     pip("install", ".[train]")
-    demonstrate(VENV)
+    demonstrate(BIN / "python")
 
 
-def demonstrate(place: Path) -> None:
-    """The demo in an environment that is complete."""
-    run(place / FOLDER / "tightdp", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
-        "--steps", "14000", "--delta", "1e-5")  # fmt: skip
-    run(place / FOLDER / "python", "examples/digits.py")
+def demonstrate(python: Path, **environment: str) -> None:
+    """The demo with an interpreter that has all it needs."""
+    run(python, "-m", "tightdp.cli", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
+        "--steps", "14000", "--delta", "1e-5", **environment)  # fmt: skip
+    run(python, "examples/digits.py", **environment)
 
 
 def pytest(place: Path, *options: str) -> None:
@@ -107,17 +107,42 @@ def promised() -> list[str]:
 
 def pythons() -> None:
     """Everything imported, the demo and a few tests, with the oldest and the newest promised Python that are here."""
-    for python in promised():
+    # The library's objects serve every Python: `test` has made them, and only the bindings are compiled anew.
+    objects = next((ROOT / "build").glob("cp*-*"), ROOT / "build" / "pythons")
+    for interpreter in promised():
         with tempfile.TemporaryDirectory() as folder:
-            run(python, "-m", "venv", f"{folder}/venv")
-            place, wheels = Path(folder) / "venv", Path(folder) / "wheels"
-            # One folder for all of them, so that only the bindings are compiled again.
-            options = "-Cbuild-dir=build/pythons", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON"
-            pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, *options, place=place)
-            pip("install", f"{next(wheels.glob('*.whl'))}[train]", "pytest>=8", "hypothesis>=6.100", place=place)
-            run(place / FOLDER / "python", "tools/import_all.py")
-            demonstrate(place)
-            run(place / FOLDER / "python", "-m", "pytest", "-q", *SMOKE)
+            run(interpreter, "-m", "venv", f"{folder}/venv")
+            place, package = Path(folder) / "venv", Path(folder) / "package"
+            needed = "cmake", "ninja", "pybind11>=2.13", "scikit-learn>=1.6", "pytest>=8", "hypothesis>=6.100"
+            pip("install", *needed, place=place)
+            python = place / FOLDER / "python"
+            bind(python, objects, package / "tightdp")
+            run(python, "tools/import_all.py", PYTHONPATH=str(package))
+            demonstrate(python, PYTHONPATH=str(package))
+            run(python, "-m", "pytest", "-q", *SMOKE, PYTHONPATH=str(package), PYTHONHASHSEED="0")
+
+
+def bind(python: Path, objects: Path, package: Path) -> None:
+    """Makes the package for an interpreter, from the library's objects in a folder of CMake's and new bindings."""
+    asked = (
+        "import pybind11, sys, sysconfig as s; print(pybind11.get_cmake_dir(), sys.base_prefix, s.get_path('include'))"
+    )
+    found = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
+    given = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_MAKE_PROGRAM": python.with_name("ninja"),
+        "Python_EXECUTABLE": python,
+    }
+    given |= dict(zip(("pybind11_DIR", "Python_ROOT_DIR", "Python_INCLUDE_DIR"), found, strict=True))
+    given |= {"TIGHTDP_BUILD_TESTS": "ON", "TIGHTDP_CUDA": "OFF"}
+    cmake = python.with_name("cmake")
+    for built in objects.glob("_core*"):
+        built.unlink()
+    run(cmake, "-S", ".", "-B", objects, "-G", "Ninja", *(f"-D{name}={value}" for name, value in given.items()))
+    run(cmake, "--build", objects, "--target", "_core")
+    shutil.copytree(ROOT / "python" / "tightdp", package, ignore=shutil.ignore_patterns("*.so"))
+    for built in objects.glob("_core*"):
+        shutil.copy(built, package)
 
 
 def hunt(*options: str) -> None:

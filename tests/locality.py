@@ -58,7 +58,7 @@ def watched(earlier: Run | None = None):
         before = earlier.seen[len(run.seen) - 1]
         assert before.declared == declared, "what is declared depends on a record"
         run.largest = max(run.largest, before.moved(found.integers))
-        return release._replace(value=before.released)
+        return replace(release, value=before.released)
 
     def keeping(function, held):
         def evaluate(*given):

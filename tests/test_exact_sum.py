@@ -216,7 +216,8 @@ def test_lists_groups_and_layers():
         for i in group:
             assert_bit_for_bit(totals[i].reshape(-1), norms[:, g], arrays[i].reshape(40, -1), bound, grid)
     center = np.random.default_rng(0).normal(size=728)
-    shifted = [a - c.reshape(a.shape[1:]) for a, c in zip(arrays, np.split(center, [20, 720, 727]), strict=True)]
+    centers = np.split(center, [20, 720, 727])
+    shifted = [np.float64(a) - c.reshape(a.shape[1:]) for a, c in zip(arrays, centers, strict=True)]
     one = dp.clipped_sum(arrays, [50.0], groups=[[3, 1, 0, 2]], center=center, arithmetic="exact")[0]
     for total, expected in zip(one, dp.clipped_sum(shifted, 50.0, arithmetic="exact")[0], strict=True):
         np.testing.assert_array_equal(total, expected)

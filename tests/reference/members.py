@@ -62,12 +62,14 @@ def _solve(gain, equal, most):
 
     left, right = system(most)
     same, value = system(equal)
-    found = linprog(
-        -np.asarray(gain), left, right, same, value, method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )  # fmt: skip
-    assert found.status == 0, found.message
-    return -found.fun
+    for method in ("highs-ds", "highs-ipm"):  # SciPy 1.15's simplex method gives up on one of the programs
+        found = linprog(
+            -np.asarray(gain), left, right, same, value, method=method,
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )  # fmt: skip
+        if found.status == 0:
+            return -found.fun
+    raise AssertionError(found.message)
 
 
 def pair(kind, x, direction, q=1.0):

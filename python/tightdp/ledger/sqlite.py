@@ -57,7 +57,8 @@ class SQLite:
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
         except sqlite3.Error as error:  # closing the connection undid what was not committed
-            raise LedgerError(f"{self.name}: {error}; {outcome}") from error
+            why = str(error) or "is malformed"  # Python 3.10 drops a message that quotes what is no UTF-8
+            raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def check(self, run: Run, made: tuple[str, ...]) -> None:
         ((found,),) = run("PRAGMA integrity_check(1)")
