@@ -2,11 +2,11 @@
 
 import itertools
 import math
-import time
 
 import mpmath as mp
 import numpy as np
 import pytest
+from effort import bounded
 
 import tightdp as dp
 from tightdp.accounting.engines.renyi.moments import log_moment
@@ -249,12 +249,10 @@ def test_larger_groups_lose_more_and_one_record_is_no_group():
         dp.Group(run, 1001)
 
 
-def test_a_large_group_takes_a_second():
+def test_a_large_group_takes_little_work():
     """Chains of a thousand lines: their number does not grow with the digits that are asked for."""
     step = dp.PoissonSampled(dp.Laplace(1.0), 0.01)
-    start = time.process_time()
-    found = step.group(1000).epsilon(1e-5)
-    assert time.process_time() - start < 10  # half a second
+    found = bounded(lambda: step.group(1000).epsilon(1e-5))
     largest = math.log1p(0.01 * math.expm1(1.0))
     assert 0 < found.lower <= found.upper <= 1010 * largest
     at = dp.PoissonSampled(dp.Laplace(1.0), 0.01).group(1000).delta(found.upper)

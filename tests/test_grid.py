@@ -4,11 +4,11 @@ import itertools
 import json
 import math
 import pathlib
-import time
 
 import mpmath as mp
 import numpy as np
 import pytest
+from effort import bounded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -294,9 +294,7 @@ def test_a_billion_steps(k, base):
     """Of Laplace noise the limit is Gaussian; binary randomised response has the same variance."""
     mean_loss = 1 / math.sqrt(k)
     run = (dp.Laplace(1 / mean_loss) if base is dp.Laplace else dp.PureDP(mean_loss)) * k
-    start = time.process_time()
-    found = epsilon(run, 1e-5)
-    assert time.process_time() - start < 10
+    found = bounded(lambda: epsilon(run, 1e-5))
     assert found.lower <= 4.3778 and found.upper >= 4.376 and found.upper - found.lower < 3e-3
 
 
@@ -331,13 +329,12 @@ ANY = st.one_of(EXTREME, st.builds(dp.PoissonSampled, SAMPLEABLE, st.floats(1e-9
 )
 def test_no_parameters_crash_hang_or_cross(parts, log_delta, eps, direction):
     run = sum(m * k for m, k in parts)
-    start = time.process_time()
     request = Request(width=1e-3, max_bytes=1 << 23)
-    found = ENGINE.epsilon(run._composition().parts, direction, 10.0**log_delta, request)
+    parts = run._composition().parts
+    found = bounded(lambda: ENGINE.epsilon(parts, direction, 10.0**log_delta, request))
     assert 0 <= found.lower <= found.upper
-    found = ENGINE.delta(run._composition().parts, direction, eps, request)
+    found = bounded(lambda: ENGINE.delta(parts, direction, eps, request))
     assert -math.expm1(min(eps, 0.0)) * (1 - 1e-14) <= found.lower <= found.upper <= 1
-    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

@@ -5,12 +5,11 @@ What fails names its settings; a hunt draws others.
 
 import itertools
 import math
-import os
 import random
-import time
 
 import mpmath as mp
 import pytest
+from effort import bounded
 
 import tightdp as dp
 from tightdp import _core
@@ -18,9 +17,6 @@ from tightdp.accounting.engines import closed_form, contour, renyi
 from tightdp.accounting.engines.base import Request
 from tightdp.accounting.engines.grid import ENGINE
 from tightdp.accounting.pairs.members import members
-
-MOST_SECONDS = 5 * (4 if "asan" in os.environ.get("LD_PRELOAD", "") else 1)
-"""Of one answer; on an idle machine less than one and a half."""
 
 
 class Draw:
@@ -178,10 +174,8 @@ def sound(found, truth):
 def check(parts, direction, target, epsilons, request):
     here = parts, direction, target, epsilons, request
     crossings = _core.grid_crossings()
-    start = time.process_time()
-    inverse = ENGINE.epsilon(parts, direction, target, request)
-    curve = {epsilon: ENGINE.delta(parts, direction, epsilon, request) for epsilon in sorted(epsilons)}
-    assert time.process_time() - start < MOST_SECONDS * (1 + len(curve)), here
+    inverse = bounded(lambda: ENGINE.epsilon(parts, direction, target, request))
+    curve = {e: bounded(lambda e=e: ENGINE.delta(parts, direction, e, request)) for e in sorted(epsilons)}
     assert _core.grid_crossings() == crossings, here
     assert 0 <= inverse.lower <= inverse.upper, (here, inverse)
     for epsilon, found in curve.items():

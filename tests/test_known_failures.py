@@ -1,10 +1,10 @@
 """What other accountants are known to get wrong, or to die of."""
 
 import math
-import time
 import tracemalloc
 
 import pytest
+from effort import bounded
 
 import tightdp as dp
 
@@ -67,11 +67,9 @@ def test_the_upper_bound_of_gaussians_is_above_the_exact_value():
 @pytest.mark.parametrize("steps", [1, 1000, 10**9])
 def test_small_noise_neither_hangs_nor_overflows(sigma, steps):
     """A project wraps its accountant in an alarm of 120 seconds and falls back to Renyi at small sigma."""
-    start = time.process_time()
     for q in (1e-9, 0.01, 0.5):
-        b = training(sigma, q, steps).epsilon(1e-5)
+        b = bounded(lambda q=q: training(sigma, q, steps).epsilon(1e-5))
         assert 0 <= b.lower <= b.upper < math.inf
-    assert time.process_time() - start < 20
 
 
 def test_calibrating_a_small_epsilon_takes_no_memory():

@@ -49,9 +49,11 @@ def main() -> int:
 def turn(seed: int, seconds: float) -> list[str]:
     """Commands that failed."""
     environment = {"TIGHTDP_HUNT": str(seed), "TIGHTDP_HUNT_SECONDS": str(round(0.75 * seconds))}
+    paths = [str(ROOT / "tools"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     tests = ["-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", f"--hypothesis-seed={seed}"]
     failed = []
-    if run([*tests, "-m", DRAWS], environment, seconds + GRACE):
+    if run([*tests, "-m", DRAWS, "-p", "hunt_end"], environment, seconds + GRACE):
         failed.append(f"TIGHTDP_HUNT={seed} python {' '.join(tests)} -m '{DRAWS}'")
     soundness = ["bench/soundness.py", "--settings", "1000000", "--seed", str(seed)]
     if run([*soundness, "--seconds", str(0.25 * seconds)], {}, seconds + GRACE):

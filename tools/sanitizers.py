@@ -39,12 +39,13 @@ def main() -> int:
         "LD_PRELOAD": " ".join(found),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # leaks: the interpreter's own
         "UBSAN_OPTIONS": "print_stacktrace=1",
-        "PYTHONPATH": str(BUILT),
+        "PYTHONPATH": os.pathsep.join([str(BUILT), str(ROOT / "tools")]),  # with hunt_end
         "TIGHTDP_HUNT": str(arguments.seed),
         "TIGHTDP_HUNT_SECONDS": str(max(60, round(end - time.monotonic()))),
     }
     tests = [f"tests/test_{name}.py" for name in KERNELS]
-    options = ["-q", "-x", "-n", "auto", "-m", "hunt or not hunt", f"--hypothesis-seed={arguments.seed}"]
+    options = ["-p", "hunt_end"]
+    options += ["-q", "-x", "-n", "auto", "-m", "hunt or not hunt", f"--hypothesis-seed={arguments.seed}"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
 

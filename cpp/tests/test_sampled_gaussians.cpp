@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "check.hpp"
+#include "runtime/work.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 #include "tightdp/accounting/sampled_gaussians.hpp"
 
@@ -50,6 +51,14 @@ int main() {
     const Interval delta = sampled_gaussians_delta(once, 0.05), inner = gaussian_bounds(1, base).delta;
     CHECK(narrow(delta));
     CHECK(delta.lower <= 0.01 * inner.upper * (1 + 1e-12) && 0.01 * inner.lower * (1 - 1e-12) <= delta.upper);
+
+    // Hard questions take no more than the budget of 10^9 units and one last piece of work.
+    const SampledGaussians many[] = {{1e-6, 0.1, 1}, {1e-4, 0.3, 10}};
+    for (const SampledGaussians& hard : many) {
+        const std::int64_t before = work::spent();
+        const Interval bound = sampled_gaussians_epsilon({&hard, 1}, 1e-5);
+        CHECK(0 <= bound.lower && bound.lower <= bound.upper && work::spent() - before <= 1'500'000'000);
+    }
 
     const double nan = std::numeric_limits<double>::quiet_NaN();
     CHECK(refused([] { sampled_gaussians_epsilon({}, 1e-5); }));

@@ -24,10 +24,6 @@ def release_without_end(log):
 
 log = os.open(released, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 dp.Ledger(where)  # which imports what it needs
-start = time.monotonic()
-dp.Ledger(where).spend(dp.Gaussian(1000.0))
-os.write(log, b"x")
-pace = time.monotonic() - start
 for kill in range(kills):
     before = os.fstat(log).st_size
     child = os.fork()
@@ -39,8 +35,8 @@ for kill in range(kills):
         finally:
             os._exit(1)
     while kill % 2 and os.fstat(log).st_size == before:  # however busy the machine is, every other one releases
-        time.sleep(pace / 16)
-    time.sleep(draw.uniform(0.0, 4 * pace))
+        time.sleep(0.001)
+    time.sleep(draw.uniform(0.0, 0.04))
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, status

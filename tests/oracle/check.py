@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 import tightdp as dp
+from tightdp import _core
 from tightdp.accounting.engines.auto import NAMES
 
 from .mechanisms import EPSILONS
@@ -67,13 +67,13 @@ class Refused(Exception):
 def alarms(
     case: Case, curves: bool = True, patience: float = math.inf, epsilons: np.ndarray = EPSILONS
 ) -> Iterator[str]:
-    """What cannot be true. Raises ``Refused`` where nothing is claimed. Where the first answer takes ``patience``
-    seconds of CPU, few more are asked for."""
+    """What cannot be true. Raises ``Refused`` where nothing is claimed. Where the first answer takes more units
+    of work than ``patience``, few more are asked for."""
     try:
-        start = time.process_time()
+        before = _core.work_spent()
         if patience < math.inf:
             yield from (f"{case}: {text}" for text in _profile(case, EPSILONS[4:5]))
-        quick = time.process_time() - start <= patience
+        quick = _core.work_spent() - before <= patience
         yield from (f"{case}: {text}" for text in _profile(case, epsilons if quick else EPSILONS[2:3]))
         if curves and quick:
             for about in (_epsilon, _tests, _moments, _gdp):

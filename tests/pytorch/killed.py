@@ -9,7 +9,6 @@ import datetime
 import itertools
 import json
 import os
-import time
 
 import torch
 import torch.distributed as dist
@@ -115,7 +114,7 @@ def life(rank, size, case, number, algorithm, point, victim):
     ShareAccount.choose = lambda account, released: (sums.write(f"{released!r}\n"), choose(account, released))
     dist.init_process_group(
         "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,
-        timeout=datetime.timedelta(seconds=60),
+        timeout=datetime.timedelta(hours=1),
     )  # fmt: skip
     torch.manual_seed(3)
     settings = {"ledger": case / "ledger", "checkpoint": case / "run"} if rank == 0 else {"checkpoint": "elsewhere"}
@@ -139,11 +138,9 @@ def both(folder, algorithm, point, victim, size):
     case.mkdir()
     dp.Ledger.create(case / "ledger", epsilon=9.0, delta=1e-3, dataset="records", failure=1e-4)
     for number, ranks in ((1, 2), (2, size)):
-        began = time.monotonic()
         chosen = victim if number == 1 else None
         for child in [fork(life, rank, ranks, case, number, algorithm, point, chosen) for rank in range(ranks)]:
             os.waitpid(child, 0)
-        (case / f"seconds-{number}").write_text(str(time.monotonic() - began))
 
 
 def run_cases(folder, everything):

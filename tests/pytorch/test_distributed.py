@@ -271,7 +271,6 @@ def check_case(case, whole):
     whole = whole[algorithm]
     assert [path for path in case.glob("stopped-1-*") if "a rank was lost" in path.read_text()], "a rank goes on alone"
     assert not [*case.glob("ended-1-*"), *case.glob("stopped-2-*")]
-    assert all(float((case / f"seconds-{number}").read_text()) < 30 for number in (1, 2)), "waits for the lost one"
     ended = [torch.load(path, weights_only=False) for path in case.glob("ended-2-*")]
     assert len(ended) == int(case.name[-1])
     before, after = releases(case, 1), releases(case, 2)

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import tightdp as dp
 from tightdp.cli import main
 from tightdp.records import rows
 from tightdp.records.rows import Rows
+from tightdp.records.text import named_twice
 from tightdp.tables.model import TableModel
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
@@ -178,16 +178,27 @@ def test_of_few_records_all_ages_may_differ(tmp_path, capsys):
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_names_of_columns_are_checked_in_linear_time(tmp_path, twice):
-    """40,000 names were compared with each other for half a minute; now it takes a quarter of a second."""
+    """40,000 names were compared with each other for half a minute."""
     names = [f"c{k}" for k in range(40_000)] + ["c0"] * twice
     (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
-    start = time.process_time()
     if twice:
         with pytest.raises(ValueError, match=r"columns named twice: c0$"):
             Rows.read(tmp_path / "wide.csv")
     else:
         assert len(Rows.read(tmp_path / "wide.csv").columns) == 40_000
-    assert time.process_time() - start < 3
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str(self) == str(other)
+
+    assert named_twice([Name(name) for name in names]) == ["c0"] * twice
+    assert compared <= len(names)
 
 
 def test_an_error_lists_some_names(tmp_path):

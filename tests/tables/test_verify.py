@@ -3,10 +3,10 @@
 import copy
 import json
 import os
-import time
 
 import numpy as np
 import pytest
+from effort import bounded
 
 import tightdp as dp
 from tightdp import _core
@@ -207,17 +207,14 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("name", CRAFTED)
-def test_crafted_accounts_end_within_two_seconds(tmp_path, name, capsys):
-    """They took from half a minute on. Here a pass may take ten times as long: the machine may be busy."""
+def test_crafted_accounts_end_soon(tmp_path, name, capsys):
+    """They took from half a minute on; now no more work than a question may."""
     history = [{"mechanism": mechanism, "count": count} for mechanism, count in CRAFTED[name]]
     plain = edited(STATED.to_dict(), ("account", "history"), history)
     (tmp_path / "s.json").write_text(json.dumps(plain))
-    start = time.process_time()
-    assert verify(tmp_path / "s.json") == 2
-    taken = time.process_time() - start
+    assert bounded(lambda: verify(tmp_path / "s.json")) == 2
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1 and len(err) < 1000
-    assert taken < 20, taken
 
 
 def test_a_long_account_is_for_the_patient():
@@ -346,7 +343,7 @@ def test_pipes_and_devices_are_no_files(tmp_path, capsys):
 
 @pytest.mark.parametrize("kind", ["mixtures", "groups of mixtures", "samples", "discrete"])
 def test_heavy_accounts_end_in_seconds(kind):
-    """They took from 9 to 80 seconds, as JSON or as a page. The limits are thrice what they take: others may work."""
+    """They took from 9 to 80 seconds, as JSON or as a page."""
 
     def mixture(k):
         return dp.MixtureOfGaussians(1 + k / 50, [(j + k / 100) / 1000 for j in range(1000)], [0.001] * 1000)
@@ -361,15 +358,16 @@ def test_heavy_accounts_end_in_seconds(kind):
     plain = dp.Statement("a", dp.Gaussian(1.0).epsilon(1e-7), 1e-7, dp.Gaussian(1.0) * 1).to_dict()
     account = dp.Accountant()
     account.compose(run)
-    start = time.process_time()
-    with pytest.raises(ValueError, match="epsilon is said to be"):
-        dp.Statement.from_dict({**plain, "account": json.loads(account.to_json())})
-    assert time.process_time() - start < 10
+    given = {**plain, "account": json.loads(account.to_json())}
+
+    def read():
+        with pytest.raises(ValueError, match="epsilon is said to be"):
+            dp.Statement.from_dict(given)
+
+    bounded(read, units=6e9)
     with _core.Budget(10**9):
         bound = run.epsilon(1e-7)
-    start = time.process_time()
-    assert "<!DOCTYPE html>" in dp.Statement("a", bound, 1e-7, run).to_html()
-    assert time.process_time() - start < 15
+    assert "<!DOCTYPE html>" in bounded(lambda: dp.Statement("a", bound, 1e-7, run).to_html())
 
 
 def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):

@@ -53,6 +53,7 @@ class Clipper {
         // Sums of squares of a block's rows in each stripe, for two blocks in turn: [block
         // parity][stripe][row].
         AlignedArray squares;
+        bool stopped[2] = {};  // by parity of the block, as the caller saw it
         explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 
@@ -70,7 +71,11 @@ class Clipper {
             block.follow(begin, rows, plan_.chunk_rows, end);
             double* const squared = team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
             norms(block, stripes, squared);
+            // The caller decides for all whether to go on, so that none waits for one that left. Two places, since a
+            // slow thread may still read of the block before.
+            if (worker == 0) team.stopped[parity] = stop_.raised(0);
             team.barrier.wait(workers);
+            if (team.stopped[parity]) return;
             factors(block, squared, worker == 0);
             begin = block.end;
             add(block, stripes, sums + block.begin / plan_.chunk_rows * plan_.columns, kept, begin == end && finish);
@@ -99,9 +104,11 @@ class Clipper {
         }
     }
 
-    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise. Once
-    // it is, threads meet at the barriers that are left and do nothing else.
-    bool stopped(const ClipTile& tile, std::size_t rows) const noexcept { return stop_.raised(work_on(tile, rows)); }
+    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise if they are to
+    // be written.
+    bool stopped(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
+        return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
+    }
     void rethrow() const { stop_.rethrow(); }
 
     // to[j] = (add ? to[j] : 0) + sums[j]; integers modulo 2^64.
@@ -112,11 +119,8 @@ class Clipper {
     }
 
   private:
-    // In units of work.hpp.
-    static std::int64_t work_on(const ClipTile& tile, std::size_t rows) noexcept {
-        return tile.columns * static_cast<std::int64_t>(rows + kNoise);
-    }
-    static constexpr std::size_t kNoise = 1024;  // of a column, in rows: up to a few microseconds
+    // Noise of a column, in units of work.hpp: up to a few microseconds.
+    static constexpr std::size_t kNoise = 1024;
 
     // Rows of one chunk, at most kBlockRows.
     struct Block {
@@ -191,7 +195,7 @@ class Clipper {
             }
         }
         for (const ClipTile& tile : run) {
-            if (stopped(tile, static_cast<std::size_t>(std::popcount(block.heavy)))) return;
+            if (stopped(tile, static_cast<std::size_t>(std::popcount(block.heavy)), finish)) return;
             if (block.count() == 0) std::fill_n(of(tile), tile.columns, Sum{});
             if constexpr (kExact)
                 for (std::uint64_t left = block.heavy; left; left &= left - 1) {
@@ -204,8 +208,6 @@ class Clipper {
 
     void factors(Block& rows, const double* squared, bool report) const noexcept {
         rows.heavy = 0;
-        // Whoever left squares out did so before the barrier that comes before this.
-        if (stop_.raised(0)) return;
         for (std::size_t i = 0; i < rows.count(); ++i) {
             double square = 0;
             for (std::size_t s = 0; s < plan_.stripe_count(); ++s) square += squared[s * kBlockRows + i];
@@ -290,7 +292,7 @@ void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum
         const Range mine = share(plan.tiles.size(), 1, worker, workers);
         for (std::size_t t = mine.begin; t < mine.end; ++t) {
             const ClipTile& tile = plan.tiles[t];
-            if (clipper.stopped(tile, chunks)) return;
+            if (clipper.stopped(tile, chunks, true)) return;
             Sum* const total = sums + tile.first;
             for (std::size_t c = 1; c < chunks; ++c)
                 Clipper<Sum>::add_up(total, total + c * plan.columns, tile.columns, true);

@@ -46,6 +46,7 @@ class StopFlag {
   public:
     // Asked once a piece of work of so many units (work.hpp).
     bool raised(std::int64_t units) noexcept {
+        if (raised_.load(std::memory_order_relaxed)) return true;
         if (work::asked_to_stop(units)) raised_.store(true, std::memory_order_relaxed);
         return raised_.load(std::memory_order_relaxed);
     }

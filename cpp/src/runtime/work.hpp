@@ -28,10 +28,11 @@ inline constexpr std::int64_t kBetweenLooks = 4'000'000;
 
 struct Counter {
     std::int64_t spent = 0, limit = kUnlimited;
-    std::int64_t passed = 0, look_at = 0;        // as spent, but what is done aside counts as well
+    std::int64_t passed = 0;  // as spent, but what is done aside counts as well
+    std::int64_t looked = 0;  // passed at the last look
     bool aside = false;
-    bool (*signalled)() = nullptr;               // whether a signal asks this thread to stop
-    const std::atomic<bool>* stop = nullptr;     // whether another thread does
+    bool (*signalled)() = nullptr;            // whether a signal asks this thread to stop
+    const std::atomic<bool>* stop = nullptr;  // whether another thread does
 };
 
 inline Counter& counter() noexcept {
@@ -42,6 +43,9 @@ inline Counter& counter() noexcept {
 // Looks whether to stop: Interrupted.
 void look(Counter& c);
 
+// Units that all threads of this process had passed at their last looks: how much is done after a signal.
+std::int64_t passed_by_all() noexcept;
+
 inline std::int64_t spent() noexcept { return counter().spent; }
 
 // OutOfWork beyond the limit; Interrupted where that is asked. Called where the next piece of work of so many
@@ -49,7 +53,7 @@ inline std::int64_t spent() noexcept { return counter().spent; }
 inline void spend(std::int64_t units) {
     Counter& c = counter();
     c.passed += units;
-    if (c.passed >= c.look_at) look(c);
+    if (c.passed - c.looked >= kBetweenLooks) look(c);
     if (c.aside) return;
     c.spent += units;
     if (c.spent > c.limit) throw OutOfWork{};
@@ -60,7 +64,7 @@ inline void spend(std::int64_t units) {
 inline bool asked_to_stop(std::int64_t units) noexcept {
     Counter& c = counter();
     c.passed += units;
-    if (c.passed < c.look_at) return false;
+    if (c.passed - c.looked < kBetweenLooks) return false;
     try {
         look(c);
         return false;
