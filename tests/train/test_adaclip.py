@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 import tightdp as dp
 from tightdp.algorithms.adaclip import Moments, debiased
+from tightdp.gate.budget import Target
 from tightdp.models.linear import Multinomial
 from tightdp.train import (
     SGD,
@@ -165,9 +166,19 @@ def test_settings_are_checked(settings, message):
         AdaCliP(**settings)
 
 
-def test_a_full_batch_is_refused(blobs):
-    with pytest.raises(ValueError, match="batch_size must be less than the public number of records, 1500"):
-        LogisticRegression(AdaCliP(1500, noise_multiplier=1.0), delta=1e-5, public_size=1500).fit(*blobs)
+def test_a_batch_above_the_noisy_count_is_the_largest_that_there_is_a_plan_for(blobs, tmp_path):
+    """The charge comes before the count, so that no count may be one that there is no plan for."""
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-5, dataset="blobs", failure=1e-6)
+    fitted = LogisticRegression(AdaCliP(2000, 5), 1.0, 1e-6, ledger=ledger, random_state=0).fit(*blobs)
+    size = fitted.public_size_
+    assert size < 2000 and fitted.statement_.settings["sampling_probability"] == repr((size - 1) / size)
+    assert fitted.score(*blobs) > 0.9 and len(ledger.history) == 1
+
+
+@pytest.mark.parametrize(("records", "q"), [(1, 0.5), (2, 0.5), (3, 2 / 3), (1500, 1499 / 1500)])
+def test_every_number_of_records_has_a_batch(records, q):
+    public = Public(records, 3, 0.0, None)
+    assert AdaCliP(10**9, noise_multiplier=1.0).steps(public, Target.of(None, 1e-5)).sampling_probability == q
 
 
 def test_it_learns_with_any_optimiser(blobs):

@@ -36,7 +36,8 @@ class AdaCliP:
 
     Parameters
     ----------
-    batch_size : expected batch size B; less than the number of records. None for a fiftieth of the public number
+    batch_size : expected batch size B, at most the public number of records less one, which stands for larger ones: the
+        mean of all records says nothing about their variance. None for a fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
@@ -91,12 +92,9 @@ class AdaCliP:
 
     def steps(self, public: Public, target: Target) -> Steps:
         """All that is released."""
-        q = FRACTION if self.batch_size is None else self.batch_size / public.records
-        if not q < 1:
-            raise ValueError(
-                f"batch_size must be less than the public number of records, {public.records}: "
-                f"the mean of all records says nothing about their variance; got {self.batch_size!r}"
-            )
+        # A batch of all records has no plan. Of a single record, half is sampled.
+        largest = max(public.records - 1, 0.5)
+        q = FRACTION if self.batch_size is None else min(self.batch_size, largest) / public.records
         steps = math.ceil(self.epochs / q)
         noise = noise_for(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
         return Steps(q, noise, steps)
