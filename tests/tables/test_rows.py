@@ -7,6 +7,7 @@ import io
 import numpy as np
 import pytest
 
+import tightdp as dp
 from tightdp.cli import main
 from tightdp.records.rows import Format, Rows
 
@@ -122,3 +123,72 @@ def test_an_error_lists_twenty_problems_and_counts_the_others(tmp_path, capsys):
     assert main(["train", str(file), "--label", "y", "--classes", "p,q", "--delta", "1e-5", "--epsilon", "1"]) == 2
     err = capsys.readouterr().err
     assert err.count("goes beyond") == 20 and "and 40 more" in err
+
+
+def test_markers_of_missing_numbers(tmp_path):
+    file = tmp_path / "data.csv"
+    cells = ["7", "", "?", "NA", "N/A", "#N/A", "n/a", "-", ".", "<NA>", "null", "NaN", "-3", ".5"]
+    file.write_text("x,y\n" + "\n".join(f"{cell},0" for cell in cells))
+    numbers = Rows.read(file).numbers("x", allow_missing=True)
+    np.testing.assert_array_equal(numbers, [7, *[np.nan] * 11, -3, 0.5])
+
+
+def test_further_markers_are_named(tmp_path, capsys):
+    file = tmp_path / "data.csv"
+    file.write_text("x,sex,y\n" + "".join(f"{(-999, k)[k % 3 > 0]},{'fmx'[k % 3]},{'ab'[k % 2]}\n" for k in range(60)))
+    ask = ["--label", "y", "--classes", "a,b", "--categories", "sex=f,m", "--bounds", "x=0:60", "--delta", "1e-5"]
+    ask += ["--epsilon", "1", "--missing", "-999", "--missing", "x,z"]
+    assert main(["train", str(file), *ask]) == 2
+    assert "record 1 has no x; see --allow-missing" in capsys.readouterr().err
+    read = Rows.read(file, Format(missing=frozenset(["-999", "x"])))
+    assert read.columns["sex"][:3] == ["f", "m", ""]
+    assert np.isnan(read.numbers("x", allow_missing=True)).sum() == 20
+    assert main(["train", str(file), *ask, "--fill", "x=30"]) == 0
+    model = str(file.with_suffix(".model.json"))
+    assert main(["predict", model, str(file), "--missing", "-999"]) == 0
+    capsys.readouterr()
+
+
+def test_decimal_commas(tmp_path, capsys):
+    file = tmp_path / "data.csv"
+    lines = [f"{k % 9},{k % 10}5;{'1,5' if k % 2 else '2,5'};{'ab'[k % 2]}" for k in range(60)]
+    file.write_text("\n".join(["x;size;y", *lines]))
+    written = ["--delimiter", ";", "--decimal", ","]
+    ask = ["--label", "y", "--classes", "a,b", "--bounds", "x=0:9.95", "--categories", 'size="1,5","2,5"']
+    assert main(["train", str(file), *ask, "--epsilon", "1", "--delta", "1e-5", *written, "--seed", "1"]) == 0
+    model = file.with_suffix(".model.json")
+    capsys.readouterr()
+    assert main(["predict", str(model), str(file), *written, "--probabilities"]) == 0
+    with_commas = capsys.readouterr().out
+    assert model.read_text().count('"1,5"') == 1  # a category stays what it is
+    file.write_text("\n".join(["x|size|y", *(f"{k % 9}.{k % 10}5|{'21'[k % 2]},5|{'ab'[k % 2]}" for k in range(60))]))
+    assert main(["predict", str(model), str(file), "--delimiter", "|", "--probabilities"]) == 0
+    assert capsys.readouterr().out == with_commas
+    assert main(["train", str(file), *ask, "--epsilon", "1", "--delta", "1e-5", "--force", "--decimal", "x"]) == 2
+    assert "--decimal 'x': must be a point or a comma" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cell", ["1.234,5", "1.5", "1,2,3", "1_0,5"])
+def test_a_point_beside_decimal_commas_is_no_number(cell):
+    with pytest.raises(ValueError, match=r"record 1, column x: not a number .*--decimal"):
+        Rows("data.csv", {"x": [cell]}, ",").numbers("x", allow_missing=False)
+
+
+def test_a_column_without_a_name_is_left_out_or_declared(tmp_path, capsys):
+    """pandas writes its index so."""
+    file = tmp_path / "data.csv"
+    file.write_text(",x,y\n" + "".join(f"{k},0.{k % 10},{'ab'[k % 2]}\n" for k in range(60)))
+    train = ["train", str(file), "--label", "y", "--classes", "a,b", "--delta", "1e-5", "--epsilon", "1", "--force"]
+    assert main(train) == 2
+    assert 'a column has no name, as the index that pandas writes: leave it out, --drop ""' in capsys.readouterr().err
+    model = file.with_suffix(".model.json")
+    for declared, features in ((["--drop", ""], ["x"]), (["--bounds", "=0:60"], ["", "x"])):
+        assert main([*train, *declared]) == 0
+        assert dp.load(model).features == features
+    capsys.readouterr()
+
+
+def test_a_folder_is_no_file_of_records(tmp_path, capsys):
+    train = ["train", str(tmp_path), "--label", "y", "--classes", "a,b", "--delta", "1e-5", "--epsilon", "1"]
+    assert main([*train, "--out", str(tmp_path / "m.json")]) == 2
+    assert "must be one file of records, and is a folder" in capsys.readouterr().err

@@ -152,6 +152,54 @@ def test_numbers_and_names_are_told_apart(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("\n".join(lines))
     assert main(["schema", str(tmp_path / "t.csv"), "--label", "y"]) == 0
     columns = json.loads((tmp_path / "t.schema.json").read_text())["columns"]
-    assert columns["constant"] == {"bounds": [3, 4]} and columns["mostly missing"] == {"bounds": [7, 8]}
+    assert columns["constant"] == {"bounds": [3, 4]}
+    assert columns["mostly missing"] == {"bounds": [7, 8], "missing": 7}
     assert columns["free text"] == {"drop": True} and columns["code"] == {"bounds": [0, 4]}
+    capsys.readouterr()
+
+
+def drafted(tmp_path, lines, *options):
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join(lines))
+    assert main(["schema", str(file), "--label", "y", *options]) == 0
+    return json.loads((tmp_path / "t.schema.json").read_text())
+
+
+def test_a_draft_says_what_stands_for_missing_numbers(tmp_path, capsys):
+    """So that whoever reviews it sees that there are some, and training goes through."""
+    lines = ["x,y", *(f"{'N/A' if k % 4 == 0 else k % 4},{'ab'[k % 2]}" for k in range(60))]
+    draft = drafted(tmp_path, lines)
+    assert draft["columns"] == {"x": {"bounds": [1, 3], "missing": 2}}
+    del draft["draft"]
+    assert train(tmp_path / "t.csv", draft) == 0
+    capsys.readouterr()
+
+
+def test_leading_zeros_are_text(tmp_path, capsys):
+    """A postal code is no number, and its distance from another one is nothing."""
+    lines = ["zip,code,share,y"]
+    lines += [f"{'01234' if k % 2 else '98101'},{k:05d},{('0', '0.5')[k % 2]},{'ab'[k % 2]}" for k in range(60)]
+    assert drafted(tmp_path, lines)["columns"] == {
+        "zip": {"categories": ["01234", "98101"]},
+        "code": {"drop": True},
+        "share": {"bounds": [0, 0.5]},
+    }
+    capsys.readouterr()
+
+
+def test_a_mark_for_no_value_is_no_category(tmp_path, capsys):
+    lines = ["clinic,y", *(f"{('north', 'NA', '?', '')[k % 4]},{('a', 'b', '?')[k % 3]}" for k in range(60))]
+    draft = drafted(tmp_path, lines)
+    assert draft["columns"] == {"clinic": {"categories": ["NA", "north"]}} and draft["classes"] == ["a", "b"]
+    public = ["--label", "y", "--public-values", "--categorical", "clinic", "--epsilon", "1", "--delta", "1e-5"]
+    assert main(["train", str(tmp_path / "t.csv"), *public]) == 0
+    model = dp.load(tmp_path / "t.model.json")
+    assert model.classes == ("a", "b") and model.features == ["clinic=NA", "clinic=north"]
+    capsys.readouterr()
+
+
+def test_a_draft_of_decimal_commas(tmp_path, capsys):
+    lines = ["x;y", *(f"{k % 5},5;{'ab'[k % 2]}" for k in range(60))]
+    draft = drafted(tmp_path, lines, "--delimiter", ";", "--decimal", ",")
+    assert draft["columns"] == {"x": {"bounds": [0.5, 4.5]}}
     capsys.readouterr()

@@ -209,3 +209,24 @@ def test_the_command_line_reads_parquet_and_arrow(folder, tmp_path):
     (tmp_path / "cut.parquet").write_bytes((at / "t.parquet").read_bytes()[:500])
     done = run("train", tmp_path / "cut.parquet", "--label", "y", "--classes", "a,b", "--delta", "1e-5")
     assert done.returncode == 2 and "is damaged" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_folder_of_csv_files_is_read_by_the_names_in_it(tmp_path):
+    for k in range(2):
+        (tmp_path / "trips" / f"year={k}").mkdir(parents=True)
+        (tmp_path / "trips" / f"year={k}" / "part.csv").write_text(f"x,y\n{k},1\n{k + 2},0\n")
+    (tmp_path / "trips" / "_SUCCESS").touch()
+    rows = np.concatenate([features for features, _ in FileBlocks(tmp_path / "trips", label="y")])
+    assert rows.tolist() == [[0], [2], [1], [3]]
+
+
+def test_decimal_commas_and_further_marks_of_missing_numbers(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("x;y\n1,5;1\n-;0\n#N/A;0\n-999;1\n-2;1\n")
+    blocks = FileBlocks(file, label="y", delimiter=";", decimal=",", missing=["-999"])
+    (found,) = [features[:, 0] for features, _ in blocks]
+    np.testing.assert_array_equal(found, [1.5, np.nan, np.nan, np.nan, -2])
+    with pytest.raises(ValueError, match="decimal must be"):
+        FileBlocks(file, label="y", decimal=";")
+    with pytest.raises(TypeError, match="missing must be a list of texts"):
+        FileBlocks(file, label="y", missing="-999")

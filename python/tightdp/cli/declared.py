@@ -14,7 +14,7 @@ import numpy as np
 from ..records.columns import LEARN, Bounds, Fill
 from ..records.rows import Rows
 from ..records.schema import MOST, Schema
-from ..records.text import number_of
+from ..records.text import NO_VALUE, number_of
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def declared(arguments: argparse.Namespace) -> Declared:
     given: dict[str, tuple[str, ...] | Literal["learn"] | None] = {}
     for option in arguments.categories:
         column, equals, text = option.partition("=")
-        if not (column and equals) or column in given:
+        if not equals or column in given:
             raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
         given[column] = _values(f"--categories {option}", text)
     bounds: dict[str, Bounds] = {**_bounds(arguments.bounds)}
@@ -138,16 +138,16 @@ def declared(arguments: argparse.Namespace) -> Declared:
 
 
 def _listed(given: list[str]) -> list[str]:
-    """a,b and c as three names."""
-    return [name for name in ",".join(given).split(",") if name]
+    """a,b and c as three names. An empty option names the column that has an empty name."""
+    return [name for option in given for name in option.split(",") if name or not option]
 
 
 def _fills(given: list[str]) -> dict[str, Fill]:
     found: dict[str, Fill] = {}
     for part in _listed(given):
-        name, _, text = part.rpartition("=")
+        name, equals, text = part.rpartition("=")
         value = number_of(text) if text != LEARN else None
-        if not name or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
+        if not equals or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
             raise ValueError(f"--fill {part}: must be COLUMN=NUMBER, a finite one, or COLUMN=learn, once a column")
         found[name] = LEARN if value is None else value
     return found
@@ -158,13 +158,13 @@ def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
     for part in ",".join(given).split(","):
         if not part:
             continue
-        name, _, span = part.rpartition("=")
+        name, equals, span = part.rpartition("=")
         low, _, high = span.partition(":")
         try:
             pair = float(low), float(high)
         except ValueError:
             pair = (0.0, 0.0)
-        if not (name and np.isfinite(pair).all() and pair[0] < pair[1]):
+        if not (equals and np.isfinite(pair).all() and pair[0] < pair[1]):
             raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite")
         bounds[name] = pair
     return bounds
@@ -181,7 +181,7 @@ def _values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _occurring(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    found = set(rows.column(column)) - {""}
+    found = set(rows.column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:
         raise ValueError(f"{rows.file}: column {column!r} has no value: declare some, {option}VALUE,VALUE,...{without}")

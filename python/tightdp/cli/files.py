@@ -14,13 +14,24 @@ from ..records.rows import Format
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """How CSV files are written."""
+    """Adds the options that say how files are written."""
     p.add_argument("--delimiter", default=",", help="between cells, such as ; or tab (default: a comma)")
     p.add_argument("--encoding", default="utf-8-sig", help="of CSV files, such as latin-1 (default: UTF-8)")
+    p.add_argument("--decimal", default=".", help="the decimal mark of numbers, a point or a comma (default: a point)")
+    p.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT,...",
+        help="cells that stand for nothing, as -999, in any column (an empty cell or NA always does)",
+    )
 
 
 def written(arguments: argparse.Namespace) -> Format:
-    return Format("\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter, arguments.encoding)
+    """The format that the options describe."""
+    delimiter = "\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter
+    missing = frozenset(text.strip() for option in arguments.missing for text in option.split(","))
+    return Format(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
 def beside(data: Path, suffix: str) -> Path:

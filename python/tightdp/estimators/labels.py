@@ -21,12 +21,10 @@ from ..gate.gate import Gate
 from ..gate.shares import FAILURE, Spent, cap, left_for
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
-from ..records.text import text_of
+from ..records.text import NO_VALUE, text_of
 from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
-MISSING = ("", "?")
-"""Texts that stand for no label, or no category."""
 SHARE = 0.01
 """Of the budget, as mu^2, for the labels: at epsilon 1 and delta 1e-5 their counts have noise of 37 records, and a
 label needs about 190."""
@@ -133,7 +131,7 @@ def counted(labels: NDArray[Any]) -> Counter[str]:
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
         text = text_of(value)
-        if text not in MISSING:
+        if text not in NO_VALUE:
             found[text] += number
     return found
 

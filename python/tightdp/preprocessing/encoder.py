@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.labels import MISSING
 from ..estimators.statements import listed
 from ..gate.count_threshold import occurring
 from ..gate.gate import Gate
@@ -21,7 +20,7 @@ from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
-from ..records.text import text_of
+from ..records.text import NO_VALUE, text_of
 from .cells import cells_of, check_width, counts_of
 from .transformer import PrivateTransformer
 
@@ -56,7 +55,7 @@ class OneHotEncoder(PrivateTransformer):
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
     categories: Any = None
-    missing: Sequence[str] = MISSING
+    missing: Sequence[str] = NO_VALUE
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -129,6 +129,11 @@ def plan_columns(
             return Number(name, *given, fill)
         if every:
             raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
+        if not name:
+            raise ValueError(
+                'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
+                "--bounds =LOW:HIGH"
+            )
         values = rows.numbers(name, allow_missing=True)
         if ((values < 0) | (values > 1)).any():
             raise ValueError(

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from os import PathLike, fspath, stat
-from os.path import realpath
+from os import PathLike, fspath, scandir, stat
+from os.path import isdir, realpath
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from .. import _check
 from .blocks import Blocks, rows_of_block
-from .text import is_encoding, names_in
+from .text import MISSING, is_encoding, names_in
 
 FORMATS = "parquet", "arrow", "csv"
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 """Types of Arrow."""
-NULLS = ["", "?", "NA", "N/A", "NaN", "NULL", "None", "na", "nan", "null", "none"]
+NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
 """What stands for a missing number in a CSV file."""
 BUFFER = 2**20
 """Bytes of a Parquet file's column that are read at once."""
@@ -46,7 +46,10 @@ class FileBlocks(Blocks):
     weight : the name of the column of weights, numbers >= 0 that multiply losses
     format : "parquet", "arrow" or "csv"; None goes by the name of the (first) file
     rows : the largest number of rows of a block; None for 32 MB of them
-    delimiter, encoding : of CSV files, which gzip may have compressed; their first line has the names
+    delimiter, encoding, decimal : of CSV files, which gzip may have compressed; their first line has the names.
+        ``decimal`` is a point or a comma
+    missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
+        "NA", "N/A", "#N/A", "NaN", "null" and "None" always do
     copy : whether a fit decodes Parquet and CSV files once. Its first pass then writes the decoded columns to a
         temporary file without a name, in the folder that TMPDIR names. Later passes read this file, and it is gone when
         the fit or the process ends. False decodes files in every pass, and writes the data nowhere. Arrow files are not
@@ -77,6 +80,8 @@ class FileBlocks(Blocks):
         texts: Sequence[str] = (),
         delimiter: str = ",",
         encoding: str = "utf-8",
+        decimal: str = ".",
+        missing: Sequence[str] = (),
         copy: bool = True,
     ) -> None:
         one = isinstance(paths, (str, PathLike))
@@ -93,7 +98,11 @@ class FileBlocks(Blocks):
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
         if not is_encoding(encoding):
             raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
+        if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
+            raise TypeError(f"missing must be a list of texts, got {missing!r}")
+        _check.choice("decimal", decimal, (".", ","))
         self._written = delimiter, encoding
+        self._numbers_in_csv = decimal, [*NULLS, *missing]
         self._types_of_csv: dict[str, str] = {}
         self._in_lines: set[str] = set()
         """CSV files that were found to have a record in each line."""
@@ -269,7 +278,10 @@ class FileBlocks(Blocks):
         csv: Any = import_module("pyarrow.csv")
         delimiter, encoding = self._written
         types = {name: _arrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
-        convert = csv.ConvertOptions(column_types=types, null_values=NULLS, include_columns=names)
+        decimal, nulls = self._numbers_in_csv
+        convert = csv.ConvertOptions(
+            column_types=types, null_values=nulls, include_columns=names, decimal_point=decimal
+        )
         return {
             "parse_options": csv.ParseOptions(delimiter=delimiter),
             "read_options": csv.ReadOptions(encoding=encoding, block_size=CSV_BYTES),
@@ -285,11 +297,17 @@ def _arrow() -> Any:
 
 
 def _format(paths: str | list[str], given: str | None) -> str:
-    """The format's name, by the first file's where none is given."""
+    """The format's name, by the first file's where none is given, of a folder as well."""
     _arrow()
     if given is not None:
         return _check.choice("format", given, FORMATS)
-    first = (paths if isinstance(paths, str) else paths[0]).lower().removesuffix(".gz")
+    first = paths if isinstance(paths, str) else paths[0]
+    while isdir(first):  # Arrow leaves out what is named like a hidden file
+        inside = sorted(entry.path for entry in scandir(first) if not entry.name.startswith((".", "_")))
+        if not inside:
+            break
+        first = inside[0]
+    first = first.lower().removesuffix(".gz")
     if first.endswith((".csv", ".tsv", ".txt")):
         return "csv"
     return "arrow" if first.endswith((".arrow", ".feather", ".ipc")) else "parquet"

@@ -20,19 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import is_encoding, named_twice, names_in, number_of, text_of
+from .text import MISSING, is_encoding, named_twice, names_in, number_of, text_of
 
-MISSING = frozenset({"", "?", "na", "nan", "null", "none"})
 LONGEST = 2**24
 """Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a CSV file is written. ValueError for a delimiter or an encoding that there is none of."""
+    """How a file is written. ValueError for a delimiter, an encoding or a decimal mark that there is none of."""
 
     delimiter: str = ","
     encoding: str = "utf-8-sig"
+    decimal: str = "."
+    missing: frozenset[str] = frozenset()
+    """Cells that are missing, in columns of numbers and of texts, beside the empty ones and those in ``MISSING``."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
@@ -41,6 +43,8 @@ class Format:
             )
         if not is_encoding(self.encoding):
             raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
+        if self.decimal not in (".", ","):
+            raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
 
 
 class _TooLong(Exception):
@@ -64,12 +68,28 @@ class Rows:
 
     file: str
     columns: Mapping[str, list[str]]
+    decimal: str = "."
+    """What stands before the decimals of a number."""
 
     @classmethod
     def read(cls, file: Path, written: Format | None = None) -> Rows:
         """The whole file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and line, for
         what is no table."""
         written = written or Format()
+        if file.is_dir():
+            raise ValueError(
+                f"{file}: must be one file of records, and is a folder (in Python, FileBlocks reads those)"
+            )
+        table = cls._whole(file, written)
+        columns = {
+            name: ["" if cell in written.missing else cell for cell in cells] if written.missing else cells
+            for name, cells in table.columns.items()
+        }
+        return cls(table.file, columns, written.decimal)
+
+    @classmethod
+    def _whole(cls, file: Path, written: Format) -> Rows:
+        """The cells as they stand in the file."""
         try:
             with file.open("rb") as raw:
                 start = raw.read(6)
@@ -81,7 +101,7 @@ class Rows:
                 with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
                     return cls._parsed(file, text, written.delimiter)
         except UnicodeError:
-            name = "UTF-8" if written == Format() else written.encoding
+            name = "UTF-8" if written.encoding == Format.encoding else written.encoding
             raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
@@ -130,14 +150,16 @@ class Rows:
 
     @classmethod
     def of(cls, table: Any, names: Sequence[str]) -> Rows:
-        """Some columns of a mapping or a data frame; None is missing. ValueError for columns it lacks."""
+        """Some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns it lacks."""
+        decimal = table.decimal if isinstance(table, Rows) else "."
+        table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
         if lacking:
             raise ValueError(f"table must have the columns {names_in(names)}: it lacks {names_in(lacking)}")
         columns = {name: ["" if cell is None else text_of(cell).strip() for cell in table[name]] for name in names}
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")
-        return cls("table", columns)
+        return cls("table", columns, decimal)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -160,13 +182,14 @@ class Rows:
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
                 raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing")
-            number = None if missing else number_of(cell)
+            number = None if missing else number_of(cell, self.decimal)
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")
             if number is None and not missing:
                 raise ValueError(
                     f"{self.file}: record {record}, column {name}: not a number "
-                    f"(text columns are named with --categories or --learn-categories, or left out with --drop)"
+                    f"(text columns are named with --categories or --learn-categories, or left out with --drop; "
+                    f"--missing names texts that stand for missing numbers, and --decimal a decimal comma)"
                 )
             out[record - 1] = np.nan if number is None else number
         return out

@@ -14,15 +14,15 @@ import numpy as np
 
 from .. import _check
 from .columns import LEARN, Bounds, Fill, together
-from .rows import MISSING, Rows
-from .text import names_in, number_of
+from .rows import Rows
+from .text import MISSING, NO_VALUE, names_in, number_of
 
 FORMAT = 1
 MOST = 1000
 """The most labels, or categories of a column: a column with more values holds measurements, names or keys."""
 DRAFT = (
-    "NOT PRIVATE: read off the records. Replace each bound and list by what is known without them, drop what names "
-    "people, and then delete this entry. Keep the draft as you keep the records."
+    "NOT PRIVATE: read off the records. Replace each bound, each list and each number for missing ones by what is "
+    "known without them, drop what names people, and then delete this entry. Keep the draft as you keep the records."
 )
 KINDS = (
     "Which columns hold numbers, 0 and 1 alone, or few texts, and which lack some, was read off the records. Check "
@@ -30,6 +30,8 @@ KINDS = (
     "charged: declare in its place what is known without the records, the classes above all."
 )
 DIGITS = re.compile(r"[+-]?[0-9]+")
+CODE = re.compile(r"0[0-9]+")
+"""Digits after a zero, which a number does not begin with: a postal code, or the number of an account."""
 FEWEST = 20
 """Records from which on it means something that all values of a column differ: of fewer people, ages often do."""
 
@@ -127,10 +129,10 @@ def _values(name: str, values: Any, least: int) -> tuple[str, ...]:
 def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     """A schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it says of
     each column what kind it is, and no values."""
-    labels = sorted(set(rows.column(label)) - {""})
+    labels = sorted(set(rows.column(label)).difference(NO_VALUE))
     names = identifiers(rows, label)
     marked = f" Dropped as identifiers, since their values all differ: {names_in(names)}." if names else ""
-    columns = {name: _suggested(cells, learn) for name, cells in rows.columns.items() if name != label}
+    columns = {name: _suggested(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label}
     return {
         "tightdp_schema": FORMAT,
         "draft": (KINDS if learn else DRAFT) + marked,
@@ -143,32 +145,33 @@ def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
 def identifiers(rows: Rows, label: str) -> list[str]:
     """Columns of texts or integers of which no two records have the same: numbers of patients, of cards, names. Numbers
     with decimals are measurements."""
-    return [name for name, cells in rows.columns.items() if name != label and _differ(cells)]
+    return [name for name, cells in rows.columns.items() if name != label and _differ(cells, rows.decimal)]
 
 
-def _differ(cells: list[str]) -> bool:
+def _differ(cells: list[str], decimal: str) -> bool:
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
         return False
-    numbers = [number_of(cell) for cell in known]
+    numbers = [number_of(cell, decimal) for cell in known]
     return any(number is None for number in numbers) or all(DIGITS.fullmatch(cell) for cell in known)
 
 
-def _suggested(cells: list[str], learn: bool) -> dict[str, Any]:
-    """Bounds for numbers, categories for a few texts that come back, and otherwise nothing is to be kept."""
+def _suggested(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
+    """Returns bounds for numbers, with a number for those that are missing, and categories for a few texts that come
+    back; anything else is to be dropped."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
-    numbers = [number_of(cell) for cell in known]
+    numbers = [number_of(cell, decimal) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
-    if finite and len(finite) == len(known):
+    if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)
         flag = set(finite) <= {0.0, 1.0}  # which a definition will say as well, and learning would cost
         found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
         if learn and flag:
             found["bounds"] = [0, 1]
-        if learn and len(known) < len(cells):
-            found["missing"] = LEARN
+        if len(known) < len(cells):
+            found["missing"] = LEARN if learn else float(np.median(finite))
         return found
-    values = sorted(set(cells) - {""})
+    values = sorted(set(cells).difference(NO_VALUE))
     if values and len(values) <= min(MOST, max(2, len(cells) // 10)):
         return {"categories": LEARN if learn else values}
     return {"drop": True}

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 
 EXACT = 2.0**64
+MISSING = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "none"})
+"""Texts that stand for a missing number, in lower case."""
+NO_VALUE = ("", "?")
+"""Texts that stand for no label, or no category. The others may be one: NA is Namibia."""
 SHOWN = 50
 """How many names one message lists."""
 
@@ -23,8 +27,11 @@ def text_of(cell: Any) -> str:
     return str(cell)
 
 
-def number_of(cell: str) -> float | None:
-    """None for text, and for 1_0, which only Python reads as a number."""
+def number_of(cell: str, decimal: str = ".") -> float | None:
+    """Returns None for text, and for 1_0, which only Python reads as a number. Where ``decimal`` is a comma, a point
+    would separate thousands or decimals, and a cell that has one counts as text."""
+    if decimal == ",":
+        cell = "_" if "." in cell else cell.replace(",", ".")
     try:
         return None if "_" in cell else float(cell)
     except ValueError:

@@ -101,7 +101,7 @@ class TableModel:
         return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
 
     def _rows(self, table: Any) -> Rows:
-        return Rows.of(table.columns if isinstance(table, Rows) else table, [column.name for column in self.columns])
+        return Rows.of(table, [column.name for column in self.columns])
 
     def _scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         z: NDArray[np.float64] = features @ self.coef.T + self.intercept
