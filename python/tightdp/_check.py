@@ -94,6 +94,22 @@ probability, open_unit, closed_unit = interval("(0, 1]"), interval("(0, 1)"), in
 below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
 
 
+def refuse_pairs(name: str, given: Any, columns: int) -> None:
+    """Raises ValueError for bounds of two columns that could be (low, high) of each column as well as the lows and the
+    highs of both. Arrays, and a tuple of lists, are lows and highs."""
+    meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
+    if columns != 2 or meant or not isinstance(given, (list, tuple)):
+        return
+    if not all(isinstance(each, (list, tuple)) and len(each) == 2 for each in given):
+        return
+    ends = reals(name, given)
+    if (np.diff(ends, axis=0) > 0).all() and (np.diff(ends, axis=1) > 0).all():
+        raise ValueError(
+            f"{name} must be (low, high), each one number for each column, and these could be two pairs as well: write "
+            "([LOW, LOW], [HIGH, HIGH]), a tuple of lists"
+        )
+
+
 def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
     """An integer in [least, most]."""
     if type(value) is int and least <= value <= most:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple
@@ -83,6 +83,8 @@ def frequent_values(
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     if isinstance(values, (str, bytes)):
         raise TypeError("values must be a sequence of values, one for each record, got one text")
+    if isinstance(values, Mapping) or hasattr(values, "columns") or len(getattr(values, "shape", ())) > 1:
+        raise TypeError(f"values must be one column, one value for each record, got {type(values).__name__}")
     for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
         if not np.iterable(given):
             raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")

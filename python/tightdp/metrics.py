@@ -110,7 +110,7 @@ def accuracy(
     """
     true, predicted = _labels(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
-    counts = partial(_rights, true, predicted)
+    counts = _counted(_rights, true, predicted)
     noisy, charged, privacy, sigma, statement = _released(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon, delta, noise_multiplier, rng, ledger, note,
@@ -161,8 +161,8 @@ def confusion_matrix(
     if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
         raise ValueError("classes must be two or more different labels")
     size = len(known)
-    counts = partial(_pairs, true, predicted, place)
-    if not counts(None).any():
+    counts = _counted(_pairs, true, predicted, place)
+    if not counts.any():
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
     noisy, charged, privacy, sigma, statement = _released(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
@@ -193,15 +193,23 @@ def _labels_of(name: str, given: Any) -> NDArray[Any]:
     return found
 
 
-def _rights(true: NDArray[Any], predicted: NDArray[Any], source: RandomSource | None) -> Integers:
+def _counted(count: Callable[..., Integers], *labels: Any) -> Integers:
+    """Counts before anything is charged: a label may be an object of the caller's, whose comparison raises."""
+    try:
+        return count(*labels)
+    except Exception as error:  # whose text may quote a label
+        raise TypeError(
+            f"y_true and y_pred must hold labels that can be compared: a comparison raised {type(error).__name__}"
+        ) from None
+
+
+def _rights(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
     """How many predictions are right, and how many are wrong."""
     right = int(same_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 
-def _pairs(
-    true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int], source: RandomSource | None
-) -> Integers:
+def _pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
     """How many records have each label and each prediction, row by row."""
     size = len(place)
     rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
@@ -211,7 +219,7 @@ def _pairs(
 
 def _released(
     size: int,
-    counts: Callable[[RandomSource | None], Integers],
+    counts: Integers,
     subject: str,
     released: tuple[str, ...],
     public: dict[str, str],
@@ -229,7 +237,7 @@ def _released(
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, book = Gaussian(sigma) * 1, opened(ledger)
     gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
-    noisy = gate.gaussian(Query((size,), 1.0, 1.0, 1.0, counts), sigma).value.astype(np.int64)
+    noisy = gate.gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(
         subject,

@@ -35,7 +35,7 @@ from .gate.shares import FAILURE, Spent, cap, check_within, left_for
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.before import check_table, check_targets, learning, passed
-from .preprocessing.cells import check_shape, check_width, columns_of
+from .preprocessing.cells import check_shape, check_width, chosen_by_name, columns_of
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
@@ -94,6 +94,8 @@ class PrivatePipeline(Steps, BaseEstimator):
     steps_ : as fitted, each with its own ``privacy_``. Training one of them further raises RuntimeError
     privacy_, charged_, history_, statement_ : of all steps together, as for classifiers
     classes_, n_features_in_ : as in scikit-learn
+
+    Predictions take the columns of a data frame by their names, in any order and among others.
 
     The last step's charge is fixed before the first release. If what the other steps released would raise it, the plan
     is refused. Statement and proof: docs/theory/quantiles.md, section 4.
@@ -286,6 +288,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
         if sparse(X):
             return np.concatenate([self._of_rows(part) for part in parts(X)])
+        X = chosen_by_name(self, X)
         check_shape(self, X, columns_of(X), reset=False)
         for _, step in self.steps_[:-1]:
             X = X if step is None else step.transform(X)

@@ -1,6 +1,7 @@
 """Private accuracy and confusion matrices: laws, error bars that hold, and what is refused."""
 
 import json
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -84,6 +85,26 @@ def test_bad_arguments_are_refused_by_name(error, message, given):
     values = {"y_true": [1, 0], "y_pred": [1, 1], "classes": [0, 1], "epsilon": 1.0, "delta": 1e-6, **given}
     with pytest.raises(error, match=message):
         confusion_matrix(values.pop("y_true"), values.pop("y_pred"), **values)
+
+
+class Unhappy:
+    """A label that nothing can be compared with."""
+
+    def __eq__(self, other):
+        raise RuntimeError("CANARY")
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("where", ["y_true", "y_pred"])
+@pytest.mark.parametrize("score", [accuracy, partial(confusion_matrix, classes=[0, 1])])
+def test_labels_that_cannot_be_compared_are_refused_before_the_charge(tmp_path, score, where):
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-5, dataset="test")
+    labels = {"y_true": [0, 1, 1], "y_pred": [0, 1, 0]}
+    labels[where] = [0, Unhappy(), 1]
+    with pytest.raises(TypeError, match="y_true and y_pred must hold labels that can be compared") as seen:
+        score(**labels, epsilon=1.0, delta=1e-6, ledger=ledger)
+    assert ledger.spent == 0 and "CANARY" not in str(seen.value)
 
 
 def test_on_the_command_line(tmp_path, capsys):

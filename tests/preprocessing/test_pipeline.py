@@ -49,7 +49,10 @@ def mixed_numbers():
 
 def test_scikit_learn_accepts_it():
     steps = [("s", MinMaxScaler(noise_multiplier=1e-3, delta=1e-6)), ("m", LogisticRegression(LOUD, delta=1e-5))]
-    failing = {"check_estimators_nan_inf": "a refusal would reveal that a record with NaN is there"}
+    failing = {
+        "check_estimators_nan_inf": "a refusal would reveal that a record with NaN is there",
+        "check_dataframe_column_names_consistency": "columns are taken by their names, in any order",
+    }
     check_estimator(PrivatePipeline(steps, delta=1e-5), expected_failed_checks=failing, on_skip=None)
 
 
@@ -234,3 +237,26 @@ def test_parameters_are_nested():
     assert model.steps[0] == ("s", "passthrough")
     with pytest.raises(ValueError, match="'x' is not a parameter"):
         model.set_params(x__a=1)
+
+
+def test_predictions_take_columns_by_name(table):
+    X, y = table
+    model = PrivatePipeline([("c", mixed()), ("m", LogisticRegression())], 5.0, 1e-6, random_state=0).fit(X, y)
+    others = {"text": X["text"], "id": np.arange(len(y)), "income": X["income"], "age": X["age"]}
+    np.testing.assert_array_equal(model.predict_proba(others), model.predict_proba(X))
+    assert model.score(others, y) == model.score(X, y)
+    with pytest.raises(ValueError, match=r"X must have the columns of fit: it lacks age$"):
+        model.predict({name: column for name, column in others.items() if name != "age"})
+    with pytest.raises(ValueError, match="expecting 3 features"):  # an array has no names
+        model.predict(np.zeros((2, 4)))
+
+
+def test_data_frames_are_taken_by_name(people):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.nan_to_num(people), columns=["age", "income"])
+    steps = [("s", MinMaxScaler()), ("m", LogisticRegression())]
+    model = PrivatePipeline(steps, 5.0, 1e-6, random_state=0).fit(frame, people[:, 0] > 50)
+    moved = frame.assign(id=1.0)[["income", "id", "age"]]
+    np.testing.assert_array_equal(model.decision_function(moved), model.decision_function(frame))
+    with pytest.raises(ValueError, match="stand more than once: income"):
+        model.predict(frame[["income", "income", "age"]])

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tightdp as dp
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
 from tightdp.preprocessing.scalers import moments
-from tightdp.train import DPPCA
+from tightdp.train import DPPCA, LogisticRegression, Ridge
 
 LOUD = {"delta": 1e-5, "noise_multiplier": 1e-3}
 SPARSE = "check_estimator_sparse_array", "check_estimator_sparse_matrix"
@@ -221,3 +221,25 @@ def test_cells_are_not_quoted():
 def test_numbers_of_any_type_are_spelled_alike(kind):
     rows = np.array([[1], [2]] * 300, dtype=kind)
     assert OneHotEncoder(epsilon=2.0, delta=1e-6).fit(rows).categories_ == [("1", "2")]
+
+
+PAIRS = [(0, 120), (40, 200)]
+
+
+@pytest.mark.parametrize("given", [PAIRS, tuple(PAIRS), [[0, 120], [40, 200]]])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda given, X, y: MinMaxScaler(bounds=given).fit(X),
+        lambda given, X, y: MinMaxScaler(domain=given, noise_multiplier=1.0, delta=1e-6).fit(X),
+        lambda given, X, y: LogisticRegression(epsilon=1.0, delta=1e-6, bounds=given).fit(X, y),
+        lambda given, X, y: Ridge(1.0, 1e-6, bounds=given, target_bounds=(0, 1)).fit(X, y),
+    ],
+)
+def test_two_pairs_for_two_columns_are_no_bounds(people, fit, given):
+    """They are (low, high) of each column to whoever writes them, and were read as the lows and the highs."""
+    y = (people[:, 0] > 50).astype(int)
+    with pytest.raises(ValueError, match=r"must be \(low, high\), .*could be two pairs as well: write \(\[LOW, LOW\]"):
+        fit(given, people, y)
+    for meant in (([0, 40], [120, 200]), np.array(PAIRS), (np.array([0, 40]), (120, 200)), [[40, 0], [120, 200]]):
+        fit(meant, people, y)

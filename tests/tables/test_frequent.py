@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 import tightdp as dp
@@ -88,12 +89,23 @@ def test_a_ledger_is_charged_first(tmp_path):
         (TypeError, "^values must be a sequence of values, one for each record, got None", {"values": None}),
         (TypeError, "^values must be a sequence .* got 3", {"values": 3}),
         (TypeError, "^missing must be a sequence of texts, got None", {"missing": None}),
+        (TypeError, "^values must be one column, .* got dict", {"values": {"clinic": ["a"]}}),
+        (TypeError, "^values must be one column, .* got ndarray", {"values": np.array([["a"], ["b"]])}),
     ],
 )
 def test_bad_input(error, message, options):
     given = {"values": ["a"], "epsilon": 1.0, "delta": 1e-6, **options}
     with pytest.raises(error, match=message):
         dp.frequent_values(given.pop("values"), **given)
+
+
+def test_a_data_frame_is_refused_before_the_charge(tmp_path):
+    """Its iterator gives the names of the columns, which no record has."""
+    pandas = pytest.importorskip("pandas")
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-6, dataset="test", failure=5e-7)
+    with pytest.raises(TypeError, match=r"^values must be one column, .* got DataFrame"):
+        dp.frequent_values(pandas.DataFrame({"clinic": ["a"] * 9}), epsilon=1.0, delta=1e-7, ledger=ledger)
+    assert ledger.spent == 0
 
 
 def test_on_the_command_line(tmp_path, capsys):

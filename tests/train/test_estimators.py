@@ -284,3 +284,30 @@ print(clf)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "epsilon=2.0" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["VotingClassifier", "BaggingClassifier", "StackingClassifier"])
+def test_declared_texts_in_meta_estimators_that_hand_on_places(kind):
+    """scikit-learn's meta-estimators code labels as whole numbers, which were not declared: the error names the way."""
+    from sklearn import ensemble
+
+    def made(classes):
+        inner = LogisticRegression(epsilon=5.0, delta=1e-5, classes=classes, random_state=0)
+        if kind == "BaggingClassifier":
+            return ensemble.BaggingClassifier(inner, n_estimators=2, max_samples=1.0, bootstrap=False)
+        return getattr(ensemble, kind)([("one", inner), ("two", clone(inner))])
+
+    x = np.linspace(-1, 1, 1000)[:, None]
+    y = np.where(x[:, 0] > 0, "yes", "no")
+    with pytest.raises(ValueError, match=rf"{kind}.*inside of them declare classes=\[0, 1, ...\], the places"):
+        made(["no", "yes"]).fit(x, y)
+    fitted = made([0, 1]).fit(x, y)
+    assert set(fitted.predict(x)) == {"no", "yes"} and fitted.score(x, y) > 0.9
+
+
+@pytest.mark.parametrize("labels", [[0, 2], [0.0, 1.0], ["No", "Yes"]])
+def test_other_labels_are_not_taken_for_places(labels):
+    x = np.linspace(-1, 1, 100)[:, None]
+    model = LogisticRegression(epsilon=5.0, delta=1e-5, classes=["no", "yes"])
+    with pytest.raises(ValueError, match=r"it holds another$"):
+        model.fit(x, np.where(x[:, 0] > 0, *labels))

@@ -97,7 +97,8 @@ def test_losses_serve_dpagd(blobs):
     ("options", "error", "message"),
     [
         ({"activation": "softsign"}, ValueError, "activation"),
-        ({"hidden_layer_sizes": 5}, TypeError, "hidden_layer_sizes"),
+        ({"hidden_layer_sizes": None}, TypeError, "hidden_layer_sizes"),
+        ({"hidden_layer_sizes": 0}, ValueError, "hidden_layer_sizes"),
         ({"hidden_layer_sizes": (0,)}, ValueError, "hidden_layer_sizes"),
     ],
 )
@@ -114,3 +115,11 @@ def test_scikit_learn_accepts_it():
         "check_sample_weight_equivalence_on_sparse_data": "rows that are read in blocks have weights of classes alone",
     }
     check_estimator(MLPClassifier(loud, delta=1e-5), expected_failed_checks=expected, on_skip=None)
+
+
+def test_a_single_layer_may_be_given_by_its_width(blobs):
+    one, other = (
+        MLPClassifier(DPSGD(epochs=0.1), 1.0, 1e-5, hidden_layer_sizes=sizes, random_state=0).fit(*blobs)._w
+        for sizes in (4, (4,))
+    )
+    np.testing.assert_array_equal(one, other)

@@ -40,6 +40,11 @@ from .preparation import Prepare, labels_in, labels_of, numbers_of_labels, withi
 from .private_estimator import Given, PrivateEstimator
 from .sklearn_interface import ClassifierMixin, validate_data
 
+PLACES = (
+    ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
+    "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"
+)
+
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -228,7 +233,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         except TypeError:  # text and numbers cannot be compared
             known = False
         if not known:
-            raise ValueError("y must hold no label but those declared in classes, and of their type: it holds another")
+            raise ValueError(
+                "y must hold no label but those declared in classes, and of their type: it holds another"
+                + (PLACES if self._holds_places(present) else "")
+            )
+
+    def _holds_places(self, present: NDArray[Any]) -> bool:
+        """Whether y seems to hold the places of declared texts instead of the texts."""
+        texts = self.classes_.dtype.kind in "USO"
+        return bool(texts and present.dtype.kind in "iu" and np.isin(present, range(len(self.classes_))).all())
 
     def _learn(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
         """Learns the labels, once the run is paid for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,9 +16,10 @@ from .linear_models import PrivateClassifier, Probabilities
 class MLPClassifier(Probabilities):
     """Private multilayer perceptron with the logistic loss.
 
-    ``hidden_layer_sizes`` holds the widths of the hidden layers, ``activation`` is "relu" or "tanh". Every algorithm
-    works except those that need convexity (objective and output perturbation); None is ``DPSGD()``. Every layer has a
-    bias. Per-example gradients are never formed: memory is that of the activations of one batch.
+    ``hidden_layer_sizes`` holds the widths of the hidden layers, or is that of a single one. ``activation`` is "relu"
+    or "tanh". Every algorithm works except those that need convexity (objective and output perturbation); None is
+    ``DPSGD()``. Every layer has a bias. Per-example gradients are never formed: memory is that of the activations of
+    one batch.
 
     >>> import numpy as np
     >>> from tightdp.train import DPSGD, MLPClassifier
@@ -33,17 +34,13 @@ class MLPClassifier(Probabilities):
 
     _default: ClassVar[type[Any]] = DPSGD
     _fixed: ClassVar[tuple[str, ...]] = "hidden_layer_sizes", "activation"
-    hidden_layer_sizes: Sequence[int] = field(default=(100,), kw_only=True)
+    hidden_layer_sizes: Sequence[int] | int = field(default=(100,), kw_only=True)
     activation: str = field(default="relu", kw_only=True)
     fit_intercept: bool = field(default=True, init=False)
 
     def _build(self, features: int, classes: int) -> Perceptron:
         _check.choice("activation", self.activation, tuple(ACTIVATIONS))
-        try:
-            widths = tuple(self.hidden_layer_sizes)
-        except TypeError:
-            raise TypeError(
-                f"hidden_layer_sizes must be a sequence of ints >= 1, got {self.hidden_layer_sizes!r}"
-            ) from None
+        sizes = self.hidden_layer_sizes
+        widths: Iterable[int] = sizes if isinstance(sizes, Iterable) else [sizes]
         hidden = [_check.count("hidden_layer_sizes", width) for width in widths]
         return Perceptron(features, hidden, self._loss(classes), self.activation)

@@ -82,6 +82,19 @@ def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> No
         raise ValueError("The feature names should match those that were passed during fit")
 
 
+def chosen_by_name(estimator: Any, X: Any) -> Any:
+    """The columns of ``fit`` in their order, of a table whose columns have names; anything else as it is. ValueError
+    where one is lacking."""
+    known, names = getattr(estimator, "feature_names_in_", None), names_of(X)
+    if known is None or names is None or list(known) == names:
+        return X
+    check_names(X)
+    lacking = [name for name in known if name not in names]
+    if lacking:
+        raise ValueError(f"X must have the columns of fit: it lacks {', '.join(lacking)}")
+    return {name: X[name] for name in known} if isinstance(X, Mapping) else X[list(known)]
+
+
 def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     """The columns as texts without blanks around them; None, NaN and NA are ""."""
     columns = columns_of(X)
