@@ -51,6 +51,18 @@ class Plan(NamedTuple):
     """The settings that were left open, as they were chosen, and those that follow from others, for the statement."""
 
 
+MOST_RELEASES = 10**7
+"""The most releases of a plan: of a thousand records they take an hour."""
+
+
+def check_length(plan: Plan) -> None:
+    """Raises ValueError for a plan whose run would not end, before anything is released."""
+    charged = sum(count for _, count in plan.budget.charge().parts)
+    releases = max(plan.releases or 0, charged)
+    if releases > MOST_RELEASES:
+        raise ValueError(f"algorithm must plan at most {MOST_RELEASES:,} releases, and its settings make {releases:,}")
+
+
 class Algorithm(Protocol):
     """A frozen dataclass of settings; see ``tightdp.train`` for how to write one.
 

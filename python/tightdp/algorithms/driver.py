@@ -27,7 +27,7 @@ from ..records.copied import decoded_once
 from ..records.given import as_blocks
 from ..records.stream import Stream
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .algorithm import Algorithm
+from .algorithm import Algorithm, check_length
 from .record_count import counted
 
 Callback = Callable[[int, int | None], object]
@@ -116,6 +116,7 @@ def fit(
     else:
         public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
         plan = algorithm.plan(public, target)
+        check_length(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
         gate = Gate(plan.budget, source, progress, partial(paid, book, charged, note))

@@ -23,7 +23,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .algorithm import Algorithm, Plan
+from .algorithm import Algorithm, Plan, check_length
 from .step_length import check_stable
 
 SHARE = 0.01
@@ -82,6 +82,8 @@ def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, without a record: raises what it would raise after a charge.
 
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
+
+    check_length(plan)
 
     def enough() -> None:
         raise _Enough

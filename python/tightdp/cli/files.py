@@ -48,6 +48,13 @@ def keep_apart(option: str, out: Path, given: Path | None) -> None:
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
 
 
+def keep_existing(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
+    """Raises ValueError if there is a file already, which may be anybody's, unless ``force`` is given, or the file
+    begins with the ``mark`` of what is written."""
+    if out.is_file() and not force and not (mark is not None and _begins(out, mark)):
+        raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
+
+
 def keep_model(out: Path, force: bool) -> None:
     """ValueError if there is a file already: it may be a model, which cost budget that nothing brings back."""
     for suffix in ("-journal", "-wal", "-shm"):

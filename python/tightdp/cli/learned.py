@@ -36,6 +36,34 @@ class Fitted(NamedTuple):
     statement: Statement
 
 
+def planned_pipeline(
+    columns: Sequence[Column | Learned], classifier: Any, arguments: argparse.Namespace
+) -> PrivatePipeline:
+    """The pipeline of a table, under one budget."""
+    if arguments.epsilon is None:
+        raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
+    groups: dict[Group, list[Any]] = {}
+    for column in columns:
+        groups.setdefault(_group(column), []).append(column)
+    parts = [
+        (f"part {i}", _transformer(group, members), [column.name for column in members])
+        for i, (group, members) in enumerate(groups.items())
+    ]
+    classifier.set_params(epsilon=None, delta=None, random_state=None)  # which are the pipeline's
+    return PrivatePipeline(
+        [("columns", ColumnTransformer(parts)), ("model", classifier)],
+        arguments.epsilon,
+        arguments.delta,
+        random_state=arguments.seed,
+        ledger=arguments.ledger,
+    )
+
+
+def number_of_classes(classifier: Any) -> int:
+    """How many labels are declared; 2 where they are to be learned."""
+    return 2 if isinstance(classifier.classes, str) else len(classifier.classes)
+
+
 def fitted(
     rows: Rows,
     kept: NDArray[np.bool_],
@@ -45,8 +73,7 @@ def fitted(
     arguments: argparse.Namespace,
 ) -> Fitted:
     """Learns from the records that are ``kept``, under one budget, and trains."""
-    if arguments.epsilon is None:
-        raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
+    model = planned_pipeline(columns, classifier, arguments)
 
     def cells(column: Column | Learned) -> Any:
         if _group(column)[0]:
@@ -56,39 +83,27 @@ def fitted(
 
     read = together([lambda c=c: cells(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
-    groups: dict[Group, list[Any]] = {}
-    for column in columns:
-        groups.setdefault(_group(column), []).append(column)
-    parts = [
-        (f"part {i}", _transformer(group, members), [column.name for column in members])
-        for i, (group, members) in enumerate(groups.items())
-    ]
-    classifier.set_params(epsilon=None, delta=None, random_state=None)  # which are the pipeline's
-    model = PrivatePipeline(
-        [("columns", ColumnTransformer(parts)), ("model", classifier)],
-        arguments.epsilon,
-        arguments.delta,
-        random_state=arguments.seed,
-        ledger=arguments.ledger,
+    # Before anything is spent, so that whoever holds the records can still declare bounds. The statement says the same
+    # by a number that is public.
+    plan = model._plan(len(columns), number_of_classes(classifier))
+    _warn(
+        doubtful_bounds(plan.steps[0][1], int(kept.sum()) if arguments.public_size is None else arguments.public_size)
     )
-    if arguments.public_size is not None:  # then it is known before anything is spent
-        known = 2 if isinstance(classifier.classes, str) else len(classifier.classes)
-        _warn(model._plan(len(columns), known).steps[0][1], arguments.public_size)
     model.fit(table, labels[kept])
-    if arguments.public_size is None:
-        _warn(model.steps_[0][1], model.steps_[-1][1].public_size_)
+    doubtful = doubtful_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
     (_, transformer), (_, trained) = model.steps_
     found = [_columns(member, names) for _, member, names in transformer.transformers_]
     made = [column for part in found for column in part]
     whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
-    return Fitted(whole, trained, _stated(model.statement_, trained.statement_, columns, made))
+    return Fitted(whole, trained, _stated(model.statement_, trained.statement_, columns, made, doubtful))
 
 
-def _warn(transformer: ColumnTransformer, records: int) -> None:
-    """Says of which columns the bounds cannot be right, by public numbers: the noise, and a public or noisy count."""
+def doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
+    """Says of the columns whose bounds cannot be right why that is: the noise is too much for so many records."""
     spent = Spent(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.shared(max(1, len(parts)))
+    found: dict[str, str] = {}
     for member, names in parts:
         steps = [step for _, step in getattr(member, "transformers", [("", member)]) if step._charge(each)]
         scaler: Any = steps[-1] if steps else None
@@ -97,11 +112,20 @@ def _warn(transformer: ColumnTransformer, records: int) -> None:
         noise = each.shared(len(steps)).noise_multiplier
         enough = enough_records(len(names), scaler.quantiles, scaler.domain, noise)
         if records < enough:
-            print(
-                f"tightdp: warning: bounds of {names_in(names)} cannot be right: they are learned from about "
-                f"{records:,} records, and with this noise it takes {enough:,}. Declare them, or spend more",
-                file=sys.stderr,
-            )
+            why = f"they are learned from about {records:,} records, and with this noise it takes {enough:,}"
+            found |= dict.fromkeys(names, why)
+    return found
+
+
+def _warn(doubtful: dict[str, str]) -> None:
+    """Warns before anything is spent; the number of records may be private."""
+    for why in dict.fromkeys(doubtful.values()):
+        names = names_in(name for name, each in doubtful.items() if each == why)
+        print(
+            f"tightdp: warning, not to be published: bounds of {names} cannot be right: {why}. Declare them, or spend "
+            "more",
+            file=sys.stderr,
+        )
 
 
 def _group(column: Column | Learned) -> Group:
@@ -135,7 +159,11 @@ def _columns(member: Any, names: list[str]) -> list[Column]:
 
 
 def _stated(
-    whole: Statement, trained: Statement, columns: Sequence[Column | Learned], made: Sequence[Column]
+    whole: Statement,
+    trained: Statement,
+    columns: Sequence[Column | Learned],
+    made: Sequence[Column],
+    doubtful: dict[str, str],
 ) -> Statement:
     """The pipeline's statement in the words of a table: its columns have names."""
     found = {column.name: column for column in made}
@@ -149,7 +177,8 @@ def _stated(
             released.append(f"categories of {column.name}, by noisy counts: {shown}")
             continue
         if column.bounds == LEARN:
-            released.append(f"bounds of {column.name}, by noisy quantiles: {known.low:g} to {known.high:g}")
+            doubt = f" (these cannot be right: {doubtful[column.name]})" if column.name in doubtful else ""
+            released.append(f"bounds of {column.name}, by noisy quantiles: {known.low:g} to {known.high:g}{doubt}")
         if column.missing == LEARN:
             released.append(f"a noisy median of {column.name}, for missing numbers: {known.missing:g}")
     return dataclasses.replace(

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import mechanisms
 from ..accounting.adaptive.filters import FAMILIES
+from ..gate.shares import FAILURE
 from ..ledger import Ledger
 from ..options import NEIGHBORS
 from ..printed import format_up
@@ -44,8 +45,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--failure",
         type=number,
-        default=0.0,
-        help="part of delta for what may fail, as learned labels (default: 0)",
+        help="part of delta for what may fail, as learned labels and frequent values (default: a tenth of delta)",
     )
     spend = action("spend", "charge releases, before they are made")
     shared.add_training(spend)
@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         expected = None if arguments.expected is None else parse(arguments.expected)
         names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
         budget = {name: getattr(arguments, name) for name in names}
+        if arguments.failure is None:
+            budget["failure"] = FAILURE * arguments.delta
         ledger = Ledger.create(arguments.ledger, expected=expected, **budget)
     else:
         ledger = Ledger(arguments.ledger)

@@ -31,6 +31,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--allow-missing", action="store_true", help="leave the prediction empty where numbers are missing")
     p.add_argument("--raw", action="store_true", help="write labels as they are, even if a spreadsheet would run them")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
+    p.add_argument("--force", action="store_true", help="replace that file if there is one")
     files.add_arguments(p)
 
 
@@ -40,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         for given in (arguments.data, arguments.model):
             files.keep_apart("--out", arguments.out, given)
         files.keep_budget(arguments.out)
+        files.keep_existing("--out", arguments.out, arguments.force)
         check_writable("--out", arguments.out)
     model = load(arguments.model)
     if arguments.probabilities and model.model != "logistic":

@@ -9,10 +9,14 @@ from ..tables.model import load
 from . import files
 from .composition import check_writable
 
+PAGE = b"<!DOCTYPE html>"
+"""What the page of a statement begins with."""
+
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
-    p.add_argument("--out", type=Path, metavar="HTML", help="write the page there")
+    p.add_argument("--out", type=Path, metavar="HTML", help="write the page there, in the place of an older page")
+    p.add_argument("--force", action="store_true", help="replace any other file that is there")
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -21,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         files.keep_apart("--out", arguments.out, arguments.model)
         files.keep_budget(arguments.out)
+        files.keep_existing("--out", arguments.out, arguments.force, PAGE)
         check_writable("--out", arguments.out)
     statement = load(arguments.model).statement
     if arguments.out is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..mechanisms import Gaussian, PoissonSampled
 from . import composition as shared
+from . import files
 from .number import numbers
 from .progress import Progress
 
@@ -32,6 +33,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     at.add_argument("--delta", type=numbers, help="bound epsilon there")
     at.add_argument("--epsilon", type=numbers, help="bound delta there")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
+    p.add_argument("--force", action="store_true", help="replace that file if there is one")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     shared.add_query(p)
 
@@ -50,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ValueError(f"steps must be integers, got {steps!r}")
         rows.append((PoissonSampled(Gaussian(sigma), q) * int(steps), (sigma, q, int(steps), given)))
     if arguments.out is not None:
+        files.keep_existing("--out", arguments.out, arguments.force)
         shared.check_writable("--out", arguments.out)
     # Rows on a terminal show by themselves how far it is.
     to_terminal = arguments.out is None and sys.stdout.isatty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,15 +18,16 @@ from .. import _check
 from ..estimators.catalog import ALGORITHMS, MODELS
 from ..estimators.statements import listed
 from ..ledger import Ledger
+from ..printed import format_up
 from ..records.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
 from ..records.rows import Rows
 from ..records.schema import MOST
 from ..statement import Statement
-from ..statement.words import AGAIN
+from ..statement.words import AGAIN, one_line
 from ..tables.model import TableModel
 from . import declared, files
 from .composition import check_writable
-from .learned import fitted
+from .learned import fitted, number_of_classes, planned_pipeline
 from .number import number, whole
 from .progress import Progress
 
@@ -66,6 +68,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
     p.add_argument("--seed", type=whole, help="reproducible noise, NOT for releases (default: the secure generator)")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    p.add_argument(
+        "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
+    )
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
     p.add_argument("--force", action="store_true", help="replace the model file if there is one, which cost budget")
     files.add_arguments(p)
@@ -78,14 +83,17 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or files.beside(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
         files.keep_apart("--out", out, given)
+    if arguments.dry_run:
+        return _trained(arguments, out, None)
     check_writable("--out", out)
     files.keep_model(out, arguments.force)
     with files.reserved("--out", out) as place:
         return _trained(arguments, out, place)
 
 
-def _trained(arguments: argparse.Namespace, out: Path, place: Path) -> int:
-    """Trains, and writes the model to ``place``, which is to become ``out``."""
+def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
+    """Trains, and writes the model to ``place``, which is to become ``out``. Without a place it says what training
+    would be charged."""
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     values, written = declared.declared(arguments), files.written(arguments)
     rows = Rows.read(arguments.data, written)
@@ -111,6 +119,8 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path) -> int:
         random_state=arguments.seed,
         callback=lambda done, total: progress(done, total),
     )
+    if place is None:
+        return _rehearsed(arguments, planned, classifier, X)
     try:
         if X is None:
             columns, classifier, statement = fitted(rows, kept, y, planned, classifier, arguments)
@@ -140,6 +150,34 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path) -> int:
         private["test_accuracy_not_private"] = round(float(score), 6)
     print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _printed(statement, private))
     return 0
+
+
+def _rehearsed(
+    arguments: argparse.Namespace,
+    planned: tuple[Column | Learned, ...],
+    classifier: Any,
+    X: NDArray[np.float64] | None,
+) -> int:
+    """Prints what training would be charged, and its share of the ledger. Returns 3 where that does not cover it."""
+    model, width = (
+        (planned_pipeline(planned, classifier, arguments), len(planned)) if X is None else (classifier, X.shape[1])
+    )
+    charge, ledger = model.charge_for(width, number_of_classes(classifier)), arguments.ledger
+    bound = charge.epsilon(arguments.delta)
+    plain: dict[str, Any] = {"epsilon": bound.upper, "delta": arguments.delta, "charged": repr(charge)}
+    lines = [
+        f"Would be charged: {charge!r}",
+        f"epsilon <= {format_up(bound.upper)} at delta {arguments.delta:g}. Nothing was spent",
+    ]
+    covered = True
+    if ledger is not None:
+        before, after = ledger.spent, ledger.spent_after(charge)
+        covered = math.isfinite(after)
+        plain |= {"spent": before, "spent_after": after if covered else None}
+        share = f"then {format_up(after, '.1%')}" if covered else "which does not cover this run"
+        lines.append(f"Ledger of {one_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
+    print(json.dumps(plain) if arguments.json else "\n".join(lines))
+    return 0 if covered else 3
 
 
 def _labels(
