@@ -138,7 +138,7 @@ def test_an_epsilon_of_zero():
     ("error", "message", "options"),
     [
         (ValueError, "^epsilon must be", {"epsilon": -1.0}),
-        (ValueError, "^delta must be", {"delta": 0.0}),
+        (ValueError, "^delta must be", {"delta": -1e-9}),
         (ValueError, "^low must be", {"low": 0.0}),
         (ValueError, "^low must be", {"low": 2.0, "high": 1.0}),
         (ValueError, "^neighbors must be", {"neighbors": "swap"}),
@@ -238,3 +238,12 @@ def test_an_approximation_meets_no_target():
     ):
         with pytest.raises(ValueError, match=r"^engine must be one that proves its bounds"):
             ask()
+
+
+def test_pure_differential_privacy_is_a_target():
+    """Its noise has a closed form: k/epsilon for k releases with Laplace noise."""
+    scale = dp.calibrate(lambda b: dp.Laplace(b) * 3, epsilon=0.5, delta=0)
+    assert scale == pytest.approx(6, rel=2e-9) and (dp.Laplace(scale) * 3).epsilon(0).upper <= 0.5
+    assert dp.calibrate(lambda k: dp.PureDP(0.125) * k, epsilon=1.1, delta=0.0, integer=True) == 8
+    with pytest.raises(ValueError, match="factory must build something whose epsilon depends on its parameter"):
+        dp.calibrate(dp.Gaussian, epsilon=1.0, delta=0)

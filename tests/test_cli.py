@@ -194,7 +194,7 @@ BAD = [
     ["nonsense"],
     ["epsilon", "--delta", "1e-5"],
     ["epsilon", "--noise-multiplier", "1", "--delta", "x"],
-    ["epsilon", "--noise-multiplier", "1", "--delta", "0"],
+    ["epsilon", "--noise-multiplier", "1", "--delta", "1"],
     ["epsilon", "--noise-multiplier", "1", "--delta", "nan"],
     ["epsilon", "--noise-multiplier", "-1", "--delta", "1e-5"],
     ["epsilon", "--noise-multiplier", "inf", "--delta", "1e-5"],

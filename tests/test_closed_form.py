@@ -193,3 +193,43 @@ def test_one_sampled_step(inner, q):
             assert step.delta(b.upper, neighbors=direction).lower <= delta
             assert step.delta(b.lower, neighbors=direction).upper >= delta or b.lower == 0
             assert b.width <= 1e-9 * b.upper
+
+
+@pytest.mark.parametrize(
+    ("run", "largest"),
+    [
+        (dp.Laplace(2.0), 0.5),
+        (dp.Laplace(2.0) * 3, 1.5),
+        (dp.PureDP(0.25) + dp.Laplace(4.0), 0.5),
+        (dp.BoundedRange(0.75), 0.75),
+        (dp.RandomizedResponse(0.5, 2), math.log(3)),
+        (dp.DiscreteLaplace(2.0, 1), 0.5),
+        (dp.PoissonSampled(dp.PureDP(math.log(2)), 0.5), math.log(1.5)),
+        (dp.ApproximateDP(1.0, 0.0), 1.0),
+        (dp.Gaussian(1.0), math.inf),
+        (dp.Gaussian(1e9) + dp.PureDP(0.1), math.inf),
+        (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100, math.inf),
+        (dp.ApproximateDP(1.0, 1e-6), math.inf),
+    ],
+)
+def test_at_delta_zero_epsilon_is_the_largest_loss(run, largest):
+    found = run.epsilon(0)
+    assert found.lower <= largest <= found.upper and found.upper >= run.epsilon(1e-9).lower
+    assert largest == math.inf == found.lower or found.width <= 1e-5
+
+
+def test_at_delta_zero_replacing_in_a_sample_is_amplified():
+    """A replaced record counts twice for a mechanism that is e-DP without it: log(1 + q (e^(2 e) - 1))."""
+    found = dp.FixedSizeSampled(dp.PureDP(math.log(2)), 1, 2).epsilon(0, neighbors="replace")
+    assert found.lower <= math.log(2.5) <= found.upper <= math.log(2.5) * (1 + 1e-12)
+
+
+def test_at_delta_zero_a_sampled_record_that_is_added_has_a_largest_loss():
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.25) * 10
+    found = run.epsilon(0.0, neighbors="add")
+    assert found.lower <= 10 * math.log(4 / 3) <= found.upper <= 10 * math.log(4 / 3) * (1 + 1e-9)
+    with pytest.raises(ValueError, match=r"^delta must be a number in \(0, 1\) for engine='grid'"):
+        run.epsilon(0.0, engine="grid")
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match=r"^delta must be"):
+            run.epsilon(delta)

@@ -116,8 +116,9 @@ def test_what_no_line_serves_is_answered_as_ever():
     assert meet(account.epsilon(1e-5), account.composition.epsilon(1e-5))
     account.compose(dp.Laplace(50.0))
     assert account.epsilon(1e-5) == account.composition.epsilon(1e-5)
+    assert account.epsilon(0.0).lower == math.inf
     with pytest.raises(ValueError, match=r"^delta must be"):
-        account.epsilon(0.0)
+        account.epsilon(-1e-9)
     with pytest.raises(ValueError, match=r"^neighbors must be"):
         account.epsilon(1e-5, neighbors="swap")
     big = dp.Accountant()

@@ -60,7 +60,10 @@ class Composable:
 
     @asks
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
-        """Bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in (0, 1)."""
+        """Bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0, 1).
+
+        At delta 0 it is the largest privacy loss, which is infinite for Gaussian noise.
+        """
         return self._asked(options).epsilon(delta)
 
     @asks

@@ -53,7 +53,8 @@ def calibrate(
     computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it (of the
     grid, allocation and fixed-size engines' bounds, a thousandth of their own width if that is more), or x is within
     1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
-    refuses with ValueError does not meet the target. Guarantee, neighbouring relation and engines
+    refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks for pure differential privacy.
+    Guarantee, neighbouring relation and engines
     are those of ``Composable.epsilon``.
 
     Raises ValueError where no parameter in the range meets the target, or where the bound does not depend on it.
@@ -66,7 +67,7 @@ def calibrate(
     if not callable(factory):
         raise TypeError(f"factory must be a function of one parameter, got {factory!r}")
     target = _check.nonnegative("epsilon", epsilon)
-    delta = _check.open_unit("delta", delta)
+    delta = _check.below_one("delta", delta)
     low, high = _check.positive("low", low), _check.positive("high", high)
     if not low < high:
         raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")

@@ -59,7 +59,9 @@ class Growing:
             if self._first is None or entries is self._first:
                 self._first = entries
                 return None
-            at = _check.open_unit("delta", delta)
+            at = _check.below_one("delta", delta)
+            if at == 0:
+                return None
             _core.check_arithmetic()
             return self._answer(directions, at) if self._follow(entries) else None
         except BaseException:

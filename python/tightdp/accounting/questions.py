@@ -27,12 +27,14 @@ from .engines.renyi.engine import divergence
 from .numerics.outward import down, up
 from .numerics.work import affords, one_question
 from .pairs import neighbors as relations
-from .pairs.largest import largest_added, largest_of
+from .pairs.largest import attained_loss, is_unbounded, largest_added, largest_of
 from .pairs.members import members, revealing
 from .tradeoff import tradeoff
 
 _ROUGH = Request(width=1e-5)
 """For deltas from which mu is found to a thousandth."""
+_NEXT_TO_NOTHING = 1e-300
+"""A delta above 0, whose epsilon is at most that of delta 0."""
 _UNITS = 6 * 10**9
 """Of work, for one question: eight seconds at the most. Answers that take more are wider, and the same every time."""
 
@@ -72,12 +74,29 @@ class Question(NamedTuple):
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
-        at = _check.open_unit("delta", delta)
+        """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in [0, 1). At 0 it is the largest privacy loss."""
+        at = _check.below_one("delta", delta)
+        if at == 0:
+            return self._largest_loss()
         return self._worst(
             lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request),
             lambda parts, direction: largest_added(parts) if direction == "add" else math.inf,
         )
+
+    def _largest_loss(self) -> Bound:
+        """Bounds on epsilon at delta 0 (docs/theory/conversions.md section 12)."""
+        if self.engine != "auto":
+            raise ValueError(
+                f"delta must be a number in (0, 1) for engine={self.engine!r}, got 0.0: 'auto' answers there"
+            )
+        pairs = self.pairs()
+        upper = max(largest_of(*pair) for pair in pairs)
+        if any(is_unbounded(*pair) for pair in pairs):
+            return Bound(math.inf, math.inf, "closed_form")
+        lower = max(attained_loss(*pair) for pair in pairs)
+        if lower == 0 < upper:
+            lower = self.epsilon(_NEXT_TO_NOTHING).lower
+        return Bound(lower, upper, "closed_form")
 
     def delta(self, epsilon: float) -> Bound:
         """Bounds on delta(epsilon), any finite real epsilon."""

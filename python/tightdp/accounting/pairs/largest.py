@@ -36,6 +36,33 @@ def largest_of(parts: Parts, direction: Direction) -> float:
     return total.hi
 
 
+def attained_loss(parts: Parts, direction: Direction) -> float:
+    """A lower bound of the largest loss, for mechanisms of which it is attained, and 0 for others."""
+    if direction == "replace" or not all(isinstance(mechanism, _ATTAINED) for mechanism, _ in parts):
+        return 0.0
+    total = Range(0.0)
+    for mechanism, count in parts:
+        total += _largest(mechanism) if count == 1 else count * _largest(mechanism)
+    return total.lo
+
+
+_ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.RandomizedResponse)
+"""Mechanisms, and classes of them, some output of which has the largest loss, for a record that is added or removed."""
+
+
+def is_unbounded(parts: Parts, direction: Direction) -> bool:
+    """Whether some loss is surely infinite or as large as one likes: False says nothing."""
+    return any(_is_gaussian(mechanism, direction) for mechanism, _ in parts)
+
+
+def _is_gaussian(mechanism: m.Mechanism, direction: Direction) -> bool:
+    """Whether it is Gaussian noise, whose losses have no end. A sampled record that is added has none above
+    -log(1 - q)."""
+    if isinstance(mechanism, m.PoissonSampled) and direction == "remove":
+        return _is_gaussian(mechanism.mechanism, direction)
+    return isinstance(mechanism, (m.Gaussian, m.DiscreteGaussian))
+
+
 def largest_within(parts: Parts, delta: float) -> float:
     """The largest loss where none is infinite but with a chance of at most ``delta``, which epsilon(delta) does not
     exceed then; infinite elsewhere.
