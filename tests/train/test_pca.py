@@ -7,6 +7,7 @@ import pytest
 from exactly import within
 
 import tightdp as dp
+from tightdp.estimators.pca import _Rows, _with_constant
 from tightdp.estimators.second_moment import packed, second_moment, unpacked
 from tightdp.train import DPPCA, Records
 
@@ -64,3 +65,47 @@ def test_settings_are_checked(settings, message):
     X = np.ones((10, 4))
     with pytest.raises(ValueError, match=message):
         DPPCA(**({"n_components": 2, "delta": 1e-5, "noise_multiplier": 1.0} | settings)).fit(X)
+
+
+def test_with_next_to_no_noise_it_is_the_analysis_of_the_covariance():
+    """The first axis of what is not centred is the mean."""
+    g = np.random.default_rng(5)
+    X = g.normal(size=(4000, 3)) * [0.02, 0.3, 0.1] + [3.0, -1.0, 0.0]
+    settings = {"delta": 1e-5, "noise_multiplier": 1e-4, "max_norm": 6.0, "random_state": 0}
+    pca = DPPCA(3, **settings).fit(X)
+    values, vectors = np.linalg.eigh(np.cov(X.T))
+    assert np.abs(np.diag(pca.components_ @ vectors[:, ::-1])).min() > 0.999
+    np.testing.assert_allclose(pca.mean_, X.mean(axis=0), atol=2e-3)
+    np.testing.assert_allclose(pca.transform(X), (X - pca.mean_) @ pca.components_.T, atol=1e-12)
+    np.testing.assert_allclose(pca.transform(X).var(axis=0), values[::-1], rtol=0.01)
+    assert "4 x 4, and the mean and components" in pca.statement_.released[0]
+    plain = DPPCA(1, center=False, **settings).fit(X)
+    direction = X.mean(axis=0) / np.linalg.norm(X.mean(axis=0))
+    assert abs(plain.components_[0] @ direction) > 0.99 and not plain.mean_.any()
+    assert "3 x 3, and the components" in plain.statement_.released[0]
+
+
+@pytest.mark.parametrize("length", [0.0, 0.5, 0.7, 3.0, 1e150, np.nan])
+@pytest.mark.parametrize("max_norm", [0.7, 1.0, 3.0])
+def test_one_record_moves_the_matrix_with_a_mean_by_at_most_the_sensitivity(length, max_norm):
+    g = np.random.default_rng(1)
+    X, x = g.normal(size=(20, 4)), g.normal(size=4)
+    x *= length / np.linalg.norm(x)
+    bound, constant = _with_constant(max_norm)
+    assert bound**2 == pytest.approx(1.25 * max_norm**2) and constant <= max_norm / 2
+    query, larger = (second_moment(_Rows(constant)(rows, rows), bound, 5) for rows in (X, np.vstack([X, x])))
+    moved = larger.evaluate(None) - query.evaluate(None)
+    assert within(moved, query, query.scale) and query.sensitivity == pytest.approx(1.25 * max_norm**2)
+    if length < max_norm:  # such a row counts as one record, and the constant is exact on the grid
+        assert unpacked(moved * query.grid, 5)[-1, -1] == constant**2
+
+
+def test_so_few_records_that_noise_hides_their_number():
+    for seed in range(20):
+        pca = DPPCA(1, delta=1e-5, noise_multiplier=50.0, random_state=seed).fit(np.ones((1, 2)))
+        assert np.isfinite(pca.mean_).all() and np.isfinite(pca.components_).all()
+
+
+def test_whether_it_centres_is_true_or_false():
+    with pytest.raises(TypeError, match="center must be True or False, got 3"):
+        DPPCA(1, delta=1e-5, noise_multiplier=1.0, center=3).fit(np.ones((10, 4)))

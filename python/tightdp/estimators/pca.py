@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..algorithms.driver import seeded
 from ..models.dense import affine
-from ..models.grid import exact_bound
+from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
 from ..records.copied import decoded_once
 from ..records.given import parts, refuse_weights, sparse, without_targets
@@ -20,34 +21,36 @@ from ..statement import Statement
 from ..statement.words import AGAIN
 from .all_or_nothing import whole
 from .ownership import check_free
-from .second_moment import SecondMoment, second_moment, unpacked
+from .second_moment import DIGITS, SecondMoment, second_moment, unpacked
 from .sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .statements import UNSCALED
 
 
 @dataclass(eq=False, repr=False)
 class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
-    """Projection to the leading eigenvectors of sum x x^T + noise, over rows clipped to ``max_norm``.
+    """Projection to the leading eigenvectors of a noisy covariance, over rows clipped to ``max_norm``.
 
     Parameters
     ----------
     n_components : at most the number of features
     epsilon, delta : the guarantee to meet, add/remove one record
-    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by max_norm^2, which is the most
-        that one record can add in Frobenius norm
-    max_norm : L2 bound on a row, in ``fit`` alone
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the most that one record can
+        add in Frobenius norm, which is 5/4 max_norm^2, or max_norm^2 without ``center``
+    max_norm : L2 bound on a row, in ``fit`` alone. Longer rows are scaled down, and so weigh less
+    center : whether a private mean is subtracted. It is a part of the one release, which then has the sum of the rows
+        and their number as well. False takes eigenvectors of the second moment, with a fifth less noise: for columns
+        that are known to be centred
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : as for classifiers
 
-    Attributes: ``components_`` (n_components, features); ``privacy_``, ``charged_``, ``history_``, ``statement_``
-    as in classifiers.
+    Attributes: ``components_`` (n_components, features); ``mean_`` (features,), of zeros without ``center``;
+    ``privacy_``, ``charged_``, ``history_``, ``statement_`` as in classifiers.
 
-    These are second moments and not covariances: nothing is centred, because a mean would cost a release. Guarantee:
-    that of one Gaussian(noise_multiplier); proof in docs/theory/adaclip.md, section 5. Rows that are not finite add
-    nothing.
+    Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/adaclip.md, section
+    5. Rows that are not finite add nothing.
 
     >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(4000, 3)) * [0.5, 0.1, 0.1]
+    >>> x = np.random.default_rng(0).normal(size=(4000, 3)) * [0.3, 0.1, 0.1] + [0.0, 0.5, 0.0]
     >>> pca = DPPCA(1, epsilon=1.0, delta=1e-5, random_state=0).fit(x)
     >>> bool(abs(pca.components_[0, 0]) > 0.9)
     True
@@ -59,6 +62,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     _: KW_ONLY
     noise_multiplier: float | None = None
     max_norm: float = 1.0
+    center: bool = True
     random_state: int | None = None
     ledger: Any = None
 
@@ -72,24 +76,39 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         source = seeded(self.random_state)
         blocks = without_targets(X)
         refuse_weights(blocks, "DPPCA")
+        if not isinstance(self.center, bool):
+            raise TypeError(f"center must be True or False, got {self.center!r}")
+        length, constant = _with_constant(bound) if self.center else (bound, None)
+        rows = _Rows(constant)
         records: Records | Stream
         if blocks is None:
             features = validate_data(self, X, reset=True)
-            records = Records(features, np.zeros(len(features)))
+            records = rows(features, features)
         else:
-            records = Stream.of(blocks, _without_targets)
+            records = Stream.of(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)
-        moment, ledger = self._released(second_moment(records, bound), noise, source)
-        _, vectors = np.linalg.eigh(unpacked(moment, size))
+        whole = size + self.center
+        released, ledger = self._released(second_moment(records, length, whole), noise, source)
+        moment = unpacked(released, whole)
+        self.mean_: NDArray[np.float64] = np.zeros(size)
+        if constant is not None:
+            # The noise may leave next to no records; fewer than its deviation cannot be told from none.
+            number, sums = max(moment[-1, -1], noise * length**2), moment[:-1, -1]
+            self.mean_ = sums * (constant / number)
+            moment = moment[:-1, :-1] - np.outer(sums, sums) / number
+        _, vectors = np.linalg.eigh(moment)
         self.components_: NDArray[np.float64] = vectors[:, : -count - 1 : -1].T.copy()
         self.statement_ = Statement(
             f"DPPCA, {count} of {size} components",
             self.privacy_,
             self._delta,
             self.charged_,
-            released=(f"a noisy second moment, {size} x {size}, and the components that follow from it",),
+            released=(
+                f"a noisy second moment, {whole} x {whole}, and the {'mean and ' * self.center}components that follow "
+                "from it",
+            ),
             public={"columns": f"their number, {size}, and their order", "max_norm": f"{self.max_norm:g}"},
             seeded=self.random_state is not None,
             outside=(UNSCALED, AGAIN),
@@ -104,8 +123,25 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         if sparse(X):
             return np.concatenate([self.transform(part) for part in parts(X)])
         features = validate_data(self, X, reset=False)
-        return affine(features, self.components_, None)
+        return affine(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
 
 
-def _without_targets(features: NDArray[Any], targets: NDArray[Any]) -> Records:
-    return Records(features, np.zeros(len(features)))
+def _with_constant(max_norm: float) -> tuple[float, float]:
+    """Bound on the norm of rows with a constant behind them, and the constant: half of ``max_norm``, on the grid of the
+    rows. A larger one makes all noise larger, and a smaller one that of the mean."""
+    length = exact_bound("max_norm", max_norm * math.sqrt(1.25))
+    grid = grid_below(length, DIGITS)
+    return length, math.floor(max_norm / 2 / grid) * grid
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Records of features, and of a constant behind them where there is one."""
+
+    constant: float | None
+
+    def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
+        nothing = np.zeros(len(features))
+        if self.constant is None:
+            return Records(features, nothing)
+        return Records(np.column_stack([features.astype(np.float64), np.full(len(features), self.constant)]), nothing)
