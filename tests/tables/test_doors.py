@@ -320,3 +320,85 @@ def test_a_name_cannot_command_the_terminal(tmp_path, capsys):
     assert main([*asked, "--out", str(tmp_path / "m.json")]) == 2
     said = capsys.readouterr().err
     assert "\\x1b[31mge" in said and said.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [GOOD, [*GOOD[2:], "--learn-bounds", "age"], [*GOOD, "--public-size", "300"]],
+)
+def test_a_dry_run_says_what_is_then_charged(data, ledger, declared, capsys):
+    before = set(data.parent.iterdir())
+    assert train(data, ledger, *declared, "--dry-run", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert ledger.spent == 0 and set(data.parent.iterdir()) == before
+    assert train(data, ledger, *declared) == 0
+    statement = dp.load(data.with_suffix(".model.json")).statement
+    assert said["charged"] == repr(statement.charged) and said["epsilon"] == statement.privacy.upper
+    assert (said["spent"], said["spent_after"]) == (0, ledger.spent)
+    capsys.readouterr()
+    assert train(data, ledger, *declared, "--dry-run") == 0  # the model is there already, and stays
+    assert f"{statement.charged!r}" in (printed := capsys.readouterr().out) and "Nothing was spent" in printed
+
+
+def test_a_dry_run_that_the_ledger_does_not_cover_is_told(data, ledger, capsys):
+    asked = ["--epsilon", "9", "--dry-run"]
+    assert train(data, ledger, *GOOD, *asked) == 3
+    assert "0.0% spent, which does not cover this run" in capsys.readouterr().out
+    assert train(data, ledger, *GOOD, *asked, "--json") == 3
+    assert json.loads(capsys.readouterr().out)["spent_after"] is None and ledger.spent == 0
+    assert train(data, ledger, *GOOD[2:], "--bounds", "age=90:18", "--dry-run") == 2
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        ["noisy-gd", "--set", "steps=100000000000"],
+        ["dp-sgd", "--set", "epochs=1e11"],
+        ["dp-agd", "--set", "selections=100000000000"],
+        ["adaclip", "--set", "epochs=1e11"],
+    ],
+)
+@pytest.mark.parametrize("public", [[], ["--public-size", "300"]])
+def test_a_run_that_would_not_end_is_refused_before_it_spends(data, ledger, algorithm, public, capsys):
+    assert train(data, ledger, *GOOD, "--algorithm", *algorithm, *public) == 2
+    err = capsys.readouterr().err
+    assert ledger.spent == 0 and (
+        "algorithm must plan at most 10,000,000 releases, and its settings make" in err
+        or "must be an integer in [1, 10000000]" in err
+    )
+
+
+def test_a_new_ledger_on_the_command_line_pays_for_what_is_learned(data, capsys):
+    path = str(data.with_name("l"))
+    assert main(["ledger", "create", path, "--dataset", "people", "--epsilon", "2", "--delta", "1e-5"]) == 0
+    learned = ["--learn-classes", "--learn-categories", "sex", "--learn-bounds", "age"]
+    assert train(data, None, *learned, "--dry-run") == 0
+    asked = ["--column", "sex", "--epsilon", ".2", "--delta", "1e-7", "--ledger", path]
+    assert main(["frequent", str(data), *asked]) == 0
+    strict = str(data.with_name("strict"))
+    made = ["ledger", "create", strict, "--dataset", "people", "--epsilon", "2", "--delta", "1e-5", "--failure", "0"]
+    assert main(made) == 0
+    assert main(["frequent", str(data), *asked[:-1], strict]) == 3
+    capsys.readouterr()
+
+
+def test_output_replaces_no_file_of_others(data, ledger, capsys):
+    assert train(data, ledger, *GOOD) == 0
+    model, text = str(data.with_suffix(".model.json")), data.read_text()
+    new = data.with_name("new.csv")
+    new.write_text(text)
+    for command in (
+        ["statement", model],
+        ["predict", model, str(new)],
+        ["sweep", "--noise-multiplier", "1", "--delta", "1e-5"],
+    ):
+        assert main([*command, "--out", str(data)]) == 2
+        assert f"--out {data}: exists already: name another file, or give --force" in capsys.readouterr().err
+        assert data.read_text() == text
+        fresh = str(data.with_name("fresh"))
+        for options in ([], ["--force"]):
+            assert main([*command, "--out", fresh, *options]) == 0
+        Path(fresh).unlink()
+    page = str(data.with_name("page.html"))
+    assert [main(["statement", model, "--out", page]) for _ in range(2)] == [0, 0]  # in the place of an older page
+    capsys.readouterr()

@@ -165,11 +165,35 @@ def test_bounds_that_cannot_be_right_are_warned_of(tmp_path, public, capsys):
         asked = ["--label", "ill", "--learn-bounds", "age", "--classes", "no,yes", "--epsilon", "1", "--delta", "1e-6"]
         asked += ["--public-size", str(records)] if public else []
         assert main(["train", str(tmp_path / f"{name}.csv"), *asked, "--seed", "1"]) == 0
-        (column,) = dp.load(tmp_path / f"{name}.model.json").columns
-        return column, capsys.readouterr().err
+        model = dp.load(tmp_path / f"{name}.model.json")
+        return model.columns[0], capsys.readouterr().err, model.statement
 
-    narrow, said = learned(600, "few")
-    assert "bounds of age cannot be right: they are learned from about" in said and narrow.high - narrow.low < 77
+    narrow, said, statement = learned(600, "few")
+    assert "bounds of age cannot be right: they are learned from about 600 records" in said
+    assert "not to be published" in said and narrow.high - narrow.low < 77
+    about = (
+        f"(these cannot be right: they are learned from about {statement.size:,} records, and with this noise it takes"
+    )
+    assert about in statement.released[0]  # by a public number, which stands in the statement as well
     enough = int(said.partition("it takes ")[2].partition(". ")[0].replace(",", ""))
-    wide, said = learned(round(1.2 * enough), "many")
-    assert "cannot be right" not in said and wide.low <= 30 and wide.high >= 84
+    wide, said, statement = learned(round(1.2 * enough), "many")
+    assert "cannot be right" not in said + "".join(statement.released) and wide.low <= 30 and wide.high >= 84
+
+
+def test_doubtful_bounds_are_told_before_anything_is_spent(data, tmp_path, capsys):
+    """The ledger refuses the run, so nothing is learned, and yet the warning is there; a dry run gives it as well."""
+    dp.Ledger.create(tmp_path / "l", epsilon=0.1, delta=1e-5, dataset="people", failure=1e-6)
+    asked = ["train", str(data), *ASKED[:6], *LEARN, "--fill", "age=40", "--epsilon", ".5", "--delta", "1e-6"]
+    for more in ([], ["--dry-run"]):
+        assert main([*asked, "--ledger", str(tmp_path / "l"), *more]) == 3
+        assert "bounds of age cannot be right: they are learned from about 3,000 records" in capsys.readouterr().err
+    assert not data.with_suffix(".model.json").exists()
+
+
+def test_a_dry_run_charges_for_learned_labels_what_the_run_does(data, capsys):
+    asked = ["train", str(data), "--label", "ill", "--learn-classes", *LEARN, "--fill", "age=40", *ASKED[4:]]
+    assert main([*asked, "--dry-run", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert main(asked) == 0
+    assert said["charged"] == repr(dp.load(data.with_suffix(".model.json")).statement.charged)
+    capsys.readouterr()

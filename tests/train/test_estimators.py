@@ -311,3 +311,31 @@ def test_other_labels_are_not_taken_for_places(labels):
     model = LogisticRegression(epsilon=5.0, delta=1e-5, classes=["no", "yes"])
     with pytest.raises(ValueError, match=r"it holds another$"):
         model.fit(x, np.where(x[:, 0] > 0, *labels))
+
+
+def raw(*names):
+    g = np.random.default_rng(0)
+    columns = {
+        "unit": g.uniform(size=800),
+        "pixel": g.integers(0, 256, 800),
+        "age": g.integers(18, 90, 800),
+        "lone": np.where(np.arange(800) % 2, 1e6, 0.0),
+        "missing": np.full(800, np.nan),
+    }
+    return np.column_stack([columns[name] for name in names]).astype(float), np.arange(800) % 3 > 0
+
+
+@pytest.mark.parametrize("names", [["age"], ["unit", "age"], ["pixel", "unit"]])
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC])
+def test_features_that_nobody_scaled_are_warned_of(kind, names):
+    X, y = raw(*names)
+    with pytest.warns(UserWarning, match="X has features beyond 10 and no bounds: .* Give public bounds"):
+        kind(epsilon=1.0, delta=1e-5).fit(X, y)
+    kind(epsilon=1.0, delta=1e-5, bounds=(0, 255)).fit(X, y)
+
+
+@pytest.mark.parametrize("names", [["unit"], ["unit", "lone"], ["missing", "unit"]])
+def test_features_of_few_records_are_not_warned_of(names):
+    X, y = raw(*names)
+    LogisticRegression(epsilon=1.0, delta=1e-5).fit(X, y)
+    LogisticRegression(epsilon=1.0, delta=1e-5).fit(10 - 20 * raw("unit")[0], y)

@@ -55,6 +55,11 @@ MOST_RELEASES = 10**7
 """The most releases of a plan: of a thousand records they take an hour."""
 
 
+def number_of_releases(name: str, value: Any) -> int:
+    """Checks a setting that says how many releases there are."""
+    return _check.count(name, value, most=MOST_RELEASES)
+
+
 def check_length(plan: Plan) -> None:
     """Raises ValueError for a plan whose run would not end, before anything is released."""
     charged = sum(count for _, count in plan.budget.charge().parts)

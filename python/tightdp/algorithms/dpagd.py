@@ -24,7 +24,7 @@ from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan
+from .algorithm import Plan, number_of_releases
 from .centering import center_share, centered, movable
 
 
@@ -73,7 +73,8 @@ class DPAGD:
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm", "max_loss")
-        _check.fields(self, _check.count, "selections", "candidates", "every")
+        _check.fields(self, number_of_releases, "selections")
+        _check.fields(self, _check.count, "candidates", "every")
         _check.fields(self, _check.interval("[1e-6, 1)"), "share")
         _check.fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
         _check.fields(self, _check.interval("[1e-6, inf)"), "growth")

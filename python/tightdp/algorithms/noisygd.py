@@ -18,7 +18,7 @@ from ..gate.budget import FixedPlan, Target, noise_for
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
-from .algorithm import Plan
+from .algorithm import Plan, number_of_releases
 from .centering import center_noise, center_share, centered, movable
 from .descent import descent
 from .optimizers import SGD
@@ -72,7 +72,7 @@ class NoisyGD:
         _check.fields(self, _check.below_one, "momentum")
         _check.fields(self, center_share, "center")
         _check.fields(self, _check.closed_unit, "average")
-        _check.fields(self, _check.count, "steps")
+        _check.fields(self, number_of_releases, "steps")
 
     @property
     def cost_is_public(self) -> bool:

@@ -105,7 +105,7 @@ def declared(arguments: argparse.Namespace) -> Declared:
     given: dict[str, tuple[str, ...] | Literal["learn"] | None] = {}
     for option in arguments.categories:
         column, equals, text = option.partition("=")
-        if not equals or column in given:
+        if not (column and equals) or column in given:
             raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
         given[column] = _values(f"--categories {option}", text)
     bounds: dict[str, Bounds] = {**_bounds(arguments.bounds)}

@@ -83,12 +83,8 @@ def fitted(
 
     read = together([lambda c=c: cells(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
-    # Before anything is spent, so that whoever holds the records can still declare bounds. The statement says the same
-    # by a number that is public.
-    plan = model._plan(len(columns), number_of_classes(classifier))
-    _warn(
-        doubtful_bounds(plan.steps[0][1], int(kept.sum()) if arguments.public_size is None else arguments.public_size)
-    )
+    records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
+    warn_of_bounds(model, len(columns), classifier, records)
     model.fit(table, labels[kept])
     doubtful = doubtful_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
     (_, transformer), (_, trained) = model.steps_
@@ -117,8 +113,11 @@ def doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, s
     return found
 
 
-def _warn(doubtful: dict[str, str]) -> None:
-    """Warns before anything is spent; the number of records may be private."""
+def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
+    """Warns whoever holds the records, before anything is spent, of bounds that cannot be right. The number of records
+    may be private; the statement says the same by one that is not."""
+    plan = model._plan(columns, number_of_classes(classifier))
+    doubtful = doubtful_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
         names = names_in(name for name, each in doubtful.items() if each == why)
         print(

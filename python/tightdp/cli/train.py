@@ -27,7 +27,7 @@ from ..statement.words import AGAIN, one_line
 from ..tables.model import TableModel
 from . import declared, files
 from .composition import check_writable
-from .learned import fitted, number_of_classes, planned_pipeline
+from .learned import fitted, number_of_classes, planned_pipeline, warn_of_bounds
 from .number import number, whole
 from .progress import Progress
 
@@ -120,7 +120,7 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
         callback=lambda done, total: progress(done, total),
     )
     if place is None:
-        return _rehearsed(arguments, planned, classifier, X)
+        return _rehearsed(arguments, planned, classifier, X, int(kept.sum()))
     try:
         if X is None:
             columns, classifier, statement = fitted(rows, kept, y, planned, classifier, arguments)
@@ -157,11 +157,14 @@ def _rehearsed(
     planned: tuple[Column | Learned, ...],
     classifier: Any,
     X: NDArray[np.float64] | None,
+    records: int,
 ) -> int:
     """Prints what training would be charged, and its share of the ledger. Returns 3 where that does not cover it."""
-    model, width = (
-        (planned_pipeline(planned, classifier, arguments), len(planned)) if X is None else (classifier, X.shape[1])
-    )
+    model: Any = classifier
+    width = len(planned) if X is None else X.shape[1]
+    if X is None:
+        model = planned_pipeline(planned, classifier, arguments)
+        warn_of_bounds(model, width, classifier, arguments.public_size or records)
     charge, ledger = model.charge_for(width, number_of_classes(classifier)), arguments.ledger
     bound = charge.epsilon(arguments.delta)
     plain: dict[str, Any] = {"epsilon": bound.upper, "delta": arguments.delta, "charged": repr(charge)}

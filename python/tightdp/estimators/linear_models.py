@@ -57,12 +57,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
         no default: a privacy parameter is a decision.
     classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
-        them to be public. "learn" first releases the labels of many records with noise, at a hundredth of the budget;
-        records with any other label contribute nothing (docs/theory/frequent.md, section 3).
+        them to be public. A record with a label that is not declared is an error, which tells whoever may choose
+        ``classes`` whether a record has that label, without a charge. "learn" first releases the labels of many records
+        with noise, at a hundredth of the budget; records with any other label contribute nothing
+        (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
         private: a noisy count is released first, at a hundredth of the budget, and the run uses that.
     bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
-        to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted.
+        to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted, and
+        a warning tells whoever holds the records of features beyond 10, which drown the others.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss (the intercept included)
     fit_intercept : whether a constant feature 1 is added
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible

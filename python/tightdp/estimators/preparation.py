@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,27 @@ def numbers_of_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[A
     """The labels of a block, and how many records have each."""
     labels, present = labels_of("y", targets, few=True)
     return present, counted(labels)
+
+
+LARGE = 10.0
+"""Features that are larger than this are surely not scaled: noise is sized for features in [0, 1]."""
+LOOKED_AT = 1000
+"""Records that are looked at for large features: the first ones, since it is about the columns."""
+
+
+def warn_of_large(features: Array) -> None:
+    """Warns where half of the records have a large feature: clipped to one norm, they say little but how large it is.
+    The warning follows from the records, and is for whoever holds them."""
+    with np.errstate(invalid="ignore"):
+        large = (np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1)
+    if 2 * np.count_nonzero(large) > len(large):
+        warnings.warn(
+            f"X has features beyond {LARGE:g} and no bounds: gradients are clipped to one norm, so that next to "
+            "nothing is learned of the others. Give public bounds=(low, high), or scale X in a PrivatePipeline. Do "
+            "not publish this warning, which follows from the records",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 Bounds = tuple[Array, Array, Array]

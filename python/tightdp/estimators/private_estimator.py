@@ -32,7 +32,7 @@ from .continued_account import Account
 from .labels import Opening
 from .nested_parameters import Nested
 from .ownership import check_free
-from .preparation import Bounds, Pair, bounds_of, pair_of, same_pair, within
+from .preparation import Bounds, Pair, bounds_of, pair_of, same_pair, warn_of_large, within
 from .sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
@@ -129,6 +129,8 @@ class PrivateEstimator(Nested):
         self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
         if blocks is None:
             features, targets, weights = self._array(X, y, sample_weight, again, **given)
+            if self.bounds is None:
+                warn_of_large(features)
         else:
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
