@@ -14,7 +14,7 @@ READING = "physical_batch_size=None, collate_fn=None"
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
     "max_norm, noise_multiplier=None, public_size=None, arithmetic='auto', batches=None, random_state=None, "
-    "ledger=None, checkpoint=None, distributed=None, **before)",
+    "ledger=None, checkpoint=None, distributed=None)",
     "Batches": "(physical_size=None, padded=False, collate_fn=None, options=<factory>)",
     "AfterFailure": "(folder)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",

@@ -1,4 +1,4 @@
-"""Settings of batches as an object, and the names that they had before."""
+"""Settings of batches as an object."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import cross_entropy, mlp, table
+from small import mlp, table
 
 from tightdp.torch import AfterFailure, Batches, make_private
 
@@ -21,22 +21,11 @@ def made(**settings):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({"physical_batch_size": 4}, Batches(4)),
-        ({"padded": True, "physical_batch_size": 4}, Batches(4, padded=True)),
-        ({"collate_fn": torch.utils.data.default_collate}, Batches(collate_fn=torch.utils.data.default_collate)),
-        ({"num_workers": 0, "timeout": 0}, Batches(options={"num_workers": 0, "timeout": 0})),
-    ],
-)
-def test_the_names_of_before_warn_and_do_the_same(before, now):
-    with pytest.warns(DeprecationWarning, match=f"make_private takes {', '.join(before)} within batches=Batches"):
-        old = made(**before)
-    new = made(batches=now)
-    for run in (old, new):
-        run.fit(cross_entropy)
-    assert all(map(torch.equal, old.model.parameters(), new.model.parameters()))
+def test_a_setting_has_one_name():
+    for other in ({"physical_batch_size": 4}, {"padded": True}, {"collate_fn": len}, {"num_workers": 0},
+                  {"after_failure": True}):  # fmt: skip
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(other))}'"):
+            made(**other)
 
 
 def test_settings_are_frozen_and_checked_where_they_are_made():

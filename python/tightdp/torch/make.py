@@ -27,7 +27,7 @@ from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import RunLoader
 from .onepass.layers import check_layers
-from .options import AfterFailure, Batches, gather_settings
+from .options import AfterFailure, Batches, check_batches, split_checkpoint
 from .plan import SumArithmetic, check_bounds, plan
 from .released_share import make_account
 from .run import PrivateRun
@@ -52,7 +52,6 @@ def make_private(
     ledger: Ledger | str | PathLike[str] | None = None,
     checkpoint: str | PathLike[str] | AfterFailure | None = None,
     distributed: Any = None,
-    **before: Any,
 ) -> PrivateRun:
     """A run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
 
@@ -98,7 +97,6 @@ def make_private(
         calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
         ``batch_size`` is that of all processes together, and with a ``physical_size`` the ranks take physical
         batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
-    before : names that are settings of ``Batches`` by now, and warn
 
     Returns
     -------
@@ -133,7 +131,7 @@ def make_private(
     }  # fmt: skip
     said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **settings}
     with world.together("make_private", **shared_facts(model, optimizer, dataset, seed, said)):
-        batches, folder, after_failure = gather_settings(batches, checkpoint, before)
+        batches, (folder, after_failure) = check_batches(batches), split_checkpoint(checkpoint)
         said["batches"] = batches.physical_size, batches.padded, folder is None
         reading = {
             "physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options

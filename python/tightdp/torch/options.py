@@ -1,15 +1,11 @@
-"""Settings of ``make_private`` that belong together, as frozen objects, and the names that they had before."""
+"""Settings of ``make_private`` that belong together, as frozen objects."""
 
 from __future__ import annotations
 
-import inspect
 import os
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-from torch.utils.data import DataLoader
 
 from .. import _check
 
@@ -61,28 +57,15 @@ class AfterFailure:
     folder: str | os.PathLike[str]
 
 
-_BEFORE = {"physical_batch_size": "physical_size", "padded": "padded", "collate_fn": "collate_fn"}
-_OF_DATA_LOADER = frozenset(inspect.signature(DataLoader).parameters)
-
-
-def gather_settings(batches: Any, checkpoint: Any, before: dict[str, Any]) -> tuple[Batches, Any, bool]:
-    """The checked settings: batches, the folder of a checkpoint, and whether a run may go on after a failure.
-
-    ``before`` are parameters of their own that are settings by now, which is warned of.
-    """
+def check_batches(batches: Any) -> Batches:
+    """The settings of batches, those by default for None."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
         raise TypeError(f"batches must be a Batches of tightdp.torch, got {batches!r}")
-    for name in before.keys() - _BEFORE.keys() - _OF_DATA_LOADER - {"after_failure"}:
-        raise TypeError(f"make_private() got an unexpected keyword argument {name!r}")
-    if before:
-        warnings.warn(
-            f"make_private takes {', '.join(before)} within batches=Batches(physical_size, padded, collate_fn, "
-            "options) and checkpoint=AfterFailure(folder) by now",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-    after_failure = before.pop("after_failure", False) or isinstance(checkpoint, AfterFailure)
-    own = {_BEFORE[name]: before.pop(name) for name in _BEFORE.keys() & before.keys()}
-    folder = checkpoint.folder if isinstance(checkpoint, AfterFailure) else checkpoint
-    return replace(batches, **own, options={**batches.options, **before}), folder, after_failure
+    return batches
+
+
+def split_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
+    """The folder of a checkpoint, and whether its run may go on after a failure."""
+    after_failure = isinstance(checkpoint, AfterFailure)
+    return (checkpoint.folder if after_failure else checkpoint), after_failure
