@@ -309,6 +309,12 @@ def test_settings(name, value):
     refused(f"^{name} must", **{name: value})
 
 
+def test_a_batch_is_at_most_the_public_size():
+    refused(r"^batch_size must be at most public_size, in \(0, 600\], got 1000$", batch_size=1000, public_size=600)
+    assert private(batch_size=60, public_size=60).plan.sampling_probability == 1.0
+    assert private(batch_size=1000, public_size=None, epsilon=4.0).plan.sampling_probability == 1.0
+
+
 def test_epsilon_and_noise_multiplier():
     refused("epsilon and", epsilon=1.0, noise_multiplier=1.0)
     refused("epsilon must be given, or a noise_multiplier", epsilon=None)

@@ -68,7 +68,8 @@ def make_private(
         "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or an
         ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with its own settings
     epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
-    batch_size : the expected size of a batch, and the divisor of its sum; more than there are records means all of them
+    batch_size : the expected size of a batch, and the divisor of its sum; at most ``public_size``. If that is None and
+        fewer records are counted, a batch has all of them
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
         batch_size divided by the number of records
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is

@@ -184,7 +184,10 @@ def plan(
         return made
 
     if public_size is not None:
-        made = planned(_check.count("public_size", public_size), noise, target)
+        known = _check.count("public_size", public_size)
+        if expected > known:
+            raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
+        made = planned(known, noise, target)
         _warn_of_delta(made)
         if released is None:
             pay(made.charged)
