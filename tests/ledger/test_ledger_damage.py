@@ -11,6 +11,7 @@ from together import alone
 
 import tightdp as dp
 from tightdp.ledger.budget import Budget
+from tightdp.ledger.progress import Progress
 
 G = dp.Gaussian(10.0)
 
@@ -21,6 +22,7 @@ def file(tmp_path):
     ledger = dp.Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="test")
     for k in range(8):
         ledger.spend(dp.Gaussian(40.0 + k), note=f"release {k}")
+    ledger.record_progress("a run", None, Progress(3, "a turn"))
     return path
 
 
@@ -58,8 +60,8 @@ def test_what_is_no_ledger(tmp_path):
 
 
 def test_a_file_of_another_version(file):
-    change(file, "DROP TRIGGER tightdp_ledger_update", "UPDATE tightdp_ledger SET format = 2")
-    refused(file, "is a ledger of format 2, and this version reads format 1")
+    change(file, "DROP TRIGGER tightdp_ledger_update", "UPDATE tightdp_ledger SET format = 1")
+    refused(file, "is a ledger of format 1, and this version reads format 2")
 
 
 def test_a_mechanism_of_another_version(file, monkeypatch):
@@ -71,7 +73,7 @@ def test_a_mechanism_of_another_version(file, monkeypatch):
 
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET digest = ''", "DELETE FROM {}"])
-@pytest.mark.parametrize("table", ["tightdp_spent", "tightdp_ledger"])
+@pytest.mark.parametrize("table", ["tightdp_spent", "tightdp_ledger", "tightdp_progress"])
 def test_the_database_itself_forbids_changes(file, statement, table):
     with pytest.raises(sqlite3.IntegrityError, match="a ledger is only added to"):
         change(file, statement.format(table))
@@ -93,7 +95,9 @@ def test_the_database_itself_forbids_changes(file, statement, table):
 )
 def test_changes_show(file, statement):
     change(
-        file, *(f"DROP TRIGGER tightdp_{t}_{o}" for t in ("ledger", "spent") for o in ("update", "delete")), statement
+        file,
+        *(f"DROP TRIGGER tightdp_{t}_{o}" for t in ("ledger", "spent", "progress") for o in ("update", "delete")),
+        statement,
     )
     refused(file, "is damaged")
 

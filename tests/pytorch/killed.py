@@ -33,13 +33,15 @@ ALGORITHMS = {
 }  # fmt: skip
 POINTS = (
     "before the key", "after the ledger", "before run.json", "after run.json", "before the first exchange",
-    "before the charge", "after the charge", "in the loss", "before the sum", "after the sum", "after the optimizer",
+    "before the charge", "before the record", "after the record", "after the charge", "in the loss",
+    "before the sum", "after the sum", "after the optimizer",
     "before saving", "after saving",
 )  # fmt: skip
 DPIS = "after the norms"  # of all records, or of candidates
 SHARE = ("after the charge of the norms", "before the share", "after the share")
 FEW = (
-    ("dp-sgd", "after the ledger", 0, 1), ("dp-sgd", "after the charge", 0, 2), ("dp-sgd", "after the sum", 1, 4),
+    ("dp-sgd", "after the ledger", 0, 1), ("dp-sgd", "after the charge", 0, 2), ("dp-sgd", "before the record", 0, 1),
+    ("dp-sgd", "after the sum", 1, 4),
     ("dp-sgd", "before saving", 0, 1), ("dpis", DPIS, 1, 2),
     ("share", SHARE[1], 0, 1),
 )  # fmt: skip
@@ -82,6 +84,8 @@ def at(point, when):
             around(ShareAccount, "spend", before=True),
         ),
         "after the charge": lambda: (around(Account, "spend"), around(ShareAccount, "spend")),
+        "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
+        "after the record": lambda: around(dp.Ledger, "record_progress"),
         SHARE[0]: lambda: around(ShareAccount, "spend_sums"),
         SHARE[1]: lambda: around(checkpoint.Checkpoint, "note", before=True),
         SHARE[2]: lambda: around(checkpoint.Checkpoint, "note"),
@@ -149,7 +153,7 @@ def run_cases(folder, everything):
         private(mlp(), table(RECORDS), algorithm=algorithm, **SETTINGS)  # its noise is remembered by the children
     cases = FEW
     if everything:
-        alone = {*POINTS[1:4], *POINTS[-2:]}  # what rank 0 does by itself
+        alone = {*POINTS[1:4], *POINTS[-2:], "before the record", "after the record"}  # what rank 0 does by itself
         victims = [(point, rank) for point in POINTS for rank in (0, 1) if rank == 0 or point not in alone]
         of_dpis = [*victims, (DPIS, 0), (DPIS, 1)]
         of_share = [*of_dpis, *((point, 0) for point in SHARE), (SHARE[0], 1)]

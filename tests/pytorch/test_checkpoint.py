@@ -1,7 +1,9 @@
 """A run in a folder: whatever is killed, what was released was charged, and what goes on has keys of its own."""
 
+import contextlib
 import json
 import os
+import shutil
 
 import pytest
 
@@ -11,7 +13,7 @@ import torch
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
-from tightdp.torch import DPAdam
+from tightdp.torch import AfterFailure, DPAdam
 from tightdp.torch.checkpoint import Checkpoint
 
 SETTINGS = {"noise_multiplier": 1.0, "epochs": 2}
@@ -86,6 +88,83 @@ def test_another_ledger_of_the_same_name_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"^checkpoint must be of a run with this ledger.*Nothing was spent"):
         halted(tmp_path / "run", 0, ledger=other)
     assert len(one.history) == 1 and not other.history
+
+
+def copy_of(folder, name):
+    return shutil.copytree(folder, folder.with_name(name), ignore=lambda *_: ["lock"])
+
+
+def taken_steps(run):
+    """How many steps a run takes until it is refused."""
+    before = [p.detach().clone() for p in run.model.parameters()]
+    taken = 0
+    with contextlib.suppress(dp.BudgetExceeded):
+        while run.steps_ < run.plan.steps:
+            run.step(cross_entropy, next(iter(run.loader)))
+            before, taken = [p.detach().clone() for p in run.model.parameters()], taken + 1
+    assert all(map(torch.equal, run.model.parameters(), before))  # a step that is refused releases nothing
+    return taken
+
+
+@pytest.mark.parametrize("algorithm", ["dp-sgd", dp.train.DPIS(norm_share=None, norm_noise=40.0, reach=1.5)])
+@pytest.mark.parametrize("steps", [0, 4])
+def test_copies_of_a_checkpoint_take_the_steps_of_one_run(tmp_path, steps, algorithm):
+    """One ledger, one charge: all copies together release each step once, and those behind are refused for good."""
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=9.0, delta=1e-3, dataset="records", failure=1e-4)
+    settings = {"ledger": book, "algorithm": algorithm, "epsilon": 3.0, "noise_multiplier": None}
+    halted(tmp_path / "run", steps, **settings).save()
+    folders = [tmp_path / "run", *(copy_of(tmp_path / "run", f"copy {i}") for i in range(3))]
+    runs = [halted(folder, 0, **settings) for folder in folders]
+    assert [taken_steps(run) for run in runs] == [20 - steps, 0, 0, 0] and len(book.history) == 1
+    for folder in folders[1:]:
+        for checkpoint in (folder, AfterFailure(folder)):
+            with pytest.raises(ValueError, match=r"^checkpoint must be the copy .* went on last.*Nothing was spent"):
+                halted(checkpoint, 0, **settings)
+    assert halted(tmp_path / "run", 0, **settings).steps_ == 20 and len(book.history) == 1
+
+
+def test_a_run_whose_copy_went_on_is_refused_at_its_next_step(tmp_path):
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=9.0, delta=1e-3, dataset="records")
+    run = halted(tmp_path / "run", 3, ledger=book)
+    other = halted(copy_of(tmp_path / "run", "copy"), 4, ledger=book)
+    assert taken_steps(run) == 0 and taken_steps(other) == 16
+    with pytest.raises(RuntimeError, match="ended by an error"):
+        run.step(cross_entropy, next(iter(run.loader)))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_folder_is_never_behind_its_ledger(tmp_path, monkeypatch, recorded):
+    """Wherever the charge of a step is cut off, the honest folder goes on, and the step stays charged."""
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=9.0, delta=1e-3, dataset="records")
+    run = halted(tmp_path / "run", 3, ledger=book)
+    record = dp.Ledger.record_progress
+
+    def cut(ledger, *arguments):
+        if recorded:
+            record(ledger, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dp.Ledger, "record_progress", cut)
+        with pytest.raises(KeyboardInterrupt):
+            run.step(cross_entropy, next(iter(run.loader)))
+    again = halted(tmp_path / "run", 0, ledger=book)
+    assert again.steps_ == 4 and taken_steps(again) == 16 and len(book.history) == 1
+
+
+def test_a_run_that_goes_on_without_a_ledger_says_so(tmp_path):
+    words = "no other copy of this run went on"
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=9.0, delta=1e-3, dataset="records")
+    first, charged = halted(tmp_path / "one", 2), halted(tmp_path / "other", 2, ledger=book)
+    first.save()
+    for run in (first, charged, halted(tmp_path / "other", 0, ledger=book)):
+        assert words not in run.statement_.to_json()
+    loaded = halted(tmp_path / "third", 0)
+    loaded.load_state_dict(first.state_dict())
+    for run in (halted(tmp_path / "one", 0), loaded):
+        assert words in run.statement_.to_json() and run.steps_ == 2
+    loaded.save()
+    assert halted(tmp_path / "third", 0).steps_ == 2
 
 
 def test_other_runs_are_refused_and_nothing_is_spent(tmp_path):

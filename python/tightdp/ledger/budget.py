@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from dataclasses import asdict, dataclass
@@ -71,6 +72,11 @@ def text(name: str, value: Any) -> str:
     if len(value) > LONGEST or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
         raise ValueError(f"{name} must be at most {LONGEST:,} characters that UTF-8 can write, none of them 0")
     return value
+
+
+def digest_of(*values: Any) -> str:
+    """Returns the digest of an entry. It holds the digest before it, so that a change anywhere shows in the next."""
+    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
 def written(releases: Composable, count: int, neighbors: Neighbors) -> str:

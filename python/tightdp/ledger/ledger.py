@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -17,19 +15,21 @@ from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
 from ..printed import format_up
-from .budget import Budget, text, written
+from .budget import Budget, digest_of, text, written
 from .place import store_of
+from .progress import TABLE, Progress, append_progress, read_progress
 from .store import UNDONE, LedgerError, Run, Store
 
 if TYPE_CHECKING:
     from os import PathLike
 
-FORMAT = 1
+FORMAT = 2
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
     "CREATE TABLE tightdp_spent (number INTEGER PRIMARY KEY, time TEXT NOT NULL, note TEXT NOT NULL, "
     "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # the index is a second place that knows of each entry
+    TABLE,
 )
 
 
@@ -125,7 +125,7 @@ class Ledger:
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
         budget = Budget.of(dataset, epsilon, delta, expected, **rules)
         plain = budget.to_json()
-        start = _digest(FORMAT, plain)
+        start = digest_of(FORMAT, plain)
         with store.transaction(write=True, create=True) as run:
             tables = store.tables(run)
             if "tightdp_ledger" in tables:
@@ -160,7 +160,7 @@ class Ledger:
                 raise BudgetExceeded(self._refusal(known.spent, prices))
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             row = (known.number + 1, now, note, account)
-            digest = _digest(known.digest, *row)
+            digest = digest_of(known.digest, *row)
             named = dict(zip(_COLUMNS.split(", "), (*row, digest), strict=True))
             run(f"INSERT INTO tightdp_spent ({_COLUMNS}) VALUES (:number, :time, :note, :account, :digest)", **named)
         self._known = _Known(row[0], digest, spent)
@@ -168,6 +168,32 @@ class Ledger:
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
         """Whether the budget covers ``count`` more releases at this moment; only ``spend`` decides."""
         return math.isfinite(self.spent_after(mechanism, count))
+
+    def progress(self, run: str) -> Progress | None:
+        """How far that run went, as it was recorded last; None before its first release."""
+        with self._store.transaction() as transaction:
+            self._check_header(transaction)
+            return read_progress(transaction, text("run", run), self._start.digest, self._store.name)
+
+    def record_progress(self, run: str, before: Progress | None, now: Progress) -> None:
+        """Records how many releases a run comes to, out of those that were spent for it, BEFORE it makes them.
+
+        Raises ``BudgetExceeded`` and records nothing unless ``before`` is what was recorded last of this run: then
+        another copy of the run went on. After any exception release nothing.
+        """
+        name, turn = text("run", run), text("turn", now.turn)
+        least = 1 if before is None else before.releases + 1
+        now = Progress(_check.count("releases", now.releases, least=least), turn)
+        with self._store.transaction(write=True) as transaction:
+            self._check_header(transaction)
+            last = read_progress(transaction, name, self._start.digest, self._store.name)
+            if last != before:
+                raise BudgetExceeded(
+                    f"{self._store.name}: another copy of this run went on, up to "
+                    f"{0 if last is None else last.releases} releases: continue with that copy. This one knows of "
+                    f"{0 if before is None else before.releases}, and may release no more"
+                )
+            append_progress(transaction, name, self._start.digest, now)
 
     @property
     def spent(self) -> float:
@@ -241,7 +267,7 @@ class Ledger:
             del rows[0]
         before = known
         for number, time, note, account, digest in rows:
-            if number != before.number + 1 or digest != _digest(before.digest, number, time, note, account):
+            if number != before.number + 1 or digest != digest_of(before.digest, number, time, note, account):
                 raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
             before = _Known(number, digest, None)
             try:
@@ -290,7 +316,7 @@ def _header(store: Store, run: Run) -> tuple[str, str]:
         of = f"format {formats[0][0]!r}" if len(formats) == 1 else "no format"
         raise LedgerError(f"{store.name}: is a ledger of {of}, and this version reads format {FORMAT}; {UNDONE}")
     plain, digest = run("SELECT budget, digest FROM tightdp_ledger")[0]
-    if digest != _digest(FORMAT, plain):
+    if digest != digest_of(FORMAT, plain):
         raise LedgerError(f"{store.name}: is damaged in its budget; {UNDONE}")
     return plain, digest
 
@@ -302,11 +328,6 @@ def _after(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> 
             return None
         spent = rules._after(spent, price)
     return None if spent is None else spent._replace(entries=None)  # they are in the database
-
-
-def _digest(*values: Any) -> str:
-    """Of an entry together with the digest before it, so that a change anywhere shows in the next."""
-    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
 def name_of(ledger: Ledger | None) -> str | None:

@@ -13,7 +13,6 @@ _LOCK = 0x74696768746470
 """The number of the lock that writers take: "tightdp" in ASCII."""
 _DURABLE = """SELECT set_config('synchronous_commit', 'on', true)
     WHERE current_setting('synchronous_commit') = 'off'"""
-_KEPT = "FOR EACH STATEMENT EXECUTE FUNCTION tightdp_kept()"
 
 
 class PostgreSQL:
@@ -22,8 +21,11 @@ class PostgreSQL:
     forbid_changes = (
         "CREATE OR REPLACE FUNCTION tightdp_kept() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE EXCEPTION 'a ledger is only added to'; END $$",
-        f"CREATE TRIGGER tightdp_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON tightdp_ledger {_KEPT}",
-        f"CREATE TRIGGER tightdp_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON tightdp_spent {_KEPT}",
+        *(
+            f"CREATE TRIGGER tightdp_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON tightdp_{table} FOR EACH STATEMENT "
+            "EXECUTE FUNCTION tightdp_kept()"
+            for table in ("ledger", "spent", "progress")
+        ),
     )
 
     def __init__(self, url: str) -> None:

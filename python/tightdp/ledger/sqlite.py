@@ -23,11 +23,10 @@ if hasattr(os, "register_at_fork"):
 class SQLite:
     """A file. Each transaction has a connection of its own, so a store may be used after a fork and by any thread."""
 
-    forbid_changes = (
-        f"CREATE TRIGGER tightdp_ledger_update BEFORE UPDATE ON tightdp_ledger {_KEPT}",
-        f"CREATE TRIGGER tightdp_ledger_delete BEFORE DELETE ON tightdp_ledger {_KEPT}",
-        f"CREATE TRIGGER tightdp_spent_update BEFORE UPDATE ON tightdp_spent {_KEPT}",
-        f"CREATE TRIGGER tightdp_spent_delete BEFORE DELETE ON tightdp_spent {_KEPT}",
+    forbid_changes = tuple(
+        f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_KEPT}"
+        for table in ("ledger", "spent", "progress")
+        for change in ("UPDATE", "DELETE")
     )
 
     def __init__(self, path: Path) -> None:

@@ -27,6 +27,8 @@ class Account:
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
         """Called with the share of norms and the noise multiplier of every epoch, where these are released."""
         self.failures, self._accepted = 0, 0
+        self.resumed = False
+        """Whether the run goes on from what another object of it saved."""
 
     @property
     def now(self) -> Plan:

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import secrets
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,8 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from ..ledger import Ledger
+from ..ledger.progress import Progress
 from .account import FAILED, Account
 
 if sys.platform == "win32":
@@ -35,12 +38,15 @@ class Checkpoint:
     ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged, ".",
     for each sum of norms, "n", and for each step that failed, "!": it is charged once its byte is on the disk.
     ``shares.json`` has the share of norms and the noise multiplier of each epoch where these are released.
-    ``tensors.pt`` has the model's and the optimizer's as they were saved last. Each file is written beside its place
-    and put there whole, so a crash leaves the one before. Only the user who trains can read them, and a folder that is
-    made here.
+    ``tensors.pt`` has the model's and the optimizer's as they were saved last. With a ledger, ``turns.json`` names the
+    turns of this run, each with the number of charges before it, and the ledger knows the last charge and its turn: a
+    copy of the folder that falls behind is refused (docs/theory/filters.md, section 11).
+
+    Each file is written beside its place and put there whole, so a crash leaves the one before. Only the user who
+    trains can read them, and a folder that is made here.
     """
 
-    def __init__(self, folder: Any) -> None:
+    def __init__(self, folder: Any, ledger: Ledger | None = None) -> None:
         if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
             raise TypeError(f"checkpoint must be the path of a folder, got {folder!r}")
         path = Path(folder).absolute()
@@ -51,6 +57,10 @@ class Checkpoint:
         except OSError as error:
             raise ValueError(f"checkpoint must be a folder that can be written: {error}") from None
         _locks[self.folder] = self._lock
+        self._ledger, self._run = ledger, ""
+        self._progress: Progress | None = None
+        """What the ledger knows of this run, as this folder last heard of it."""
+        self._turn, self._charges = "", 0
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
         """The state of the run that the folder holds, as ``run_state.make_state`` made it; None where there is none.
@@ -78,26 +88,46 @@ class Checkpoint:
                 )
         if not (self.folder / "charged").exists():
             raise self._refuse_damaged("charged")
+        self._check_newest(state.get("run"))
         found = {**state, "steps": self._count_steps(), "failures": self._read_marks().count(FAILED.encode())}
         return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
 
     def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
         self._put_file("charged", lambda path: path.touch())
+        if self._ledger is not None:
+            self._put_file("turns.json", lambda path: path.write_text("[]"))
         text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
         self._put_file("run.json", lambda path: path.write_text(text))
 
-    def record(self, account: Account) -> None:
+    def record(self, account: Account, run: str) -> None:
         """From now on what the account charges is kept here, and no run that was made before may write here."""
         _holders[self.folder] = self
+        self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
+        if self._ledger is not None:
+            turns = [*self._read_turns(), [self._charges, self._turn]]
+            self._put_file("turns.json", lambda path: path.write_text(json.dumps(turns)))
         account.keep, account.note = self.charge, self.note
 
     def charge(self, steps: int, mark: str = ".") -> None:
-        """Returns once so many steps more are on the disk, or what else the mark stands for."""
+        """Returns once so many steps more, or what else the mark stands for, are on the disk and then in the ledger.
+
+        In this order: the folder that goes on is never behind its ledger, wherever the process is killed.
+        """
+        self._write_marks(mark * steps)
+        if mark == FAILED:
+            return
+        self._charges += steps
+        if self._ledger is not None:
+            now = Progress(self._charges, self._turn)
+            self._ledger.record_progress(self._run, self._progress, now)
+            self._progress = now
+
+    def _write_marks(self, marks: str) -> None:
         self._check_held()
         file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(file, mark.encode() * steps)
+            os.write(file, marks.encode())
             os.fsync(file)
         finally:
             os.close(file)
@@ -107,9 +137,11 @@ class Checkpoint:
         self._check_held()
         self._put_file("shares.json", lambda path: path.write_text(json.dumps(shares)))
 
-    def save(self, tensors: dict[str, Any]) -> None:
+    def save(self, steps: int, tensors: dict[str, Any]) -> None:
+        """Puts the tensors of the run after so many steps on the disk."""
         self._check_held()
-        self._put_file("tensors.pt", lambda path: torch.save(tensors, path))
+        found = {"run": self._run, "steps": steps, **tensors}
+        self._put_file("tensors.pt", lambda path: torch.save(found, path))
 
     def tensors(self, run: str) -> dict[str, Any] | None:
         """What the run saved last; None where it saved nothing."""
@@ -132,9 +164,35 @@ class Checkpoint:
     def _count_steps(self) -> int:
         return self._read_marks().count(b".")
 
+    def _read_charges(self) -> bytes:
+        """The marks of what was charged, steps and sums of norms, without those of failures."""
+        return self._read_marks().replace(FAILED.encode(), b"")
+
+    def _read_turns(self) -> list[tuple[int, str]]:
+        try:
+            return [(int(before), str(turn)) for before, turn in json.loads((self.folder / "turns.json").read_text())]
+        except (OSError, ValueError, TypeError):
+            raise self._refuse_damaged("turns.json") from None
+
+    def _check_newest(self, run: Any) -> None:
+        """ValueError unless the last release that the ledger knows of this run was made by this folder's turns."""
+        if self._ledger is None:
+            return
+        self._progress = last = self._ledger.progress(run)
+        turns, charges = self._read_turns(), len(self._read_charges())
+        if last is None:
+            return
+        made_by = [turn for before, turn in turns if before < last.releases <= charges]
+        if made_by[-1:] != [last.turn]:
+            raise ValueError(
+                f"checkpoint must be the copy of its run that went on last: the ledger knows of {last.releases} "
+                f"releases, and this folder, of {charges}, did not make the last of them. Continue with the other "
+                "copy, or make another run, which is charged anew. Nothing was spent"
+            )
+
     def _read_epochs(self) -> list[dict[str, Any]]:
         """Of a run whose share of norms is released: what ``ShareAccount.epochs`` was."""
-        marks = self._read_marks().replace(FAILED.encode(), b"")
+        marks = self._read_charges()
         if not re.fullmatch(rb"(n+\.*)*", marks):
             raise self._refuse_damaged("charged")
         found: list[dict[str, Any]] = [

@@ -93,7 +93,8 @@ def make_private(
     checkpoint : a folder, which is made if it does not exist; only the first process uses it. Every step is recorded
         there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. If it holds a
         run, that run is continued, on any number of processes: what it was charged stays charged, the ledger is not
-        charged again, and keys are new. One that an error ended goes on as ``AfterFailure(folder)`` alone
+        charged again, and keys are new. With a ledger, a copy of the folder that falls behind another one is refused.
+        One that an error ended goes on as ``AfterFailure(folder)`` alone
     distributed : None trains on all processes of ``torch.distributed`` where it is initialised. Every process then
         calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
         ``batch_size`` is that of all processes together, and with a ``physical_size`` the ranks take physical
@@ -151,7 +152,7 @@ def make_private(
         seeded(seed)
         loader.check_dataset(dataset)
         book = opened(ledger) if world.first else None
-        files: Any = Checkpoint(folder) if world.first and folder is not None else None
+        files: Any = Checkpoint(folder, book) if world.first and folder is not None else None
         loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
@@ -185,8 +186,8 @@ def make_private(
         begun = run_state.make_state(identity, account, parameters)
         if folder is not None:
             world.on_first("the checkpoint", lambda: files.begin(begun, about))
-    if files is not None:
-        files.record(account)
+    if folder is not None:
+        world.on_first("the checkpoint", lambda: files.record(account, identity))
     kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
     drawn = kind(account, dataset, key, world, padded=batches.padded, **reading)
     parts = (model, optimizer, account, drawn, key, identity)

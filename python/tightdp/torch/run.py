@@ -155,6 +155,7 @@ class PrivateRun:
         return run_statement.make_statement(
             subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
+            resumed=self._account.resumed and self._world.first,
         )  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
@@ -250,7 +251,7 @@ class PrivateRun:
         tensors = self._collect_tensors()
         with self._world.together("saving"):
             if self._checkpoint is not None:
-                self._checkpoint.save({"run": self._identity, "steps": self.steps_, **tensors})
+                self._checkpoint.save(self.steps_, tensors)
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""

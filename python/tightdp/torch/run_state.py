@@ -73,4 +73,5 @@ def restore_state(
         )
     account.take_up(given, steps)
     account.accept_failures(failures)
+    account.resumed |= name != run
     return name

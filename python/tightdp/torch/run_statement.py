@@ -49,10 +49,15 @@ _FAILED = (
     "error tells that it was drawn."
 )
 
+_RESUMED = (
+    "That no other copy of this run went on from the same state: it has no ledger, which would have refused the copy "
+    "that falls behind. Each copy may have released steps that were charged once."
+)
+
 
 def make_statement(
     subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
-    *, padded: bool = False, failures: int = 0,
+    *, padded: bool = False, failures: int = 0, resumed: bool = False,
 ) -> Statement:  # fmt: skip
     """The statement of a run that trains so many numbers."""
     counted = plan.count is not None
@@ -82,6 +87,7 @@ def make_statement(
             *([_ONE_BY_ONE] if plan.arithmetic == "one-by-one" else []),
             *([] if processes == 1 else [_RANKS]),
             *([] if failures == 0 else [_FAILED.format(failures)]),
+            *([_RESUMED] if resumed and ledger is None else []),
             *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),
             AGAIN,
         ),

@@ -1,0 +1,67 @@
+"""How far a run went, as its ledger knows it: one copy of the run goes on, and the others are refused."""
+
+import threading
+
+import pytest
+
+import tightdp as dp
+from tightdp.ledger.progress import Progress
+
+
+def made(where):
+    return dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+
+
+def test_what_was_recorded_last_is_known_to_whoever_opens_the_ledger(where):
+    ledger, last = made(where), {}
+    for run, releases in (("a", 1), ("b", 4), ("a", 2), ("a", 9), ("b", 5)):
+        now = Progress(releases, f"turn {releases}")
+        ledger.record_progress(run, last.get(run), now)
+        last[run] = now
+        assert {name: dp.Ledger(where).progress(name) for name in last} == last
+    assert ledger.progress("c") is None and ledger.spent == 0.0
+
+
+def test_whoever_does_not_know_the_last_is_refused(where):
+    ledger = made(where)
+    first, second = Progress(1, "x"), Progress(2, "x")
+    ledger.record_progress("a", None, first)
+    ledger.record_progress("a", first, second)
+    for stale in (None, first, Progress(2, "y"), Progress(1, "y")):
+        with pytest.raises(dp.BudgetExceeded, match="another copy of this run went on, up to 2 releases"):
+            ledger.record_progress("a", stale, Progress(3, "y"))
+        assert ledger.progress("a") == second
+
+
+def test_progress_is_a_number_that_grows(where):
+    ledger = made(where)
+    for before, releases in ((None, 0), (None, 1.5), (Progress(3, "x"), 3)):
+        with pytest.raises((TypeError, ValueError), match=r"^releases must"):
+            ledger.record_progress("a", before, Progress(releases, "x"))
+    for run, turn in ((3, "x"), ("a", None), ("a\0", "x")):
+        with pytest.raises((TypeError, ValueError), match=r"^(run|turn) must"):
+            ledger.record_progress(run, None, Progress(1, turn))
+
+
+def test_of_many_at_once_one_has_each_number(where):
+    """Every turn counts on from what it finds, and no number is recorded twice."""
+    made(where)
+    taken = []
+
+    def go_on(turn):
+        ledger = dp.Ledger(where)
+        for _ in range(8):
+            last = ledger.progress("a")
+            now = Progress(1 if last is None else last.releases + 1, turn)
+            try:
+                ledger.record_progress("a", last, now)
+            except dp.BudgetExceeded:
+                continue
+            taken.append(now.releases)
+
+    threads = [threading.Thread(target=go_on, args=(str(i),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(1, len(taken) + 1)) and len(taken) >= 8
