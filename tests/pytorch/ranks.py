@@ -21,11 +21,12 @@ from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
 from tightdp.release.noise import Philox
-from tightdp.torch import DPAdam
+from tightdp.torch import DPAdam, LossRelease
 from tightdp.torch.distributed.ranks import Ranks
 
 SEED = 7
 FIXED = {"physical_size": 2}
+LOSSES = {"physical_size": 2, "release_loss": LossRelease(2.0, every=3)}
 PADDED = {"physical_size": 4, "padded": True}
 COUNTED = {"public_size": None, "noise_multiplier": None, "epsilon": 3.0, "epochs": 0.5, "physical_size": 3}
 ADACLIP = {"algorithm": "adaclip", "physical_size": 2}
@@ -46,6 +47,7 @@ def trained(**settings):
         "released": [p.grad.clone() for p in run.model.parameters()],
         "history": run.history_,
         "epsilon": float(run.privacy_),
+        "losses": run.losses_,
         "outside": run.statement_.outside,
     }
 
@@ -153,7 +155,7 @@ def wrong(rank, folder):
             lambda: private(model, table(RECORDS), half(model.parameters(), lr=0.5 + rank), noise_multiplier=1.0)
         ),
         "all": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=-1.0)),
-        "one": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, loader_of=1) if rank else
+        "one": raised(lambda: private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state="a") if rank else
                       private(mlp(), table(RECORDS), noise_multiplier=1.0)),
     }  # fmt: skip
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0)
@@ -235,6 +237,7 @@ def job(rank, size, folder):
     )  # fmt: skip
     found = {
         "fixed": trained(**FIXED),
+        "losses": trained(**LOSSES),
         "adaclip": trained(**ADACLIP),
         "padded": trained(**PADDED),
         "padded dpis": trained(**DPIS | PADDED),

@@ -13,8 +13,8 @@ pytest.importorskip("torch", reason="needs torch")
 
 import torch
 from forked import RECORDS
-from killed import ALGORITHMS, NORMS, SETTINGS
-from ranks import ADACLIP, BY_NORMS, COUNTED, DPIS, FIXED, PADDED, SEED, SHARE, candidates, noise, trained
+from killed import ALGORITHMS, FEW, NORMS, SETTINGS
+from ranks import ADACLIP, BY_NORMS, COUNTED, DPIS, FIXED, LOSSES, PADDED, SEED, SHARE, candidates, noise, trained
 from scipy import stats
 from small import cross_entropy, mlp, private, table
 
@@ -65,14 +65,14 @@ def same(one, other):
 
 @pytest.mark.parametrize(
     "name, settings",
-    [("fixed", FIXED), ("counted", COUNTED), ("adaclip", ADACLIP), ("padded", PADDED), ("dpis", DPIS),
-     ("padded dpis", DPIS | PADDED), ("share", SHARE)],
+    [("fixed", FIXED), ("losses", LOSSES), ("counted", COUNTED), ("adaclip", ADACLIP), ("padded", PADDED),
+     ("dpis", DPIS), ("padded dpis", DPIS | PADDED), ("share", SHARE)],
 )  # fmt: skip
 def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
     alone = trained(**settings)
     for one in each(found, name):
         assert same(one["parameters"], alone["parameters"]) and same(one["released"], alone["released"])
-        assert one["history"] == alone["history"] and one["epsilon"] == alone["epsilon"]
+        assert all(one[fact] == alone[fact] for fact in ("history", "epsilon", "losses"))
 
 
 def test_a_seeded_run_that_goes_on_with_other_ranks_is_the_one_that_never_stopped(found):
@@ -297,7 +297,7 @@ def check_sums(case, history):
 
 def test_a_killed_rank_stops_the_others_and_the_run_goes_on(killed, whole):
     cases = [path for path in killed.iterdir() if path.is_dir()]
-    assert len(cases) == 6
+    assert len(cases) == len(FEW)
     for case in cases:
         check_case(case, whole)
 
@@ -306,6 +306,6 @@ def test_a_killed_rank_stops_the_others_and_the_run_goes_on(killed, whole):
 def test_a_rank_killed_at_any_point(tmp_path, whole):
     run_ranks(tmp_path, "killed")
     cases = [path for path in (tmp_path / "killed").iterdir() if path.is_dir()]
-    assert len(cases) == 71
+    assert len(cases) == 77
     for case in cases:
         check_case(case, whole)

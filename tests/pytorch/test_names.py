@@ -13,10 +13,11 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "torch.md"
 READING = "physical_batch_size=None, collate_fn=None"
 SIGNATURES = {
     "make_private": "(model, optimizer, dataset, *, algorithm='dp-sgd', epsilon=None, delta=None, batch_size, epochs, "
-    "max_norm, noise_multiplier=None, public_size=None, arithmetic='auto', batches=None, random_state=None, "
-    "ledger=None, checkpoint=None, distributed=None)",
+    "max_norm, noise_multiplier=None, public_size=None, arithmetic='auto', batches=None, "
+    "release_loss=None, random_state=None, ledger=None, checkpoint=None, distributed=None)",
     "Batches": "(physical_size=None, padded=False, collate_fn=None, options=<factory>)",
     "AfterFailure": "(folder)",
+    "LossRelease": "(bound, share=0.02, every=None)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",
     "PrivateRun.fit": "(self, loss_fn, callback=None)",
@@ -27,7 +28,7 @@ SIGNATURES = {
     "DPAdam": "(params, lr=0.001, betas=(0.9, 0.999), damping=1e-08, weight_decay=0.0, *, noise_variance=0.0)",
     "Batch.parts": "(self)",
 }
-PROPERTIES = {"privacy_", "charged_", "history_", "steps_", "ways_", "plan", "statement_", "delta"}
+PROPERTIES = {"losses_", "privacy_", "charged_", "history_", "steps_", "ways_", "plan", "statement_", "delta"}
 
 
 def shape(function):

@@ -37,8 +37,8 @@ class PrivateTrainer(Trainer):
     bounds each record's gradient.
 
     Guarantee: what ``train`` makes of ``model`` is (epsilon, delta)-DP with respect to ``train_dataset``, as
-    ``run.statement_`` says. No training loss is logged or returned, for it would be a release that nobody charged; its
-    field of ``TrainOutput`` is NaN. What ``evaluate`` says of ``eval_dataset`` is not covered.
+    ``run.statement_`` says. The training loss is logged if ``privacy`` has a ``release_loss``, which charges it, and is
+    NaN in ``TrainOutput`` without. What ``evaluate`` says of ``eval_dataset`` is not covered.
 
     Raises ValueError or TypeError naming the argument, before any record is looked at.
     """
@@ -80,7 +80,8 @@ class PrivateTrainer(Trainer):
             run.save()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
         self.is_in_train = False
-        return TrainOutput(run.steps_, math.nan, {"epsilon": run.privacy_.upper, "delta": run.delta})
+        loss = run.losses_[-1].mean if run.losses_ else math.nan
+        return TrainOutput(run.steps_, loss, {"epsilon": run.privacy_.upper, "delta": run.delta})
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Saves the model, and beside it the statement of the run that trained it."""
@@ -157,7 +158,9 @@ class PrivateTrainer(Trainer):
     def _log_evaluate_save(self, run: PrivateRun, ignored: list[str] | None) -> None:
         """What the callbacks asked for, of releases alone."""
         if self.control.should_log:
-            self.log({"epsilon": run.epsilon().upper, "learning_rate": float(self.lr_scheduler.get_last_lr()[0])})
+            released = {"loss": run.losses_[-1].mean} if run.losses_ else {}
+            rate = float(self.lr_scheduler.get_last_lr()[0])
+            self.log({**released, "epsilon": run.epsilon().upper, "learning_rate": rate})
         if self.control.should_evaluate:
             self.evaluate(ignore_keys=ignored)
         if self.control.should_save:

@@ -10,6 +10,10 @@ from .make import make_private
 from .options import AfterFailure, Batches
 from .plan import Plan
 from .record_locality import Audit
+from .released_loss import LossRelease, MeanLoss
 from .run import PrivateRun
 
-__all__ = ["AfterFailure", "Audit", "Batch", "Batches", "DPAdam", "Plan", "PoissonLoader", "PrivateRun", "make_private"]
+__all__ = [
+    "AfterFailure", "Audit", "Batch", "Batches", "DPAdam", "LossRelease", "MeanLoss", "Plan", "PoissonLoader",
+    "PrivateRun", "make_private",
+]  # fmt: skip

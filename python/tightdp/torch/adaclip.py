@@ -20,26 +20,36 @@ def make_moments(plan: Plan, size: int) -> Moments:
     """The running moments of a run that trains so many numbers."""
     assert isinstance(plan.settings, AdaCliP)
     q = plan.sampling_probability
-    return Moments(plan.settings, size, q * plan.records, q, plan.noise_multiplier)
+    return Moments(plan.settings, size, q * plan.records, q, plan.gradient_multiplier)
 
 
-def export_moments(now: Moments) -> dict[str, Any]:
-    """What the moments have learned, of releases alone."""
-    return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
+class MomentsState:
+    """Running moments as a part of a run's state: what they have learned, of releases alone."""
 
+    def __init__(self, moments: Moments) -> None:
+        self._moments = moments
 
-def check_learned(given: Any, now: Moments) -> None:
-    """ValueError unless these are the moments of as many numbers."""
-    for name, expected in export_moments(now).items():
-        found = given.get(name) if isinstance(given, dict) else None
-        if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
-            raise ValueError(f"state must hold the {name} of {len(expected)} gradients, in float64: AdaCliP learned it")
-        if not bool(torch.isfinite(found).all()):
-            raise ValueError(f"state must hold a finite {name}")
+    def export_state(self) -> dict[str, Any]:
+        """Copies of the centre and the variance, as tensors."""
+        now = self._moments
+        return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
 
+    def check_state(self, given: Any) -> None:
+        """ValueError unless these are the moments of as many numbers."""
+        for name, expected in self.export_state().items():
+            found = given.get(name) if isinstance(given, dict) else None
+            if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
+                raise ValueError(
+                    f"state must hold the {name} of {len(expected)} gradients, in float64: AdaCliP learned it"
+                )
+            if not bool(torch.isfinite(found).all()):
+                raise ValueError(f"state must hold a finite {name}")
 
-def import_moments(given: dict[str, Any], now: Moments) -> None:
-    now.center, now.variance = (given[name].cpu().numpy().copy() for name in ("center", "variance"))
+    def import_state(self, given: Any) -> None:
+        """Takes up what ``export_state`` returned."""
+        self.check_state(given)
+        now = self._moments
+        now.center, now.variance = (given[name].cpu().numpy().copy() for name in ("center", "variance"))
 
 
 class CenteredSums(ExactSums):

@@ -27,8 +27,9 @@ from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import RunLoader
 from .onepass.layers import check_layers
-from .options import AfterFailure, Batches, check_batches, split_checkpoint
+from .options import AfterFailure, Batches, check_batches, check_loss_release, split_checkpoint
 from .plan import SumArithmetic, check_bounds, plan
+from .released_loss import LossRelease
 from .released_share import make_account
 from .run import PrivateRun
 
@@ -48,6 +49,7 @@ def make_private(
     public_size: int | None = None,
     arithmetic: SumArithmetic = "auto",
     batches: Batches | None = None,
+    release_loss: LossRelease | None = None,
     random_state: int | None = None,
     ledger: Ledger | str | PathLike[str] | None = None,
     checkpoint: str | PathLike[str] | AfterFailure | None = None,
@@ -86,6 +88,10 @@ def make_private(
         and assumes that the model keeps nothing between them. "float" gets norms from one backward pass without
         forming gradients, and adds floats, which the account idealises
     batches : a ``Batches``: how many records go through the model at once, in which places, and how they are collated
+    release_loss : None, or a ``LossRelease``: the mean training loss of every epoch, or every few steps, is released
+        with noise, and ``losses_`` has it. It is within the charge: its share of each step makes the noise on the
+        gradients a little larger, and ``noise_multiplier`` is that of both together. Not for "dpis", whose batches are
+        no uniform sample
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -134,6 +140,7 @@ def make_private(
     said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **settings}
     with world.together("make_private", **shared_facts(model, optimizer, dataset, seed, said)):
         batches, (folder, after_failure) = check_batches(batches), split_checkpoint(checkpoint)
+        said["release_loss"] = check_loss_release(release_loss, algorithm)
         said["batches"] = batches.physical_size, batches.padded, folder is None
         reading = {
             "physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options
@@ -169,6 +176,7 @@ def make_private(
         arithmetic=how,
         pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
         released=None if state is None else run_state.records_of_state(state),
+        loss=release_loss,
         **settings,
     )
     if isinstance(optimizer, DPAdam):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _check
+from ..algorithms.dpis import DPIS
+from .released_loss import LossRelease
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,15 @@ def split_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
     """The folder of a checkpoint, and whether its run may go on after a failure."""
     after_failure = isinstance(checkpoint, AfterFailure)
     return (checkpoint.folder if after_failure else checkpoint), after_failure
+
+
+def check_loss_release(given: Any, algorithm: Any) -> LossRelease | None:
+    """The setting of how losses are released, None for not at all."""
+    if given is not None and not isinstance(given, LossRelease):
+        raise TypeError(f"release_loss must be a LossRelease of tightdp.torch or None, got {given!r}")
+    if given is not None and (algorithm == "dpis" or isinstance(algorithm, DPIS)):
+        raise ValueError(
+            "release_loss must be None for dpis: records of large gradients are drawn more often, and the mean of "
+            "their losses says little of the others"
+        )
+    return given

@@ -30,6 +30,7 @@ from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
 from ..statement.statement import of_delta
 from .algorithms import Settings, fill_settings, plan_steps
+from .released_loss import LossRelease
 
 LOOK = 100
 """Steps, at least, between two looks at whether a model or a data set keeps something."""
@@ -54,6 +55,7 @@ class Plan:
     batch_size: float
     steps: int
     noise_multiplier: float
+    """Of what a step releases altogether, as it is charged."""
     max_norm: tuple[float, ...]
     """One bound for all parameters together, or one for each; of AdaCliP 1, for gradients over their scale."""
     delta: float
@@ -64,6 +66,8 @@ class Plan:
     5), or of sums of norms (docs/theory/dpis.md, section 4)."""
     settings: Settings | None = None
     """Of AdaCliP or DPIS."""
+    loss: LossRelease | None = None
+    """How a step's sum of losses is released beside the gradients."""
 
     @property
     def sampling_probability(self) -> float:
@@ -120,9 +124,15 @@ class Plan:
         return max(dense.product_grid_for(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
 
     @property
+    def gradient_multiplier(self) -> float:
+        """Noise multiplier of the sums of gradients: larger than what is charged where losses are released too."""
+        noise = self.noise_multiplier
+        return noise if self.loss is None else self.loss.gradient_multiplier(noise)
+
+    @property
     def deviation(self) -> float:
         """Of the noise on every coordinate of the sums."""
-        return self.noise_multiplier * self.sensitivity
+        return self.gradient_multiplier * self.sensitivity
 
 
 def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
@@ -151,11 +161,13 @@ def plan(
     size: int,
     pay: Callable[[Composition], None],
     released: int | None = None,
+    loss: LossRelease | None = None,
 ) -> Plan:
     """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
     how many numbers are trained. ``released`` is the number that a continued run released before, and paid for.
+    ``loss`` is how training losses are released: by a share of each step, so that it changes no charge.
     """
     target = Target.of(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
@@ -175,7 +187,7 @@ def plan(
             rest = ApproximateDP(target.epsilon, target.delta)
         rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(expected, records))
         how: SumArithmetic = "exact" if rounded else arithmetic
-        made = Plan(records, expected, found.number, noise, bounds, target.delta, how, None, rest, settings)
+        made = Plan(records, expected, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'

@@ -22,7 +22,7 @@ from ..release.noise import RandomSource
 from ..statement import Statement
 from . import checks, collated, run_state, run_statement
 from .account import Account
-from .adaclip import CenteredSums, check_learned, export_moments, import_moments, make_moments
+from .adaclip import CenteredSums, MomentsState, make_moments
 from .algorithms import TITLES
 from .auto_sums import AutoSums
 from .checkpoint import Checkpoint
@@ -39,6 +39,7 @@ from .plan import Plan
 from .process_group import Fact, World
 from .record_locality import Audit, audit_records
 from .record_reader import Part
+from .released_loss import LOSSES, LossSum, MeanLoss
 from .released_share import ShareAccount, release_share
 from .self_test import check_first_record, check_gradients_repeat, loosen_bounds
 from .sums import Sums
@@ -86,6 +87,16 @@ class PrivateRun:
         self._identity, self._checkpoint, self._finished = identity, checkpoint, 0
         size = sum(p.numel() for p in self._parameters().values())
         self._moments = make_moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
+        plan = self.plan
+        self._losses = None if plan.loss is None else LossSum(
+            plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
+        )  # fmt: skip
+        self._learned: dict[str, MomentsState | LossSum] = {}
+        """What goes on from step to step beside the model and the optimizer, all of it from releases."""
+        if self._moments is not None:
+            self._learned["moments"] = MomentsState(self._moments)
+        if self._losses is not None:
+            self._learned["losses"] = self._losses
 
     @property
     def model(self) -> Any:
@@ -138,6 +149,11 @@ class PrivateRun:
         of its releases has ``privacy_``.
         """
         return self._account.epsilon(delta, **options)
+
+    @property
+    def losses_(self) -> tuple[MeanLoss, ...]:
+        """The mean losses that were released so far, if ``make_private`` was told to release them."""
+        return () if self._losses is None else self._losses.released
 
     @property
     def ways_(self) -> dict[str, str]:
@@ -203,15 +219,28 @@ class PrivateRun:
         with self._world.together("the sums of a step"):
             self._account.spend()
             sums = self._begin_sums(parameters)
+            losses = self._losses
             with self._records_apart(loss_fn, values=sums.in_turn) as loss:
+                if losses is not None:
+                    losses.begin()
+                    loss = losses.watch(loss)
                 for part, records in parts:
-                    sums.add(self.model, loss, part, records, next(batch._places, None))
+                    places = next(batch._places, None)
+                    sums.add(self.model, loss, part, records, places)
+                    if losses is not None:
+                        losses.add(records, None if sums.in_turn else places)
         if isinstance(sums, (ExactUnits, OnePassUnits)):
             sums.candidates.remember(self._world)
-        return self._release_sums(sums)
+        released = self._release_sums(sums)
+        if losses is not None:
+            losses.release(self.steps_, self._key.at(LOSSES + self.steps_), self._world)
+        return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
-        """Takes the steps that are left. ``callback`` gets the steps so far and their total after each."""
+        """Takes the steps that are left. ``callback`` gets the steps so far and their total after each.
+
+        It may read ``losses_``, whose last entry is the training loss that was released last.
+        """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
         while self._account.remaining:
@@ -255,8 +284,9 @@ class PrivateRun:
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
-        state = run_state.make_state(self._identity, self._account, self._parameters())
-        return state if self._moments is None else {**state, "moments": export_moments(self._moments)}
+        return {
+            **run_state.make_state(self._identity, self._account, self._parameters()), **self._export_learned()
+        }  # fmt: skip
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
         """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
@@ -265,15 +295,14 @@ class PrivateRun:
         drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
         and the statement says that the run went on.
         """
-        moments: Any = state.get("moments") if isinstance(state, dict) else None
         before = self.steps_
-        if self._moments is not None:
-            check_learned(moments, self._moments)
+        for name, part in self._learned.items():
+            part.check_state(state.get(name) if isinstance(state, dict) else None)
         self._identity = run_state.restore_state(
             state, self._identity, self._account, self._parameters(), after_failure=after_failure
         )
-        if self._moments is not None and self.steps_ > before:
-            import_moments(moments, self._moments)
+        if self.steps_ > before:
+            self._import_learned(state)
 
     @property
     def _has_checkpoint(self) -> bool:
@@ -284,12 +313,11 @@ class PrivateRun:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._export_learned()}
 
     def _export_learned(self) -> dict[str, Any]:
-        return {} if self._moments is None else {"moments": export_moments(self._moments)}
+        return {name: part.export_state() for name, part in self._learned.items()}
 
     def _import_learned(self, found: dict[str, Any]) -> None:
-        if self._moments is not None:
-            check_learned(found.get("moments"), self._moments)
-            import_moments(found["moments"], self._moments)
+        for name, part in self._learned.items():
+            part.import_state(found.get(name))
 
     def _restore_checkpoint(self) -> None:
         """Takes up what the checkpoint saved."""

@@ -19,7 +19,9 @@ def make_identity() -> str:
 
 def _plan_to_json(account: Account) -> dict[str, Any]:
     plain = {f.name: getattr(account.plan, f.name) for f in dataclasses.fields(account.plan)}
-    return {name: repr(value) if name in ("count", "rest", "settings") else value for name, value in plain.items()}
+    return {
+        name: repr(value) if name in ("count", "rest", "settings", "loss") else value for name, value in plain.items()
+    }
 
 
 def _list_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:

@@ -64,6 +64,8 @@ def make_statement(
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
     if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
         released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
+    if plan.loss is not None:
+        released.append(f"a sum of losses with noise after each step, each loss clipped to {plan.loss.bound:g}")
     if counted:
         released.append(f"the number of records with noise, {plan.records:,}")
     return Statement(
