@@ -18,6 +18,7 @@ SIGNATURES = {
     "Batches": "(physical_size=None, padded=False, collate_fn=None, options=<factory>)",
     "AfterFailure": "(folder)",
     "LossRelease": "(bound, share=0.02, every=None)",
+    "replace_batch_norm": "(model, groups=32)",
     "PoissonLoader": f"(dataset, sampling_probability, steps=None, *, {READING}, rng=None, **options)",
     "PrivateRun.step": "(self, loss_fn, batch)",
     "PrivateRun.fit": "(self, loss_fn, callback=None)",

@@ -5,6 +5,7 @@ that clips, adds up and adds noise, and an account. The model is not wrapped.
 """
 
 from .adam import DPAdam
+from .group_norm import replace_batch_norm
 from .loader import Batch, PoissonLoader
 from .make import make_private
 from .options import AfterFailure, Batches
@@ -15,5 +16,5 @@ from .run import PrivateRun
 
 __all__ = [
     "AfterFailure", "Audit", "Batch", "Batches", "DPAdam", "LossRelease", "MeanLoss", "Plan", "PoissonLoader",
-    "PrivateRun", "make_private",
+    "PrivateRun", "make_private", "replace_batch_norm",
 ]  # fmt: skip

@@ -43,8 +43,9 @@ def check_modules(model: Any) -> None:
         kind, label = type(module).__name__, name or "the model itself"
         if isinstance(module, _BATCH_NORMS) and module.training:
             raise ValueError(
-                f"model must treat each record apart: {label} ({kind}) mixes the records of a batch. Use GroupNorm or "
-                f"LayerNorm, or keep it in eval mode, where it uses the statistics it has"
+                f"model must treat each record apart: {label} ({kind}) mixes the records of a batch. Use GroupNorm, "
+                f"which tightdp.torch.replace_batch_norm(model) puts in its place, or LayerNorm, or keep it in eval "
+                f"mode, where it uses the statistics it has"
             )
         if isinstance(module, torch.nn.modules.instancenorm._InstanceNorm):
             if module.track_running_stats and module.training:
