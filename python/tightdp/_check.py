@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping
+import reprlib
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -147,32 +147,11 @@ def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> N
             object.__setattr__(settings, name, check(name, value))
 
 
+_SHOWN = reprlib.Repr()
+_SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother, _SHOWN.maxlong = 3, 97, 97, 97
+
+
 def shown(value: Any) -> str:
-    """``value`` in an error: its first hundred characters."""
-    text = repr(value)
+    """``value`` in an error: its first hundred characters, which take no longer for a large value."""
+    text = _SHOWN.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."
-
-
-def entries(name: str, plain: Mapping[str, Any], expected: Collection[str]) -> None:
-    """ValueError unless an object has these entries, and no others."""
-    if plain.keys() != set(expected):
-        got = shown(sorted(map(str, plain)))
-        raise ValueError(f"{name} must have the entries {', '.join(expected)} and no others, got {got}")
-
-
-def json_value(text: str) -> Any:
-    """What JSON text says; ValueError where it is none, is nested too deeply to be read, or gives a name two values, of
-    which readers take one or the other."""
-    try:
-        return json.loads(text, object_pairs_hook=_named_once)
-    except RecursionError as error:
-        raise ValueError(f"its values are nested too deeply: {error}") from None
-
-
-def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name[:50]!r} must be given once")
-        found[name] = value
-    return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _check
+from .._strict_json import check_format, construct, parse_json, read_object
 from ..bound import Bound
 from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
@@ -130,27 +132,47 @@ class Accountant:
 
     @classmethod
     def from_json(cls, text: str) -> Accountant:
-        """The account that ``to_json`` wrote; ValueError or TypeError for anything else, entries that it does not write
-        or that are missing among it."""
+        """The account that ``to_json`` wrote; ValueError for anything else, entries that it does not write or that are
+        missing among it, and mechanisms that are not public. TypeError for what is no text."""
         if not isinstance(text, str):
             raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.shown(text)}")
         try:
-            plain: Any = _check.json_value(text)
+            plain = parse_json(text)
         except ValueError as error:
             raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
-        version = plain.get("tightdp_accountant") if isinstance(plain, dict) else None
-        if type(version) is not int or version != _VERSION:
-            raise ValueError(f"text must be what Accountant.to_json of format {_VERSION} wrote")
-        _check.entries("text", plain, ("tightdp_accountant", "neighbors", "history"))
-        account = cls(neighbors=plain["neighbors"])
-        if not isinstance(plain["history"], list):
-            raise TypeError(f"history must be a list of mechanisms with counts, got {_check.shown(plain['history'])}")
-        for entry in plain["history"]:
-            if not isinstance(entry, dict):
-                raise TypeError(f"history must be a list of mechanisms with counts, got {_check.shown(entry)}")
-            _check.entries("history", entry, ("mechanism", "count"))
-            account.compose(from_plain(entry["mechanism"]), entry["count"])
+        return cls._from_plain(plain, "text")
+
+    @classmethod
+    def _from_plain(cls, plain: Any, name: str) -> Accountant:
+        """Returns the account that is written at this place of a file."""
+        check_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
+        found = read_object(_File, plain, name, _read_part)
+        account = cls(neighbors=found.neighbors)
+        for k, entry in enumerate(found.history):
+            at = {"mechanism": entry.mechanism, "count": entry.count}
+            construct(account.compose, at, f"{name}.history[{k}]")
         return account
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line of an account's file."""
+
+    mechanism: Mechanism
+    count: int
+
+
+@dataclass(frozen=True)
+class _File:
+    """The entries of an account's file."""
+
+    tightdp_accountant: int
+    neighbors: Neighbors
+    history: tuple[_Entry, ...]
+
+
+def _read_part(hint: Any, plain: Any, name: str) -> Any:
+    return read_object(hint, plain, name, _read_part) if hint is _Entry else from_plain(hint, plain, name)
 
 
 def _restored(

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from .. import _check
+from .. import derived as d
+from .. import mechanisms as m
+from .._strict_json import check_entries, construct, read_object, read_value
 from ..composition import Composable, Composition
+from ..losses import PrivacyLoss
 from ..mechanisms import Mechanism
+
+TYPES: Mapping[str, type[Mechanism]] = {
+    cls.__name__: cls
+    for cls in (
+        m.Gaussian, m.Laplace, m.PureDP, m.ApproximateDP, m.RandomizedResponse, m.BoundedRange, m.ZCDP,
+        m.DiscreteGaussian, m.DiscreteGaussianVector, m.DiscreteLaplace, m.MixtureOfGaussians, m.PoissonSampled,
+        m.TruncatedPoissonSampled, m.SampledWithReplacement, m.FixedSizeSampled, m.RandomAllocation, m.TreeAggregation,
+        PrivacyLoss, d.RepeatAndSelect, d.Group,
+    )
+}  # fmt: skip
+"""What a file may name: public mechanisms, whose constructors check everything. Others serve inside of engines, which
+give them parameters that nobody checks again."""
+DEEPEST = 16
+"""Mechanisms inside of one another."""
 
 
 def to_plain(run: Composable) -> dict[str, Any]:
@@ -21,38 +40,21 @@ def to_plain(run: Composable) -> dict[str, Any]:
     return plain
 
 
-def from_plain(plain: Any) -> Mechanism:
-    """The mechanism, checked as its constructor checks; ValueError or TypeError for what is none."""
-    if not isinstance(plain, Mapping) or "type" not in plain:
-        raise TypeError(f"mechanism must be an object with a type, got {_check.shown(plain)}")
-    types = _types(Mechanism)
-    if not isinstance(plain["type"], str) or plain["type"] not in types:
-        raise ValueError(f"type must be one of {', '.join(sorted(types))}, got {_check.shown(plain['type'])}")
-    arguments = {
-        name: _argument(value) if isinstance(value, Mapping) else value
-        for name, value in plain.items()
-        if name != "type"
-    }
-    try:
-        return types[plain["type"]](**arguments)
-    except TypeError as error:
-        raise TypeError(
-            f"mechanism must have the parameters of its type, got {_check.shown(plain)}: {str(error)[:500]}"
-        ) from None
-    except ValueError as error:  # which may quote what was given
-        raise ValueError(str(error)[:500]) from None
-
-
-def _argument(plain: Mapping[str, Any]) -> Composable:
-    if plain.get("type") != "Composition":
-        return from_plain(plain)
-    parts = plain.get("parts")
-    if not isinstance(parts, list) or not all(isinstance(part, list) and len(part) == 2 for part in parts):
-        raise TypeError(f"parts must be pairs of a mechanism and a count, got {_check.shown(parts)}")
-    return Composition((from_plain(mechanism), count) for mechanism, count in parts)
-
-
-def _types(base: type[Mechanism]) -> dict[str, type[Mechanism]]:
-    """Those that have parameters, by name."""
-    found = {cls.__name__: cls for cls in base.__subclasses__() if hasattr(cls, "__match_args__")}
-    return found | {name: cls for one in base.__subclasses__() for name, cls in _types(one).items()}
+def from_plain(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
+    """Returns the public mechanism that ``to_plain`` wrote, built by its constructor; a composition if values of the
+    class ``hint`` may be one. Raises ValueError for anything else, with ``name``, its place in the file."""
+    kind = plain.get("type") if isinstance(plain, dict) else None
+    accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]
+    if not isinstance(kind, str) or kind not in accepted:
+        raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.shown(kind)}")
+    if depth == DEEPEST:
+        raise ValueError(f"{name} must be at most {DEEPEST} mechanisms inside of one another")
+    inner = partial(from_plain, depth=depth + 1)
+    if kind == "Composition":
+        check_entries(name, plain, ("type", "parts"))
+        parts = read_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)
+        return construct(Composition, {"parts": parts}, name)
+    made = read_object(TYPES[kind], {key: value for key, value in plain.items() if key != "type"}, name, inner)
+    if not isinstance(made, hint):
+        raise ValueError(f"{name} must be a {hint.__name__}, got a {kind}")
+    return made

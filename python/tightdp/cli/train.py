@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._strict_json import parse_json
 from ..estimators.catalog import ALGORITHMS, MODELS
 from ..estimators.statements import listed
 from ..ledger import Ledger
@@ -241,7 +241,7 @@ def _algorithm(name: str, settings: list[str]) -> Any:
         if not equals or key not in known:
             raise ValueError(f"--set {setting}: {name} has the settings {', '.join(sorted(known))} (NAME=VALUE)")
         try:
-            values[key] = _check.json_value(text)
+            values[key] = parse_json(text)
         except ValueError:
             values[key] = text
     return kind(**values)

@@ -87,7 +87,7 @@ class Ledger:
             store.check(run, _TABLES + store.forbid_changes)
         try:
             budget = Budget.from_json(plain)
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError) as error:
             raise LedgerError(f"{store.name}: holds no budget that this version can keep: {error}") from None
         self._of(where, store, budget, start)
 

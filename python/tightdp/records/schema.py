@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import _check
+from .._strict_json import parse_json
 from .columns import LEARN, Bounds, Fill, together
 from .rows import Rows
 from .text import MISSING, NO_VALUE, names_in, number_of
@@ -53,7 +53,7 @@ class Schema:
     def read(cls, file: Path) -> Schema:
         """ValueError, naming the file, with everything that is wrong with it."""
         try:
-            return cls._of(_check.json_value(file.read_text(encoding="utf-8")))
+            return cls._of(parse_json(file.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None
 

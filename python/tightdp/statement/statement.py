@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from .. import _check
 from .._core import __version__
+from .._strict_json import parse_json
 from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
@@ -244,7 +245,7 @@ class Statement:
         """
         check_length("text", len(_text("text", text)))
         try:
-            plain: Any = _check.json_value(text)
+            plain: Any = parse_json(text)
         except ValueError as error:
             raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
         return cls.from_dict(plain, patient=patient)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from .._core import __version__
+from .._strict_json import parse_json
 from ..records.columns import Category, Column, Number, encode
 from ..records.rows import Rows
 from ..statement import Statement
@@ -248,7 +249,7 @@ def read(path: Path, of: Callable[[Any], Read]) -> Read:
     """What ``of`` makes of a file's JSON; errors name the file."""
     try:
         check_file("a model or a statement", path)
-        return of(_check.json_value(path.read_text(encoding="utf-8")))
+        return of(parse_json(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise (
             type(error)(f"{path}: {str(error)[:1000]}")

@@ -1,0 +1,198 @@
+"""Reads values from files: JSON text of a bounded size, and types that are built by their constructors alone.
+
+Anybody may have written a file. So text is refused before it is parsed if it is long or has many values, and each value
+must be of the kind that the annotation of a constructor's parameter names. Everything that is wrong is a ValueError,
+which says where.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from . import _check
+
+MOST_BYTES = 2**25
+"""Longest file: a model of a million weights."""
+MOST_VALUES = 2**21
+"""Most commas and brackets in a text, which bound the number of its values: some 100 bytes of memory each."""
+MOST_DIGITS = 400
+"""Longest integer: a double has at most 309 digits."""
+_NUMBERS = (int, float)
+_NAMES = {float: "a number", int: "an integer", bool: "true or false", str: "text", types.NoneType: "null",
+          tuple: "a list", Mapping: "an object"}  # fmt: skip
+_KINDS = {float: _NUMBERS, int: (int,), bool: (bool,), str: (str,), types.NoneType: (types.NoneType,),
+          tuple: (list,), Mapping: (dict,)}  # fmt: skip
+Build = Callable[[Any, Any, str], Any]
+"""Builds a value of a class from an object of JSON, whose place in the file is the third argument."""
+Built = TypeVar("Built")
+
+
+def check_length(name: str, size: int) -> None:
+    """Raises ValueError for a text that is longer than any file of ours."""
+    if size > MOST_BYTES:
+        raise ValueError(f"{name} must have at most {MOST_BYTES:,} bytes, got {size:,}")
+
+
+def parse_json(text: str) -> Any:
+    """Returns what JSON text says.
+
+    Raises ValueError for text that is no JSON, is too long or nested too deeply, has numbers that JSON lacks (NaN and
+    infinities), or gives a name two values, of which readers take one or the other.
+    """
+    check_length("text", len(text))
+    if sum(map(text.count, ",[{")) > MOST_VALUES:
+        raise ValueError(f"text must have at most {MOST_VALUES:,} values")
+    try:
+        return json.loads(text, object_pairs_hook=_name_once, parse_constant=_refuse, parse_int=_parse_integer)
+    except RecursionError as error:
+        raise ValueError(f"its values are nested too deeply: {error}") from None
+
+
+def _name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twice[:50]!r} must be given once")
+    return found
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _parse_integer(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"numbers must have at most {MOST_DIGITS} digits, got one of {len(text):,}")
+    return int(text)
+
+
+def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
+    """Raises ValueError unless ``plain`` is an object that says that it is of this format."""
+    found = plain.get(entry) if isinstance(plain, dict) else None
+    if type(found) is not int or found != number:
+        of = "" if found is None else f", and is of {_check.shown(found)}"
+        raise ValueError(f"text must be what {writer} of format {number} wrote{of}")
+
+
+def read_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:
+    """Returns ``cls(**plain)``: ``plain`` has an entry for each parameter and no others, each of the kind that its
+    annotation names."""
+    return construct(cls, read_arguments(cls, plain, name, build), name)
+
+
+def read_arguments(
+    cls: Callable[..., Any], plain: Any, name: str, build: Build | None = None, only: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Returns the arguments that ``read_object`` calls ``cls`` with. With ``only``, returns those parameters, and
+    ``plain`` may have more entries."""
+    hints = _parameters(cls)
+    if not isinstance(plain, dict):
+        raise ValueError(f"{_shorten(name)} must be an object, got {_check.shown(plain)}")
+    expected = hints if only is None else only
+    if only is None or not plain.keys() >= set(only):
+        check_entries(name, plain, expected)
+    return {entry: read_value(hints[entry], plain[entry], f"{name}.{entry}", build) for entry in expected}
+
+
+def construct(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
+    """Returns ``cls(**arguments)``, whose errors become a ValueError that says where in the file."""
+    try:
+        return cls(**arguments)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{_shorten(name)}: {str(error)[:500]}") from None
+
+
+def check_entries(name: str, plain: Mapping[str, Any], expected: Iterable[str]) -> None:
+    """Raises ValueError unless an object has these entries, and no others."""
+    wanted = list(expected)
+    for names, what in ((plain.keys() - set(wanted), "more"), (set(wanted) - plain.keys(), "fewer")):
+        if names:
+            raise ValueError(
+                f"{_shorten(name)} must have the entries {', '.join(wanted)} and no others, and has {what}: "
+                f"{_check.shown(sorted(names))}"
+            )
+
+
+def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
+    """Returns ``plain`` as a value of the type ``hint``: a number, a text, a tuple, a mapping, or a class that
+    ``build`` makes of an object."""
+    kind = get_origin(hint) or hint
+    if kind in (Union, types.UnionType):
+        fitting = [each for each in get_args(hint) if _fits(each, plain)]
+        if len(fitting) != 1:
+            raise _refusal(name, " or ".join(map(_describe, get_args(hint))), plain)
+        return read_value(fitting[0], plain, name, build)
+    if not _fits(hint, plain):
+        raise _refusal(name, _describe(hint), plain)
+    if kind is float:
+        return _read_number(plain, name)
+    if kind is str and any("\ud800" <= c <= "\udfff" for c in plain):
+        raise _refusal(name, "text that UTF-8 can hold", plain)
+    if kind is tuple:
+        return _read_list(get_args(hint), plain, name, build)
+    if kind is Mapping:
+        return {read_value(str, key, name): read_value(get_args(hint)[1], value, f"{name}[{key!r}]", build)
+                for key, value in plain.items()}  # fmt: skip
+    if kind in _KINDS or kind is Literal:
+        return plain
+    return (build or read_nothing_else)(hint, plain, name)
+
+
+def read_nothing_else(hint: Any, plain: Any, name: str) -> Any:
+    """Returns an object that holds no objects of other kinds than its annotations name."""
+    return read_object(hint, plain, name)
+
+
+def _read_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
+    if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a million weights take no time
+        if not all(map(float.__le__, map(abs, plain), [_check.LARGEST] * len(plain))):
+            raise ValueError(f"{_shorten(name)} must be finite numbers")
+        return tuple(plain)
+    each = [hints[0]] * len(plain) if hints[-1] is ... else list(hints)
+    if len(each) != len(plain):
+        raise _refusal(name, f"a list of {len(each)} values", plain)
+    pairs = enumerate(zip(each, plain, strict=True))
+    return tuple(read_value(hint, one, f"{name}[{k}]", build) for k, (hint, one) in pairs)
+
+
+def _read_number(plain: int | float, name: str) -> float:
+    try:
+        found = float(plain)
+    except OverflowError:
+        found = float("inf")
+    if found != plain or not abs(found) <= _check.LARGEST:
+        raise _refusal(name, "a finite double", plain)
+    return found
+
+
+def _fits(hint: Any, plain: Any) -> bool:
+    """Whether JSON writes values of the type ``hint`` as one of the kind of ``plain``."""
+    kind = get_origin(hint) or hint
+    if kind is Literal:
+        return any(type(plain) is type(value) and plain == value for value in get_args(hint))
+    return type(plain) in _KINDS.get(kind, (dict,))
+
+
+def _describe(hint: Any) -> str:
+    kind = get_origin(hint) or hint
+    return ", ".join(map(repr, get_args(hint))) if kind is Literal else _NAMES.get(kind, "an object")
+
+
+def _refusal(name: str, accepted: str, plain: Any) -> ValueError:
+    return ValueError(f"{_shorten(name)} must be {accepted}, got {_check.shown(plain)}")
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= 200 else f"{name[:100]}...{name[-97:]}"
+
+
+@lru_cache(None)
+def _parameters(cls: Callable[..., Any]) -> Mapping[str, Any]:
+    """The parameters of a constructor with their annotations."""
+    return {name: each.annotation for name, each in inspect.signature(cls, eval_str=True).parameters.items()}
