@@ -226,7 +226,7 @@ NONE = ["", "[]", "{}", '{"tightdp_statement": 2}', '{"tightdp_statement": 1}', 
 
 @pytest.mark.parametrize("text", [*NONE, pytest.param("[" * 100_000, id="nested too deeply")])
 def test_what_is_no_statement(text):
-    with pytest.raises((ValueError, TypeError), match=r"^text must be"):
+    with pytest.raises((ValueError, TypeError), match=r"^text must (be|have)"):
         dp.Statement.from_json(text)
 
 

@@ -89,15 +89,15 @@ def read_object(cls: Callable[..., Built], plain: Any, name: str, build: Build |
 def read_arguments(
     cls: Callable[..., Any], plain: Any, name: str, build: Build | None = None, only: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Returns the arguments that ``read_object`` calls ``cls`` with. With ``only``, returns those parameters, and
-    ``plain`` may have more entries."""
+    """Returns the arguments that ``read_object`` calls ``cls`` with. With ``only``, returns those parameters: ``plain``
+    has their entries, and may have more."""
     hints = _parameters(cls)
-    if not isinstance(plain, dict):
-        raise ValueError(f"{_shorten(name)} must be an object, got {_check.shown(plain)}")
+    if only is None:
+        check_entries(name, plain, hints)
     expected = hints if only is None else only
-    if only is None or not plain.keys() >= set(only):
-        check_entries(name, plain, expected)
-    return {entry: read_value(hints[entry], plain[entry], f"{name}.{entry}", build) for entry in expected}
+    return {
+        entry: read_value(hints[entry], plain[entry], f"{name}.{entry}" if name else entry, build) for entry in expected
+    }
 
 
 def construct(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
@@ -105,18 +105,32 @@ def construct(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{_shorten(name)}: {str(error)[:500]}") from None
+        at = f"{_shorten(name)}: " if name else ""
+        raise ValueError(f"{at}{str(error)[:500]}") from None
 
 
-def check_entries(name: str, plain: Mapping[str, Any], expected: Iterable[str]) -> None:
-    """Raises ValueError unless an object has these entries, and no others."""
-    wanted = list(expected)
-    for names, what in ((plain.keys() - set(wanted), "more"), (set(wanted) - plain.keys(), "fewer")):
+def check_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
+    """Raises ValueError unless ``plain`` is an object that has these entries, and no others."""
+    if not isinstance(plain, dict):
+        raise ValueError(f"{_shorten(name)} must be an object, got {_check.shown(plain)}")
+    wanted = set(expected)
+    for names, what in ((plain.keys() - wanted, "more"), (wanted - plain.keys(), "fewer")):
         if names:
-            raise ValueError(
-                f"{_shorten(name)} must have the entries {', '.join(wanted)} and no others, and has {what}: "
-                f"{_check.shown(sorted(names))}"
-            )
+            listed = ", ".join(_check.shown(each)[1:-1] for each in sorted(names)[:10])
+            raise ValueError(f"{_shorten(name)} must have the entries that tightdp writes, and has {what}: {listed}")
+
+
+def check_same(plain: Any, written: Any, name: str = "") -> None:
+    """Raises ValueError, with its place, for a value that is not the one that tightdp writes."""
+    if isinstance(written, dict):
+        check_entries(name or "text", plain, written)
+        for entry in written:
+            check_same(plain[entry], written[entry], f"{name}.{entry}" if name else entry)
+    elif isinstance(written, list) and isinstance(plain, list) and len(plain) == len(written):
+        for k, (one, other) in enumerate(zip(plain, written, strict=True)):
+            check_same(one, other, f"{name}[{k}]")
+    elif plain != written or isinstance(plain, bool) != isinstance(written, bool):
+        raise ValueError(f"{_shorten(name)} must be what the other entries say, and is {_check.shown(plain)}")
 
 
 def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
@@ -125,9 +139,11 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):
         fitting = [each for each in get_args(hint) if _fits(each, plain)]
-        if len(fitting) != 1:
-            raise _refusal(name, " or ".join(map(_describe, get_args(hint))), plain)
-        return read_value(fitting[0], plain, name, build)
+        if not fitting:
+            raise _refusal(name, " or ".join(dict.fromkeys(map(_describe, get_args(hint)))), plain)
+        if len(fitting) == 1 or build is None:
+            return read_value(fitting[0], plain, name, build)
+        return build(hint, plain, name)  # several classes, which it tells apart
     if not _fits(hint, plain):
         raise _refusal(name, _describe(hint), plain)
     if kind is float:

@@ -15,6 +15,7 @@ import pytest
 import tightdp as dp
 from tightdp.cli import main
 from tightdp.records import rows
+from tightdp.records.columns import Number
 from tightdp.records.rows import Rows
 from tightdp.records.text import named_twice
 from tightdp.tables.model import TableModel
@@ -248,18 +249,11 @@ def test_the_longest_line_is_read(tmp_path, monkeypatch):
 def test_predictions_are_no_formulas(tmp_path, capsys):
     run = dp.Gaussian(5.0) * 1
     link = '=HYPERLINK("http://example.org")'
-    plain = {
-        "tightdp_model": 1,
-        "model": "logistic",
-        "label": "@sum",
-        "classes": ["-1", link],
-        "columns": [{"kind": "number", "name": "x", "low": 0.0, "high": 1.0}],
-        "features": ["x"],
-        "coef": [[2.0]],
-        "intercept": [-1.0],
-        "statement": dp.Statement("a model", run.epsilon(1e-6), 1e-6, run).to_dict(),
-    }
-    (tmp_path / "m.json").write_text(json.dumps(plain))
+    statement = dp.Statement("a model", run.epsilon(1e-6), 1e-6, run)
+    weights = np.array([[2.0]]), np.array([-1.0])
+    dp.TableModel("logistic", "@sum", ("-1", link), (Number("x", 0.0, 1.0),), *weights, statement).save(
+        tmp_path / "m.json"
+    )
     (tmp_path / "new.csv").write_text("x\n0\n1\n")
     arguments = ["predict", str(tmp_path / "m.json"), str(tmp_path / "new.csv")]
     assert main(arguments) == 0

@@ -1,8 +1,10 @@
 """A file that says something else than what follows from its account is refused, and crafted ones in two seconds."""
 
 import copy
+import hashlib
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,8 +56,6 @@ def test_what_train_writes_is_verified(trained, capsys):
 
 def test_the_hash_is_that_of_what_predicts(trained):
     """It is repeated here by what the page says of it, from the file alone."""
-    import hashlib
-
     plain = json.loads((trained[0] / "people.model.json").read_text())
     stated = plain.pop("statement")
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
@@ -93,7 +93,7 @@ def edited(plain, path, value):
         (("settings",), [], "settings must be"),
         (("version",), 3, "version must be text"),
         (("ledger",), {}, "ledger must be text"),
-        (("public",), [["a", "b"]], "public must be a mapping"),
+        (("public",), [["a", "b"]], "public must be an object"),
         (("engine",), 7, "engine must be text"),
         (("tightdp_statement",), True, "text must be what"),
     ],
@@ -140,8 +140,10 @@ def test_a_page_that_was_edited_is_refused(trained, tmp_path, capsys):
 def test_another_model_and_another_ledger_are_told(trained, tmp_path, capsys):
     plain = json.loads((trained[0] / "people.model.json").read_text())
     plain["intercept"][0] += 1
-    plain["statement"]["parameters"] = None
-    (tmp_path / "m.json").write_text(json.dumps(plain))
+    stated = plain.pop("statement")
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    stated["parameters"] = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    (tmp_path / "m.json").write_text(json.dumps({**plain, "statement": stated}))
     assert verify(trained[0] / "page.html", "--model", str(tmp_path / "m.json")) == 2
     dp.Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-4, dataset="people of 2030")
     assert verify(trained[0] / "page.html", "--ledger", str(tmp_path / "l")) == 2
@@ -149,13 +151,41 @@ def test_another_model_and_another_ledger_are_told(trained, tmp_path, capsys):
     assert "is about sha256:" in lines[0] and "was not charged to this ledger" in lines[1]
 
 
+def claiming(lower, upper):
+    """The statement, as JSON, of another interval."""
+    return replace(STATED, privacy=dp.Bound(lower, upper, STATED.privacy.engine)).to_dict()
+
+
 def test_last_digits_are_raised_to_what_is_proved():
-    plain, within = STATED.to_dict(), STATED.privacy
+    within = STATED.privacy
     between = (within.lower + within.upper) / 2
-    found = dp.Statement.from_dict({**plain, "epsilon": between, "epsilon_lower": 1.0})
+    found = dp.Statement.from_dict(claiming(1.0, between))
     assert found.privacy.upper == within.upper and found.privacy.lower == 1.0
     with pytest.raises(ValueError, match="epsilon is said to be"):
-        dp.Statement.from_dict({**plain, "epsilon": within.lower * (1 - 1e-9), "epsilon_lower": 1.0})
+        dp.Statement.from_dict({**claiming(1.0, between), "epsilon": within.lower * (1 - 1e-9)})
+
+
+@pytest.mark.parametrize("name", ["guarantee", "meaning", "charged", "warnings", "not_covered", "check"])
+@pytest.mark.parametrize("interval", ["its own", "wider", "narrower"])
+def test_words_are_compared_with_the_claim(name, interval):
+    """They were compared only where the claimed interval was the recomputed one to the last digit."""
+    within = STATED.privacy
+    ends = {
+        "its own": (within.lower, within.upper),
+        "wider": (1.0, within.upper * (1 + 1e-9)),
+        "narrower": (within.upper, within.upper),
+    }[interval]
+    plain = claiming(*ends)
+    assert dp.Statement.from_dict(plain).privacy.upper >= within.upper
+    forged = [] if isinstance(plain[name], list) else "(0.001, 1e-12)-differentially private"
+    with pytest.raises(ValueError, match=f"^{name} must be what the other entries say"):
+        dp.Statement.from_dict({**plain, name: [*forged, "Nothing."] if forged == plain[name] else forged})
+
+
+@pytest.mark.parametrize("engine", ["certified by the board", "", "grid+", "gdp"])
+def test_an_engine_is_one_that_there_is(engine):
+    with pytest.raises(ValueError, match=r"engine must be of|an approximation"):
+        dp.Statement.from_dict({**STATED.to_dict(), "engine": engine})
 
 
 def test_words_of_another_version_are_said_to_be_unchecked(tmp_path, capsys):
@@ -238,12 +268,12 @@ def test_what_is_too_long_is_not_parsed(tmp_path, capsys):
         (("label",), 3, "label must be text"),
         (("label",), ["a"], "label must be text"),
         (("classes",), "ab", "classes must be a list"),
-        (("classes",), [1, 2], "classes must be text"),
+        (("classes",), [1, 2], r"classes\[0\] must be text"),
         (("columns",), {"a": 1}, "columns must be a list"),
         (("coef",), {"0": [1.0]}, "coef must be"),
         (("columns", 0), {"kind": "category", "name": "age", "categories": ["a", "a"]}, "different texts"),
         (("columns", 0), {"kind": "category", "name": "age", "categories": ["a", 3]}, "must be text"),
-        (("tightdp_model",), True, "is a model of format True"),
+        (("tightdp_model",), True, "and is of True"),
     ],
 )
 def test_wrong_types_of_a_model_are_refused_when_it_is_read(trained, tmp_path, path, value, message):
@@ -281,7 +311,9 @@ def test_a_hash_that_was_taken_out_is_missed(trained, tmp_path, capsys):
     path = tmp_path / "m.json"
     path.write_text(json.dumps(plain))
     assert verify(path) == 2
-    assert "parameters must have their hash" in capsys.readouterr().err
+    assert "statement must have the hash of the parameters" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="statement must have the hash"):
+        dp.load(path)
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["model", "statement"])

@@ -129,13 +129,12 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
             statement = classifier.set_params(ledger=arguments.ledger).fit(X, y).statement_
     finally:
         progress.close()
-    statement = _statement(values, columns, planned, statement)
+    dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
+    statement = dataclasses.replace(_statement(values, columns, planned, statement), dataset=dataset)
     classes = tuple(classifier.classes_.tolist())
     weights = classifier.coef_, classifier.intercept_
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
-    dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
-    statement = dataclasses.replace(statement, parameters=model.parameters_hash, dataset=dataset)
-    model = dataclasses.replace(model, statement=statement)
+    statement = model.statement
     try:
         model.save(place)
     except OSError as error:

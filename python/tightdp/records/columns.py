@@ -31,6 +31,8 @@ class Number:
     """Stands for a number that is missing; None leaves it missing."""
 
     def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"bounds of column {self.name!r} must be low < high, got {self.low!r} and {self.high!r}")
         if math.isinf(self.high - self.low):
             raise ValueError(f"bounds of column {self.name!r} must have a finite width high - low")
 
@@ -51,6 +53,10 @@ class Category:
 
     name: str
     categories: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.categories)) < len(self.categories):
+            raise ValueError(f"categories of column {self.name!r} must be different texts")
 
     @property
     def features(self) -> list[str]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import stat
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._strict_json import check_length
 from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
+from ..mechanisms import Gaussian, PoissonSampled
 from ..options import Neighbors
 from .words import lower, upper
 
-MOST_BYTES = 2**25
-"""Of a file: a million weights. Text of such a length is parsed within a second."""
 MOST_VALUES = 100_000
-"""Of everything in an account, such as the atoms of a law: to read so many takes a third of a second."""
+"""Most values in an account, such as the atoms of a law: to read so many takes a third of a second."""
 MOST_ENTRIES = 1000
 """Of an account, and of mechanisms inside of others: to make so many takes half a second."""
 MOST_SAMPLED = 64
@@ -46,57 +44,45 @@ def check_file(name: str, path: Path) -> None:
     check_length(name, found.st_size)
 
 
-def check_length(name: str, size: int) -> None:
-    """ValueError for what is too long to be a file of ours."""
-    if size > MOST_BYTES:
-        raise ValueError(f"{name} must have at most {MOST_BYTES:,} bytes, got {size:,}")
-
-
 def account_of(plain: Any, patient: bool = False) -> Accountant:
-    """The account that ``Accountant.to_json`` wrote, as plain values. ValueError or TypeError for what is none, and,
-    unless ``patient``, for one whose answers may take seconds."""
+    """Returns the account that ``Accountant.to_json`` wrote, as plain values. Raises ValueError for anything else, and,
+    unless ``patient``, for an account whose answers may take seconds."""
     if not patient:
-        _check_work(plain)
-    return Accountant.from_json(json.dumps(plain))
+        _check_size(plain)
+    account = Accountant._from_plain(plain, "account")
+    if not patient:
+        _check_distinct(account.composition)
+    return account
 
 
-def _check_work(account: Any) -> None:
+def _check_size(account: Any) -> None:
+    """Raises ValueError for an account that takes long to build, before it is built."""
     values = mechanisms = 0
     waiting = [account]
     while waiting:
         each = waiting.pop()
         values += 1
-        if isinstance(each, Mapping):
+        if isinstance(each, dict):
             mechanisms += "type" in each
             waiting += each.values()
         elif isinstance(each, list):
             waiting += each
-        if values > MOST_VALUES or mechanisms > 2 * MOST_ENTRIES:  # a sample and what it is taken for are two
+        # A list is put aside before its values are counted one by one.
+        if values + len(waiting) > MOST_VALUES or mechanisms > 2 * MOST_ENTRIES:  # a sample and its mechanism are two
             raise ValueError(
                 f"account must have at most {MOST_ENTRIES:,} mechanisms and {MOST_VALUES:,} values; {PATIENT}"
             )
-    history = account.get("history") if isinstance(account, Mapping) else None
-    entries = history if isinstance(history, list) else []
-    distinct = {
-        json.dumps(each): each for entry in entries if isinstance(entry, Mapping) for each in [entry.get("mechanism")]
-    }
-    sampled, slow = (sum(map(kind, distinct.values())) for kind in (_is_sampled, _is_slow))
-    if sampled + slow > MOST_SAMPLED or slow > MOST_SLOW:
+
+
+def _check_distinct(charged: Composition) -> None:
+    """Raises ValueError for an account of many different mechanisms that are not bounded at once."""
+    others = [mechanism for mechanism, _ in charged.parts if not isinstance(mechanism, Gaussian)]
+    slow = [each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))]
+    if len(others) > MOST_SAMPLED or len(slow) > MOST_SLOW:
         raise ValueError(
             f"account must have at most {MOST_SAMPLED} different mechanisms beside Gaussians, and {MOST_SLOW} beside "
-            f"their Poisson samples, got {sampled + slow} and {slow}; {PATIENT}"
+            f"their Poisson samples, got {len(others)} and {len(slow)}; {PATIENT}"
         )
-
-
-def _is_sampled(mechanism: Any) -> bool:
-    match mechanism:
-        case {"type": "PoissonSampled", "mechanism": {"type": "Gaussian"}}:
-            return True
-    return False
-
-
-def _is_slow(mechanism: Any) -> bool:
-    return not (_is_sampled(mechanism) or (isinstance(mechanism, Mapping) and mechanism.get("type") == "Gaussian"))
 
 
 def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> None:

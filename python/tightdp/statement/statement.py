@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from os import PathLike
 from pathlib import Path
@@ -14,22 +14,32 @@ from typing import Any, Literal
 
 from .. import _check
 from .._core import __version__
-from .._strict_json import parse_json
+from .._strict_json import (
+    check_entries,
+    check_format,
+    check_same,
+    construct,
+    parse_json,
+    read_arguments,
+    read_value,
+)
 from ..accounting.accountant import Accountant
+from ..accounting.engines.auto import ANSWERED
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .entries import check_entries
-from .recomputed import account_of, check_bound, check_length, recomputed
+from .recomputed import account_of, check_bound, recomputed
 from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, meaning, one_line, upper
 
 FORMAT = 1
 _KEPT = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
          "ledger", "version", "settings", "parameters", "dataset", "date")  # fmt: skip
-_DERIVED = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
+WORDS = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
 """What a statement says in words, which must be what its values say."""
 CHECKED_BY = "tightdp verify FILE"
-_ENDS = "epsilon_lower", "epsilon"
+_CLAIMED: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
+ENTRIES = ("tightdp_statement", "account", *_CLAIMED, *_KEPT, *WORDS)
+"""All entries of a statement as JSON."""
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 LARGE = 10.0
 """An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
@@ -238,14 +248,13 @@ class Statement:
 
     @classmethod
     def from_json(cls, text: str, *, patient: bool = False) -> Statement:
-        """The statement that ``to_json`` wrote; ValueError or TypeError for anything else.
+        """The statement that ``to_json`` wrote; ValueError for anything else, TypeError for what is no text.
 
         Its bound is computed again from its account, and what it says in words from its values: a difference is a
         ValueError. An account that may take more than two seconds is refused, unless ``patient``.
         """
-        check_length("text", len(_text("text", text)))
         try:
-            plain: Any = parse_json(text)
+            plain = parse_json(_text("text", text))
         except ValueError as error:
             raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
         return cls.from_dict(plain, patient=patient)
@@ -253,36 +262,22 @@ class Statement:
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
         """The statement that ``to_dict`` wrote, checked as by ``from_json``."""
-        if not isinstance(plain, Mapping) or type(plain.get("tightdp_statement")) is not int:
-            raise ValueError(f"text must be what Statement.to_json of format {FORMAT} wrote")
-        if plain["tightdp_statement"] != FORMAT:
-            raise ValueError(
-                f"text must be what Statement.to_json of format {FORMAT} wrote, and is of {plain['tightdp_statement']}"
-            )
-        try:
-            account = account_of(plain["account"], patient)
-            given = {name: plain[name] for name in _KEPT}
-            lower, above = (math.inf if plain[name] is None else _check.real(name, plain[name]) for name in _ENDS)
-            if lower > above:
-                raise ValueError(
-                    f"epsilon is said to be from {lower!r} to {above!r}, and must be at least epsilon_lower"
-                )
-            claimed = Bound(lower, above, _text("engine", plain["engine"]))
-        except KeyError as error:
-            raise ValueError(f"text must be what Statement.to_json wrote: it has no {error}") from None
+        check_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
+        check_entries("text", plain, ENTRIES)
+        given = read_arguments(cls, plain, "", only=_KEPT)
+        lower, above, engine = (read_value(hint, plain[name], name) for name, hint in _CLAIMED.items())
+        claimed = _claim(math.inf if lower is None else lower, math.inf if above is None else above, engine)
+        account = account_of(plain["account"], patient)
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
         found = recomputed(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
-        made = cls(privacy=found, charged=charged, **given)
-        again = made.to_dict() if ours else {}
-        for name in _DERIVED:
-            if name in again and found == claimed and plain.get(name) != again[name]:
-                raise ValueError(f"{name} must be what the other entries say, and is {_check.shown(plain.get(name))}")
-        if ours:  # another version wrote others
-            check_entries(plain, again)
-        return made
+        made: Statement = construct(cls, {**given, "privacy": claimed, "charged": charged}, "")
+        words = () if ours else WORDS  # another version wrote others
+        written = {name: value for name, value in made.to_dict().items() if name not in words}
+        check_same({name: plain[name] for name in written}, written)
+        return made if found == claimed else replace(made, privacy=found)
 
     def to_html(self) -> str:
         """A page that stands alone, for a browser or a printer."""
@@ -299,6 +294,15 @@ class Statement:
         from .page import body
 
         return body(self)
+
+
+def _claim(lower: float, above: float, engine: str) -> Bound:
+    """Returns the interval that a file claims. Raises ValueError for ends that cross and engines that there are not."""
+    if lower > above or lower < 0:
+        raise ValueError(f"epsilon is said to be from {lower!r} to {above!r}, and must be at least epsilon_lower >= 0")
+    if not set(engine.split("+")) <= ANSWERED:
+        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.shown(engine)}")
+    return Bound(lower, above, engine)
 
 
 def _is_date(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,21 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from .._core import __version__
-from .._strict_json import parse_json
+from .._strict_json import check_entries, check_format, check_same, construct, parse_json, read_object, read_value
 from ..records.columns import Category, Column, Number, encode
 from ..records.rows import Rows
 from ..statement import Statement
-from ..statement.entries import check_entries
 from ..statement.recomputed import check_file
 
 FORMAT = 1
-ENTRIES = {
-    "classes": "a list of texts",
-    "columns": "a list of columns",
-    "coef": "real numbers",
-    "intercept": "real numbers",
-}
 Read = TypeVar("Read")
 MODELS = ("logistic", "svm")
 LARGEST = 1e300
@@ -55,7 +47,7 @@ class TableModel:
     """(1 or classes, features), of features that ``encode`` makes."""
     intercept: NDArray[np.float64]
     statement: Statement
-    """What its privacy covers."""
+    """What its privacy covers, with the hash of the parameters, which is put there."""
 
     def __post_init__(self) -> None:
         _check.choice("model", self.model, MODELS)
@@ -68,6 +60,13 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
+        hashed = self.parameters_hash
+        if self.statement.parameters not in (None, hashed):
+            raise ValueError(
+                f"parameters must be those that the statement is about, {self.statement.parameters}, and their hash is "
+                f"{hashed}: one of them was changed"
+            )
+        object.__setattr__(self, "statement", replace(self.statement, parameters=hashed))
 
     @property
     def features(self) -> list[str]:
@@ -164,34 +163,38 @@ class TableModel:
 
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> TableModel:
-        """What ``to_dict`` wrote. ValueError or TypeError for anything else: the statement is checked as by
+        """The model that ``to_dict`` wrote; ValueError for anything else. The statement is checked as by
         ``Statement.from_json``, and the hash in it must be that of the parameters."""
-        if not isinstance(plain, Mapping) or "tightdp_model" not in plain:
-            raise ValueError("must be a model that tightdp wrote")
-        if type(plain["tightdp_model"]) is not int or plain["tightdp_model"] != FORMAT:
-            raise ValueError(f"is a model of format {plain['tightdp_model']!r}, and this version reads {FORMAT}")
+        check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
+        check_entries("text", plain, ("tightdp_model", "features", *_HINTS, "statement"))
+        given = {name: read_value(hint, plain[name], name, _read_column) for name, hint in _HINTS.items()}
         try:
-            columns = tuple(map(_column, _list("columns", plain["columns"])))
-            made = cls(
-                plain["model"],
-                _text("label", plain["label"]),
-                tuple(_text("classes", each) for each in _list("classes", plain["classes"])),
-                columns,
-                _check.reals("coef", _list("coef", plain["coef"])),
-                _check.reals("intercept", _list("intercept", plain["intercept"])),
-                Statement.from_dict(plain["statement"], patient=patient),
-            )
-        except KeyError as error:
-            raise ValueError(f"must be a model that tightdp wrote: it has no {error}") from None
-        if plain.get("features") != made.features:
-            raise ValueError("features must be those that the columns make")
-        if made.statement.parameters not in (None, made.parameters_hash):
-            raise ValueError(
-                "parameters must be those that the statement is about: their hash is another: one of them was changed"
-            )
-        if made.statement.version == __version__:
-            check_entries(plain, made.to_dict())
+            statement = Statement.from_dict(plain["statement"], patient=patient)
+        except ValueError as error:
+            raise ValueError(f"statement: {error}") from None
+        if statement.parameters is None:
+            raise ValueError("statement must have the hash of the parameters, which was taken out of it")
+        weights = {name: _to_array(name, given[name]) for name in ("coef", "intercept")}
+        made = construct(cls, {**given, **weights, "statement": statement}, "")
+        written = made._parameters()
+        check_same({name: plain[name] for name in written}, written)
         return made
+
+
+_HINTS: Mapping[str, Any] = {
+    "model": str,
+    "label": str,
+    "classes": tuple[str, ...],
+    "columns": tuple[Column, ...],
+    "coef": tuple[tuple[float, ...], ...],
+    "intercept": tuple[float, ...],
+}
+
+
+def _to_array(name: str, rows: Any) -> NDArray[np.float64]:
+    if len(set(map(len, rows)) if name == "coef" else ()) > 1:
+        raise ValueError("coef must have rows of one length")
+    return np.array(rows, dtype=np.float64)
 
 
 def _plain(column: Column) -> dict[str, Any]:
@@ -203,36 +206,21 @@ def _plain(column: Column) -> dict[str, Any]:
     return plain
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {type(value).__name__}")
-    return value
-
-
-def _list(name: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{name} must be {ENTRIES[name]}, got {type(value).__name__}")
-    return value
-
-
-def _column(plain: Any) -> Column:
-    match plain:
-        case {"kind": "number", "name": str(name), "low": low, "high": high}:
-            low, high = _check.real(f"low of column {name!r}", low), _check.real(f"high of column {name!r}", high)
-            missing = plain.get("missing")
-            missing = None if missing is None else _check.real(f"missing of column {name!r}", missing)
-            if low < high:
-                return Number(name, low, high, missing)
-        case {"kind": "category", "name": str(name), "categories": [*categories]} if categories:
-            if len({_text(f"categories of column {name!r}", each) for each in categories}) < len(categories):
-                raise ValueError(f"categories of column {name!r} must be different texts")
-            return Category(name, tuple(categories))
-    raise ValueError("columns must be numbers with low < high, and texts with categories")
+def _read_column(hint: Any, plain: Any, name: str) -> Column:
+    """Returns the column that ``_plain`` wrote."""
+    kinds: dict[Any, Callable[..., Column]] = {"number": Number, "category": Category}
+    kind = plain.get("kind") if isinstance(plain, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ValueError(f"{name} must be an object of kind number or category, got {_check.shown(plain)}")
+    given = {entry: value for entry, value in plain.items() if entry != "kind"}
+    if kind == "number" and "missing" not in given:
+        given["missing"] = None
+    return read_object(kinds[kind], given, name)
 
 
 def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
-    """The model that ``tightdp train`` or ``TableModel.save`` wrote. OSError, ValueError or TypeError, naming the file,
-    for what is none.
+    """The model that ``tightdp train`` or ``TableModel.save`` wrote. OSError or ValueError, naming the file, for
+    what is none.
 
     The bound of its statement is computed again from its account, and its parameters must have the hash that the
     statement names. What may take more than two seconds is refused unless ``patient``.
@@ -250,9 +238,7 @@ def read(path: Path, of: Callable[[Any], Read]) -> Read:
     try:
         check_file("a model or a statement", path)
         return of(parse_json(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise (
-            type(error)(f"{path}: {str(error)[:1000]}")
-            if type(error) in (ValueError, TypeError)
-            else ValueError(f"{path}: is not JSON: {error}")
-        ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is not JSON: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error)[:1000]}") from None

@@ -17,6 +17,7 @@ from ...composition import FEW, Parts, canonical
 from ...derived import Derived, Group
 from ...mechanisms import ZCDP
 from ...options import Direction
+from .. import known_curve
 from ..known_curve import Ask, KnownCurve, cut
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import affords, one_question
@@ -37,6 +38,8 @@ _AUTO: tuple[Engine, ...] = tuple(
     module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi, fallback)
 )
 """What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
+ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", known_curve.NAME, "trivial"))
+"""Names that ``Bound.engine`` joins by "+"."""
 
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6

@@ -16,6 +16,7 @@ from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import crossing
+from ...numerics.work import affords
 from ...pairs.members import holds, reveals_nothing
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
@@ -311,14 +312,16 @@ _FEW_SELECTED = 16
 
 
 def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
-    """Sums of scores over the steps of each Gaussian allocation that selects several."""
+    """Sums of scores over the steps of each Gaussian allocation that selects several, as far as the question's budget
+    goes: they raise lower ends alone."""
     found = []
     for mechanism, count in parts:
         if not (isinstance(mechanism, m.RandomAllocation) and isinstance(mechanism.mechanism, m.Gaussian)):
             continue
         sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps * count
         usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
-        if mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS:
+        served = mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS
+        if served and affords(allocation_sums.UNITS):
             found.append(allocation_sums.sums(sigma, steps, mechanism.selected * count, direction))
     return found
 
