@@ -88,6 +88,88 @@ def test_dropout_does_not_follow_a_seed_that_others_know(arithmetic):
     assert (one == other).all()
 
 
+def seeded(model, batch):
+    torch.manual_seed(0)
+    return linear(model, batch)
+
+
+def seeded_in_a_fork(model, batch):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return linear(model, batch)
+
+
+def put_back_to_known(model, batch):
+    torch.set_rng_state(torch.Generator().manual_seed(0).get_state())
+    return linear(model, batch)
+
+
+def seeded_at_the_end(model, batch):
+    found = linear(model, batch)
+    torch.default_generator.manual_seed(0)
+    return found
+
+
+class OwnMask(torch.nn.Linear):
+    def forward(self, x):
+        mask = torch.empty_like(x).bernoulli_(0.5, generator=torch.Generator().manual_seed(0))
+        return super().forward(x * mask)
+
+
+KNOWN = {
+    "a seed in the loss": (dropped, seeded, "had another seed"),
+    "a seed in fork_rng": (dropped, seeded_in_a_fork, "had another seed"),
+    "a known state": (dropped, put_back_to_known, "had another seed"),
+    "a seed for the next pass": (dropped, seeded_at_the_end, "had another seed"),
+    "a generator of its own": (lambda: OwnMask(5, 2), linear, "generator of its own"),
+}
+
+
+@pytest.mark.parametrize("arithmetic", ["auto", *ARITHMETIC])
+@pytest.mark.parametrize("known", KNOWN)
+def test_coins_that_others_know_are_refused(known, arithmetic):
+    """Masks go by the place of a record: one more in front would give each the mask of its neighbour."""
+    build, loss, match = KNOWN[known]
+    run = private(build(), dataset=Records(rows(20)), arithmetic=arithmetic)
+    with pytest.raises(ValueError, match=rf"^model and loss_fn must .*{match}"):
+        run.step(loss, next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+@pytest.mark.parametrize("arithmetic", ["auto", "one-by-one"])
+def test_seeds_of_numpy_and_random_are_one_for_all_records(arithmetic):
+    """What they draw is common to all records of a step, known or not: one more record changes it for nobody."""
+
+    def loss(model, batch):
+        np.random.seed(0)  # noqa: NPY002 (the global generator)
+        random.seed(0)
+        return linear(model, batch * float(np.random.standard_normal())) * random.random()  # noqa: NPY002
+
+    there = rows(20)
+    assert moved(Records(there), Records([5 * there[3], *there]), loss, arithmetic=arithmetic) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("seed_inside", [False, True])
+def test_one_by_one_every_record_has_coins_of_its_own(seed_inside):
+    """However often one record draws, and whatever it seeds, the next one's coins stay what they are."""
+    drawn = []
+
+    def loss(model, batch):
+        drawn.append(float(torch.rand(())))
+        if seed_inside:
+            torch.manual_seed(0)
+        torch.rand(1 + int(batch.abs().sum()))
+        return linear(model, batch)
+
+    def coins(first):
+        drawn.clear()
+        sums(Records([first, *rows(9)]), loss, arithmetic="one-by-one")
+        return drawn[-9:]
+
+    one = coins(torch.zeros(5))
+    assert one == coins(50 * torch.ones(5)) and len(set(one)) == 9
+
+
 def test_generators_are_as_before():
     data = Records(rows(20), lambda row: row + torch.randn(5) + random.random() + np.random.random())  # noqa: NPY002
 

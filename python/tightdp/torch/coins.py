@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode, resolve_name
 
 
 def device_of(model: Any) -> Any:
@@ -94,15 +95,69 @@ def seed_pass(device: Any, seed: int, common: int) -> Iterator[None]:
     """The global generators are seeded, PyTorch's by ``seed`` and the others by ``common``, and put back afterwards."""
     with fork_generators(device), restore_generators():
         seed_host(common)
-        torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
+        seed_torch(device, seed)
         yield
 
 
+def seed_torch(device: Any, seed: int) -> None:
+    """Seeds PyTorch's generator of the host, and those of all devices where the model is on one."""
+    torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
+
+
+class CoinGuard(TorchFunctionMode):
+    """A context in which records pass a model side by side, with no coins of PyTorch's but those of the run.
+
+    PyTorch draws for each record by its place in the physical batch. Were the draws known, as after
+    ``torch.manual_seed(0)``, one more record would give all later ones the draws of their neighbours. So every function
+    of PyTorch that is called, and the end of the context, see whether the generators have the seed that they had at the
+    beginning: ValueError if they have another, or if a function is given a generator of its own
+    (docs/theory/training.md, section 9).
+    """
+
+    def __enter__(self) -> Any:
+        devices = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+        self._seeds = [(g.initial_seed, g.initial_seed()) for g in (torch.default_generator, *devices)]
+        return super().__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:
+            self._check_seeds("the loss was computed")
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for read_seed, seed in self._seeds:
+            if read_seed() != seed:
+                self._check_seeds(f"{_name_function(func)} was called")
+        if kwargs is None:
+            return func(*args)
+        if kwargs.get("generator") is not None:
+            raise ValueError(
+                f"model and loss_fn must draw from the global generators of PyTorch, which a run seeds by its own key: "
+                f"{_name_function(func)} was given a generator of its own. Its draws go by the place of a record in "
+                f"its batch, so that one more record would change those of others. Leave generator= out"
+            )
+        return func(*args, **kwargs)
+
+    def _check_seeds(self, when: str) -> None:
+        if any(read_seed() != seed for read_seed, seed in self._seeds):
+            raise ValueError(
+                f"model and loss_fn must not seed PyTorch's generators while records pass the model: they had another "
+                f"seed than the run's when {when}. With known seeds one more record would change the dropout masks of "
+                f"others. Leave manual_seed, set_rng_state and fork_rng out: random_state of make_private repeats the "
+                f"draws of an experiment"
+            )
+
+
+def _name_function(func: Any) -> str:
+    return resolve_name(func) or getattr(func, "__name__", repr(func))
+
+
 def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
-    """The loss function, where NumPy and ``random`` draw the same for all physical batches of a step.
+    """The loss function, where NumPy and ``random`` draw the same in every call.
 
     They draw once for all records that go through the model together. If those of another physical batch drew others,
-    one more record, which moves another into the next physical batch, would change the draws of that one.
+    one more record, which moves another into the next physical batch, would change the draws of that one. A seed that
+    the loss function sets itself does no harm here: it is again one for all calls.
     """
 
     def loss(model: Any, batch: Any) -> Any:

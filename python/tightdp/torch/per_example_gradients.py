@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from . import checks, collated
+from .coins import device_of, fork_generators, seed_torch
 from .recurrent import StepByStep
 from .side_by_side import side_by_side
 
@@ -70,15 +71,21 @@ class PerExampleGradients:
         return [found[name] for name in self._parameters]
 
     def _in_turn(self, tensors: list[Any], rebuild: collated.Rebuild) -> list[Any]:
-        parameters = list(self._parameters.values())
+        """One record after the other, each with coins of its own, which are drawn before any code of the user's runs.
+
+        So whatever a record draws, and whatever seeds the model sets for it, changes no draw of the next one.
+        """
+        parameters, device = list(self._parameters.values()), device_of(self._losses.model)
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
-        for i in range(len(tensors[0])):
-            loss = _check_single_loss(
-                self._losses(rebuild([tensor[i : i + 1].clone() for tensor in tensors]))
-            )  # no others behind
-            for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
-                if gradient is not None:
-                    row[i] = gradient
+        seeds = torch.randint(1 << 62, (len(tensors[0]),), device="cpu").tolist()
+        with fork_generators(device):
+            for i, seed in enumerate(seeds):
+                seed_torch(device, seed)
+                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # no others behind
+                loss = _check_single_loss(self._losses(alone))
+                for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+                    if gradient is not None:
+                        row[i] = gradient
         return rows
 
 

@@ -1,4 +1,5 @@
-"""What holds while records pass a model side by side: nothing is compiled, and masks are made without a look at them.
+"""What holds while records pass a model side by side: nothing is compiled, all coins are the run's, and masks are made
+without a look at them.
 
 ``transformers`` reads whether a mask hides anything, to do without one that does not. Under ``torch.func.vmap`` no code
 reads values. So its functions that make masks are told to make them whole, by its public registry of such functions.
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from .coins import run_uncompiled
+from .coins import CoinGuard, run_uncompiled
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
 _MAKE_MASKS = ("sdpa", "eager")
@@ -26,7 +27,7 @@ def side_by_side() -> Iterator[None]:
     _tell_transformers()
     token = _PASSING.set(True)
     try:
-        with run_uncompiled():
+        with run_uncompiled(), CoinGuard():
             yield
     finally:
         _PASSING.reset(token)
