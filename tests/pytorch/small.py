@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 import tightdp as dp
 from tightdp.torch import AfterFailure, Batches, make_private
 
-OF_DATA_LOADER = ("num_workers", "pin_memory", "shuffle", "batch_sampler")
+OF_DATA_LOADER = ("num_workers", "pin_memory", "shuffle", "batch_sampler", "in_order")
 
 
 def table(records=60, features=5, classes=3):

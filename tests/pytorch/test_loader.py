@@ -1,6 +1,7 @@
 """Poisson batches: who is in them, how they come, and what is refused."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
+from small import private
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tightdp as dp
 from tightdp.torch import PoissonLoader
+from tightdp.torch.loader import SAFE_OPTIONS
 
 
 class Squares(Dataset):
@@ -149,10 +152,26 @@ def test_what_has_no_records_by_index_is_refused(wrong):
         PoissonLoader(wrong, 0.1)
 
 
-@pytest.mark.parametrize("name", ["shuffle", "sampler", "batch_sampler", "batch_size", "drop_last", "generator"])
-def test_options_that_choose_records_are_refused(name):
-    with pytest.raises(TypeError, match=rf"^{name} must be left out"):
-        PoissonLoader(numbers(3), 0.1, **{name: True})
+def test_options_that_are_not_known_to_be_safe_are_refused():
+    """Whatever ``DataLoader`` takes, of any version."""
+    known = set(inspect.signature(DataLoader).parameters) - {"dataset", "collate_fn"}
+    assert {"in_order", "shuffle", "sampler", "generator", "worker_init_fn"} <= known - set(SAFE_OPTIONS)
+    for name in (known | {"nonsense"}) - set(SAFE_OPTIONS):
+        with pytest.raises(TypeError, match=rf"^{name} must be left out.*num_workers, .*timeout"):
+            PoissonLoader(numbers(3), 0.1, **{name: False})
+    with pytest.raises(TypeError, match=r"^in_order must be left out"):
+        private(in_order=False, num_workers=2)
+
+
+def test_options_that_are_safe_change_no_batch():
+    options = {"num_workers": 2, "prefetch_factor": 3, "persistent_workers": True, "timeout": 100,
+               "multiprocessing_context": "fork", "pin_memory": False}  # fmt: skip
+    assert options.keys() | {"pin_memory_device"} == set(SAFE_OPTIONS)
+    found, plain = (PoissonLoader(Squares(), 0.3, 6, physical_batch_size=4, rng=dp.Philox(2), **given)
+                    for given in (options, {}))  # fmt: skip
+    for batch, other in zip(found, plain, strict=True):
+        rows, expected = ([part["index"].tolist() for part, _ in each.parts()] for each in (batch, other))
+        assert rows == expected
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,12 @@ from .process_group import World
 from .record_reader import Part, RecordCollator, RecordReader, check_reads_repeat
 
 Rows = npt.NDArray[np.intp]
-OURS = frozenset({"batch_sampler", "batch_size", "drop_last", "generator", "persistent_workers", "sampler", "shuffle"})
-"""Options of ``DataLoader`` that decide what is in a batch, or that need a loader which outlives an epoch."""
+SAFE_OPTIONS = (
+    "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
+    "prefetch_factor", "timeout",
+)  # fmt: skip
+"""Options of ``DataLoader`` that decide where and when records are read, and neither which nor in what order. Not
+``worker_init_fn``: which worker reads a record depends on the other records, so workers must not differ."""
 
 
 ALIKE, FIRST, LOOKS = -1, -2, -3
@@ -100,8 +104,8 @@ class PoissonLoader:
     collate_fn : makes a batch of a list of records, and gets one record at a time; None for PyTorch's own. Records of
         different shapes go through the model in groups of equal shape
     rng : None for secure draws; ``Philox`` repeats, which is for experiments
-    options : of ``torch.utils.data.DataLoader``, such as ``num_workers`` and ``pin_memory``. Those that choose records
-        or their order (``shuffle``, ``sampler``, ``batch_size``, ...) are refused.
+    options : of ``torch.utils.data.DataLoader``: ``num_workers``, ``pin_memory`` and the others of ``SAFE_OPTIONS``.
+        Those that may choose records or their order (``shuffle``, ``sampler``, ``in_order``, ...) are refused.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -129,8 +133,11 @@ class PoissonLoader:
         )
         if collate_fn is not None and not callable(collate_fn):
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
-        for name in sorted(OURS & options.keys()):
-            raise TypeError(f"{name} must be left out: Poisson sampling decides which records are in a batch")
+        for name in sorted(options.keys() - set(SAFE_OPTIONS)):
+            raise TypeError(
+                f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "
+                f"Of the options of DataLoader those may be given that change neither: {', '.join(SAFE_OPTIONS)}"
+            )
         _check.count("num_workers", options.get("num_workers", 0), least=0)
         self._source = source(rng)
         self._collate, self._options = collate_fn, options

@@ -27,7 +27,8 @@ class Batches:
     collate_fn : as for ``torch.utils.data.DataLoader``, of a list of one record: it makes dense tensors with one row,
         and nothing else. So nothing of a record can enter another. Records of equal shape go through the model
         together: to have all of them go together, pad to a fixed length
-    options : of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``
+    options : of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``: those that decide where and when
+        records are read, and neither which nor in what order (``SAFE_OPTIONS`` in ``loader.py``)
 
     >>> Batches(physical_size=64, options={"num_workers": 2}).physical_size
     64
