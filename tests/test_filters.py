@@ -299,3 +299,10 @@ def test_a_given_pair_is_charged_by_its_moments():
     assert 0 < sample < min(new().cost(given), new().cost(dp.PureDP(math.log1p(0.5 * math.expm1(largest)))))
     hidden = dp.PrivacyLoss.from_distributions([0.5, 0.5, 0.0], [0.4, 0.5, 0.1], relation="any")
     assert dp.PrivacyFilter(2.0, 1e-6).cost(hidden) == math.inf
+
+
+def test_under_replace_a_sample_of_fixed_size_costs_what_no_sampling_does():
+    sampled = dp.FixedSizeSampled(dp.Gaussian(5.0), 10, 1000)
+    for family in ("zcdp", "gaussian"):
+        f = dp.PrivacyFilter(2.0, 1e-6, family=family, neighbors="replace")
+        assert f.cost(sampled) == f.cost(dp.Gaussian(5.0)) < math.inf

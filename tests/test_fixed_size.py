@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp.accounting.engines.grid import engine as grid
+from tightdp.accounting.pairs.neighbors import translate
 
 
 def delta(run, at, width=1e-6):
     request = grid.DEFAULT.__class__(width=width)
-    return grid.ENGINE.delta(run._composition().parts, "replace", at, request)
+    return grid.ENGINE.delta(translate(run._composition().parts), "remove", at, request)
 
 
 def hockey_stick(p, q, at):

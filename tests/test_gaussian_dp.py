@@ -42,6 +42,35 @@ def test_gaussians_sampled_or_not_are_exact():
     assert mixed.lower * (1 + 1e-9) >= 1.0 and mixed.upper <= math.hypot(1.0, dp.PureDP(1.0).gdp().upper) * (1 + 1e-9)
 
 
+def test_a_record_that_is_replaced_in_a_sample_of_fixed_size_is_in_all_samples_at_times():
+    """So it has the mu of no sampling: twice the shift of one record."""
+    run = dp.FixedSizeSampled(dp.Gaussian(2.0), 1, 1000) * 4
+    for whole, mu in ((run, 2.0), (run + dp.Gaussian(1.0) * 3, 4.0)):
+        found = whole.gdp(neighbors="replace")
+        assert found.lower <= mu <= found.upper and found.width < 1e-12
+
+
+FAINT = dp.FixedSizeSampled(dp.PureDP(0.01), 1, 1000)
+STRONG = [
+    dp.Gaussian(1.0) * 1,
+    dp.PoissonSampled(dp.Gaussian(0.5), 0.2) * 3,
+    dp.Laplace(2.0) * 2,
+    dp.BoundedRange(0.5) * 2,
+    dp.Gaussian(2.0).group(2),
+    dp.PureDP(0.3) * 2 + dp.Gaussian(2.0),
+]
+
+
+@pytest.mark.parametrize("run", STRONG, ids=repr)
+def test_who_sees_a_sample_of_fixed_size_besides_learns_no_less_by_any_measure(run):
+    """Each answer under "replace" is that about the pairs of replacing, whatever stands beside them."""
+    more, asked = run + FAINT, {"neighbors": "replace"}
+    for answer in (lambda run: run.gdp(**asked), lambda run: run.advantage(**asked)):
+        assert answer(more).upper >= answer(run).lower
+    here, there = run.renyi([1.5, 2.0, 9.0], **asked), more.renyi([1.5, 2.0, 9.0], **asked)
+    assert (there.upper >= here.lower).all() and (there.lower >= here.lower * (1 - 1e-12)).all()
+
+
 @pytest.mark.parametrize(
     ("run", "neighbors", "delta"),
     [

@@ -186,7 +186,7 @@ def check(parts, direction, target, epsilons, request):
         assert all(term >= 0 for term in found.error_budget.values()), (here, found)
     for first, second in itertools.pairwise(curve.values()):
         assert second.lower <= first.upper, (here, first, second)
-    loose = members(parts, direction) != (parts,)
+    loose = members(parts) != (parts,)
     for engine in (contour.ENGINE, renyi.ENGINE, closed_form.ENGINE):
         if engine.refuse(parts, direction) is None:
             pairs = [(inverse, engine.epsilon(parts, direction, target, request))]

@@ -12,8 +12,8 @@ EVERY: frozenset[Neighbors] = frozenset(NEIGHBORS)
 SIZED: frozenset[Neighbors] = frozenset(("replace", "replace_special"))
 """Relations that leave the number of records as it is."""
 ADDED = EVERY - SIZED
-Direction = Literal["add", "remove", "replace"]
-"""One dominating pair: of a record that is added, or removed, or replaced."""
+Direction = Literal["add", "remove"]
+"""The order of a dominating pair. Under "replace" mechanisms are translated (``accounting/pairs/neighbors.py``)."""
 
 WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
 """Defaults: six digits of the answer; of engine "prv" a hundredth in epsilon, and less than deltas in use."""

@@ -18,7 +18,7 @@ from ..bound import Bound
 from ..composition import Parts
 from .numerics.outward import INF, Range, sqrt
 from .numerics.work import affords
-from .pairs.replaced import ReplacedGaussian
+from .pairs.replaced import Replaced, ReplacedGaussian
 
 _LEAST, _MOST = 1e-9, 1e9
 """mu for which the curve of a Gaussian is certified."""
@@ -78,6 +78,8 @@ def noise(parts: Parts) -> tuple[Range, Parts]:
             case ReplacedGaussian(sigma, _):  # a removal, and unsampled
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
+            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # with a probability it is exchanged in all samples
+                total += 4 * count / (Range(sigma) * sigma)
             case _:
                 rest.append((mechanism, count))
     return total, tuple(rest)

@@ -197,7 +197,7 @@ class Question(NamedTuple):
         if not worst.error_budget:
             rest = "unknown"
         else:
-            rest = "pair" if all(members(*pair) == (pair[0],) for pair in asked) else "class"
+            rest = "pair" if all(members(run) == (run,) for run, _ in asked) else "class"
         return Bound(lower, upper, worst.engine, shares(upper - lower, worst.error_budget, rest))
 
     def pairs(self) -> list[tuple[Parts, Direction]]:
@@ -216,8 +216,7 @@ class Question(NamedTuple):
         if rest or self.engine == "auto":
             parts = rest
         if self.neighbors == "replace":
-            translated = relations.translate(parts)
-            return [(parts, "replace")] if translated is None else [(translated, "remove")]
+            parts = relations.translate(parts)
         if self.neighbors == "replace_special":
             parts = relations.zeroed(parts)
         if all(mechanism.symmetric for mechanism, _ in parts):

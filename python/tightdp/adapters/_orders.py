@@ -28,8 +28,7 @@ def best_order(
         ends = [run.delta(epsilon * at, neighbors=neighbors).upper for at in (0.99, 1.01)]
         slope = math.log(ends[0] / ends[1]) / (0.02 * epsilon) if ends[1] > 0 else math.inf
         return float(orders[np.argmin(np.abs(orders - 1 - slope))]) if slope < math.inf else float(orders[-1])
-    translated = translate(run.parts) if neighbors == "replace" else run.parts
-    kept, _ = renyi.split(run.parts if translated is None else translated)
+    kept, _ = renyi.split(translate(run.parts) if neighbors == "replace" else run.parts)
     target = min(max(float(delta), math.ulp(0.0)), 1.0)
 
     def bound(i: int) -> float:

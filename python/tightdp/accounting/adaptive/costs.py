@@ -69,9 +69,8 @@ class ZeroConcentrated(Family):
                 return self.cost(m.Gaussian(sigma / 2))
             case ReplacedClass(e, 0.0, _):
                 return _pure(2 * Range(e))
-            case Replaced(m.PoissonSampled(inner, _)):
-                whole = replaced(inner)
-                return INF if whole is None else self.cost(whole)
+            case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
+                return self.cost(replaced(inner))
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
             case m.ZCDP(rho, 0.0):
@@ -119,7 +118,7 @@ class GaussianCap(Family):
         match mechanism:
             case m.PoissonSampled(inner, _):
                 return self.cost(inner)
-            case ReplacedGaussian(sigma, _):
+            case ReplacedGaussian(sigma, _) | Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):
                 return self.cost(m.Gaussian(sigma / 2))
             case m.Gaussian(sigma):
                 return (1 / (Range(sigma) * sigma)).hi
@@ -173,9 +172,4 @@ def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
         mechanism = m.Gaussian(max((Range(one.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":
         return zeroed(((mechanism, 1),))[0][0]
-    if neighbors != "replace" or isinstance(mechanism, m.FixedSizeSampled):
-        return mechanism  # a sample of fixed size has the moments of "replace"
-    found = replaced(mechanism)
-    if found is None:
-        raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
-    return found
+    return replaced(mechanism) if neighbors == "replace" else mechanism

@@ -170,7 +170,7 @@ class PrivacyFilter(Capped):
     epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
     family : what is added up, fixed in advance.
         "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
-        "zcdp": rho. It charges mechanisms that are zCDP, and those on a Poisson sample as if on all records.
+        "zcdp": rho. It charges mechanisms that are zCDP, and those on a sample as if on all records.
         "gaussian": 1/noise_multiplier^2 of Gaussians, sampled ones as if on all records. It is the tightest for
         Gaussians on all records. It also admits the releases listed in ``others``, each up to its count.
     order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``

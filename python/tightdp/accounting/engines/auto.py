@@ -60,7 +60,7 @@ def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: flo
 def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     before = _core.work_spent()
     found = _epsilon(engine, parts, direction, delta, request)
-    if found.upper == INF and found.lower < INF and engine == "auto" and direction != "replace":
+    if found.upper == INF and found.lower < INF and engine == "auto":
         most = largest_within(parts, delta)
         found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
     if engine != "auto" or _narrow(found, request.width):
@@ -148,7 +148,7 @@ def _links(mechanism: Derived, direction: Direction, request: Request) -> list[d
     """What the runs are known to be that a mechanism repeats, or that link the data sets of a group."""
     if not isinstance(mechanism, Group):
         return [_run(mechanism.parts, direction, request)]
-    if mechanism.any_size or direction == "replace":  # one pair at every link
+    if mechanism.any_size:  # one pair at every link
         return [_run(mechanism.parts, direction, request)] * mechanism.size
     # A record fewer at every link: a probability with none of the group comes first to the smallest of them.
     links = [_run(smaller(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)]
@@ -209,7 +209,7 @@ def any_delta(epsilon: float) -> Bound:
     return Bound(0.0 if epsilon >= 0 else max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 
 
-_BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add", "replace": "replace"}
+_BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 _ROUGH = 1e-4
 """Relative width of deltas from which another bound is made, in which more digits could not be seen."""
 
@@ -241,7 +241,7 @@ class _Question(NamedTuple):
 
 def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
     parts, direction = question.parts, question.direction
-    known = members(parts, direction)
+    known = members(parts)
     loose = known != (parts,)
     if engine == "auto":
         found = _auto(question, ask, loose or question.above)
@@ -280,8 +280,6 @@ def _named(question: _Question) -> str:
 def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
     names: list[str] = []
     best = question.trivial
-    if not question.parts and question.direction == "replace":  # a member that releases nothing: no engine asks that
-        return best
     for engine in _AUTO:
         if engine.refuse(question.parts, question.direction) is not None:
             continue

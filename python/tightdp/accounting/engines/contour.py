@@ -32,8 +32,6 @@ class Contour:
     name = "contour"
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        if direction == "replace":
-            return 'its pairs are those of neighbors "add" and "remove"'
         losses = _losses(parts)
         return losses if isinstance(losses, str) else None
 

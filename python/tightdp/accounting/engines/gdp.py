@@ -19,7 +19,7 @@ class GaussianApproximation:
     name = "gdp"
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        if direction == "replace" or any(_mu_squared(mechanism) is None for mechanism, _ in parts):
+        if any(_mu_squared(mechanism) is None for mechanism, _ in parts):
             return "the central limit theorem is stated for Gaussians and Poisson-subsampled Gaussians alone"
         return None
 

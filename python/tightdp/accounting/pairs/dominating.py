@@ -50,8 +50,7 @@ def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
                 return m.PoissonSampled(inside[0], q), inside[1]
         case Replaced(inner):
             if inside := _smooth(inner):
-                found = replaced(inside[0])
-                return None if found is None else (found, inside[1])
+                return replaced(inside[0]), inside[1]
     return None
 
 

@@ -15,21 +15,17 @@ from ..numerics.outward import INF, Range, expm1, log1p
 from .members import reveals_nothing
 from .neighbors import translate
 from .orders import hidden
-from .replaced import Replaced, ReplacedClass, losses
+from .replaced import Replaced, ReplacedClass, Zeroed, losses
 
 
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:
     """An upper bound of the largest loss that any output has; infinite where none is bounded."""
-    parts = run.parts
-    if neighbors != "replace":
-        return largest_of(parts, "remove")
-    direct = translate(parts)
-    return largest_of(parts, "replace") if direct is None else largest_of(direct, "remove")
+    return largest_of(translate(run.parts) if neighbors == "replace" else run.parts, "remove")
 
 
 def largest_of(parts: Parts, direction: Direction) -> float:
-    """The same of a pair that a relation asks for: under "replace" of parts that have no other form for it."""
-    of = {"replace": _replaced, "remove": _largest, "add": _added}[direction]
+    """The same of a pair that a relation asks for."""
+    of = {"remove": _largest, "add": _added}[direction]
     total = Range(0.0)
     for mechanism, count in parts:
         total += of(mechanism) if count == 1 else count * of(mechanism)  # that of one is exact where it is known
@@ -128,12 +124,10 @@ def _largest(mechanism: m.Mechanism) -> Range:
             return _amplified(_largest(inner), Range(q))
         case Derived():
             return _derived(mechanism, _largest)
-        case Replaced(inner):
+        case Replaced(inner) | Zeroed(inner):  # what contributes nothing is one of the records that may be exchanged
             return _replaced(inner)
         case PrivacyLoss() if mechanism.infinity == 0 and hidden(mechanism) == 0:  # in either order
             return max(-mechanism.losses[0], mechanism.losses[-1], 0.0) + Range(mechanism.loss_error)
-        case m.FixedSizeSampled():  # of a record that contributes nothing, a case of "replace"
-            return _replaced(mechanism)
     return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
 
 

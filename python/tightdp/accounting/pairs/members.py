@@ -16,7 +16,7 @@ from ... import mechanisms as m
 from ..._check import MAX_COUNT
 from ...composition import Parts
 from ...derived import Derived, Group, RepeatAndSelect
-from ...options import ADDED, EVERY, Direction
+from ...options import ADDED, EVERY
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import of_group
 from .kinds import any_of
@@ -39,13 +39,13 @@ class BinaryRange(m.Mechanism):
         return [(least, log(expm1(top) / whole) - self.eta), (top, log(-expm1(least) / whole))]
 
 
-def members(parts: Parts, direction: Direction) -> tuple[Parts, ...]:
+def members(parts: Parts) -> tuple[Parts, ...]:
     """Compositions that the class contains, of which the best counts; ``parts`` itself where every pair is attained."""
     if not any_of(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
-        if _once(alone, direction):
+        if _once(alone):
             return (parts,)
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
@@ -66,16 +66,16 @@ _SHARES = 0.25, 0.5, 0.75
 """Which of them is best depends on epsilon; between them a tenth or less is lost."""
 
 
-def _once(mechanism: m.Mechanism, direction: Direction) -> bool:
+def _once(mechanism: m.Mechanism) -> bool:
     """Whether the envelope is the supremum of the class: of one step, as the curve of a sampled one is a function of
     the unsampled curve at one point. An allocation composes it."""
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
         return True
     if holds(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
-    if isinstance(mechanism, (Derived, m.RandomAllocation, m.TruncatedPoissonSampled, Replaced, Zeroed)):
-        return False
-    return not (direction == "replace" and isinstance(mechanism, m.PoissonSampled))
+    if isinstance(mechanism, Replaced):
+        return isinstance(mechanism.mechanism, m.FixedSizeSampled)
+    return not isinstance(mechanism, (Derived, m.RandomAllocation, m.TruncatedPoissonSampled, Zeroed))
 
 
 _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
@@ -115,8 +115,7 @@ def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
         case RepeatAndSelect():  # one run
             return _of_run(mechanism.parts)
         case Replaced(inner):
-            exchanged = (tuple((replaced(one), count) for one, count in member) for member in _members(inner))
-            return tuple(tuple((one, count) for one, count in member if one is not None) for member in exchanged)
+            return tuple(tuple((replaced(one), count) for one, count in member) for member in _members(inner))
         case Zeroed(inner):
             return tuple(tuple((Zeroed(one), count) for one, count in member) for member in _members(inner))
         case (

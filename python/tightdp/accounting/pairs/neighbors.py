@@ -2,8 +2,8 @@
 
 A noise multiplier is relative to one record's contribution. Replacing a record changes two contributions, so that the
 pair of a symmetric mechanism under "replace" is its own add-or-remove pair at twice the sensitivity; classes and
-Poisson samples have pairs of their own (``replaced.py``). Translated like this a composition needs no engine that
-knows of "replace".
+samples have pairs of their own (``replaced.py``). Every part of a composition is translated like this, so that no
+engine, and no answer that is derived from one, has to know that "replace" was asked.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _narrow(parts: Parts) -> tuple[m.Mechanism, ...]:
     return tuple(mechanism for mechanism, _ in parts if mechanism.relations != EVERY)
 
 
-def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
-    """The mechanism whose add-or-remove pair is the replace pair of ``mechanism``; None where there is no such."""
+def replaced(mechanism: m.Mechanism) -> m.Mechanism:
+    """Returns the mechanism whose add-or-remove pair is the replace pair of ``mechanism``; ValueError if none is."""
     match mechanism:
         case m.Gaussian(sigma):
             return m.Gaussian(_half(sigma))
@@ -66,14 +66,14 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism | None:
             return m.DiscreteLaplace(scale, 2 * sensitivity)
         case m.RandomizedResponse():
             return mechanism
-        case m.PoissonSampled(inner):  # grid.md section 6.2
-            return None if replaced(inner) is None else Replaced(mechanism)
+        case m.PoissonSampled(inner) | m.FixedSizeSampled(inner):  # grid.md section 6.2
+            replaced(inner)
+            return Replaced(mechanism)
         case PrivacyLoss():  # both orders of it are neighbours
             return mechanism if mechanism.mirrored else Replaced(mechanism)
         case Derived():
-            inside = translate(mechanism.parts)
-            return None if inside is None else of_run(mechanism, inside)
-    return None
+            return of_run(mechanism, translate(mechanism.parts))
+    raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
 
 
 def zeroed(parts: Parts) -> Parts:
@@ -108,15 +108,9 @@ def _smaller(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
     return replace(mechanism, dataset_size=mechanism.dataset_size - gone)  # type: ignore[attr-defined, type-var]
 
 
-def translate(parts: Parts) -> Parts | None:
-    """All parts replaced; None where one has no such form and the engine must know of "replace" itself."""
-    found = []
-    for mechanism, count in _placed(parts):
-        other = replaced(mechanism)
-        if other is None:
-            return None
-        found.append((other, count))
-    return tuple(found)
+def translate(parts: Parts) -> Parts:
+    """Returns all parts replaced."""
+    return tuple((replaced(mechanism), count) for mechanism, count in _placed(parts))
 
 
 def _placed(parts: Parts) -> Parts:

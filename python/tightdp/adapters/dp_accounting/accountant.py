@@ -200,14 +200,11 @@ class TightDPAccountant(PrivacyAccountant):
     def _asked(self) -> tuple[Composition, Neighbors]:
         """What to ask, and under which relation.
 
-        What is stated for neighbours under "replace" needs no translation, but the rest does; where a mechanism has no
-        translated form, the worse bound of what is stated for adding or removing serves (replace.md section 1).
+        What is stated for neighbours under "replace" needs no translation, but the rest does.
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:
-            translated = translate(own.parts)
-            if translated is not None:
-                return Composition(translated) + stated, "add_or_remove"
+            return Composition(translate(own.parts)) + stated, "add_or_remove"
         return own + stated, NEIGHBORS[self.neighboring_relation]
 
 

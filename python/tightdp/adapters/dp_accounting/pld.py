@@ -135,9 +135,7 @@ def _made(mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR
     """Under REPLACE_ONE of the mechanism whose pair of adding or removing is that of a replacement."""
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
-        translated = translate(run.parts)
-        assert translated is not None  # of all that are made here
-        run = Composition(translated)
+        run = Composition(translate(run.parts))
     return CertifiedDistribution(run, interval)
 
 

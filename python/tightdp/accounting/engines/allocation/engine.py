@@ -40,8 +40,6 @@ class RandomAllocations:
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         if not any(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts):
             return "it serves compositions with RandomAllocation"
-        if direction == "replace":
-            return 'its pairs are those of neighbors "add" and "remove"'
         for mechanism, count in parts:
             if isinstance(mechanism, m.RandomAllocation):
                 reason = allocation_laws.refuse(mechanism.mechanism)

@@ -52,9 +52,7 @@ def _law(parts: Parts, direction: Direction) -> Law:
 
 @lru_cache(maxsize=256)
 def law(parts: Parts, direction: Direction) -> Law | None:
-    """The formula of a composition in one direction, or None. "replace" was translated before (``neighbors``)."""
-    if direction == "replace":
-        return None
+    """The formula of a composition in one direction, or None."""
     return _formula(parts, direction) or outcomes.law(parts, direction)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from .... import _core
 from .... import mechanisms as m
 from ...numerics.outward import Range, exp, expm1
+from ...pairs.replaced import Replaced
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..grid.laws import law
 from .kernels import Array, Side, epsilons, masses_below
@@ -52,12 +53,12 @@ class FixedSize:
     name = "fixed_size"
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        if direction == "replace" and len(parts) == 1:
+        if len(parts) == 1:
             match parts[0]:
-                case m.FixedSizeSampled(m.Gaussian(sigma), size, total), count:
+                case Replaced(m.FixedSizeSampled(m.Gaussian(sigma), size, total)), count:
                     if size < total and 1 < count <= MOST_STEPS and LEAST_SIGMA <= sigma <= MOST_SIGMA:
                         return None
-        return "it serves 2 to 16,384 equal steps on samples of fixed size, of Gaussian noise and under 'replace'"
+        return "it serves 2 to 16,384 equal steps on samples of fixed size, of Gaussian noise, under 'replace'"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         found = _asked(parts, _level(delta))
@@ -89,13 +90,13 @@ def _level(delta: float) -> int:
 
 
 def _joined(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
-    return [(law(mechanism, "replace").upper, float(count))]
+    return [(law(mechanism, "remove").upper, float(count))]
 
 
 def _asked(parts: Parts, level: int) -> Curve | None:
     """None where the budget does not allow it. What is kept is charged as if it were not."""
     mechanism, count = parts[0]
-    assert isinstance(mechanism, m.FixedSizeSampled), "refused parts were asked"
+    assert isinstance(mechanism, Replaced), "refused parts were asked"
     before = _core.work_spent()
     try:
         found = _curve(mechanism, count, level)
@@ -110,12 +111,13 @@ class _UnknownError(Exception):
 
 
 @lru_cache(maxsize=CURVES)
-def _curve(mechanism: m.FixedSizeSampled, count: int, level: int) -> Curve:
-    assert isinstance(mechanism.mechanism, m.Gaussian)
+def _curve(replaced: Replaced, count: int, level: int) -> Curve:
+    mechanism = replaced.mechanism
+    assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
     before = _core.work_spent()
     blocks = -(-count // BLOCK)
     each = -(-count // blocks)
-    joined = _joined(mechanism, blocks * each)
+    joined = _joined(replaced, blocks * each)
     delta, share = 10.0**level, Range(mechanism.sample_size) / mechanism.dataset_size
     beyond = delta * _NOTHING / (blocks * each)
     reach, near, far = (_core.grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))

@@ -58,20 +58,12 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
         case m.DiscreteLaplace(_, sensitivity) if sensitivity > MOST_ATOMS:
             return f"discrete Laplace noise under sensitivity {sensitivity!r} has too many losses"
-        case m.FixedSizeSampled(inner):
-            if direction != "replace":
-                return "batches of fixed size are accounted under 'replace' alone"
-            if isinstance(inner, PrivacyLoss):
-                return "a user-defined loss has no proved pair in batches of fixed size"
-            return refuse(inner, "replace")
+        case m.FixedSizeSampled() | m.SampledWithReplacement():
+            return "batches of fixed size are accounted under 'replace' and 'replace_special' alone"
         case m.PoissonSampled(inner, _):
-            if direction == "replace" and isinstance(inner, PrivacyLoss):
-                return "a user-defined loss has no proved pair for replacing a record that is sampled"
             return refuse(inner, direction)
         case m.RandomAllocation():
             return "random allocation is composed by the engine 'allocation'"
-    if direction == "replace" and replaced(mechanism) is None:
-        return f"no pair is proved here for replacing a record of {mechanism!r}"
     return None
 
 
@@ -88,7 +80,7 @@ def _refuse_whole(mechanism: m.Mechanism) -> str | None:
         case m.TruncatedPoissonSampled(inner) | m.FixedSizeSampled(inner):
             if isinstance(inner, PrivacyLoss):
                 return "a user-defined loss has no proved pair in batches of fixed size"
-            return refuse(inner, "remove") or refuse(inner, "replace")
+            return refuse(inner, "remove") or refuse(replaced(inner), "remove")
         case _:
             return refuse(mechanism, "remove")
     if not mixtures.LEAST_SHIFT <= shift <= mixtures.MOST_SHIFT:
@@ -99,18 +91,13 @@ def _refuse_whole(mechanism: m.Mechanism) -> str | None:
 @lru_cache(maxsize=MOST_LAWS)
 def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
     """The laws of a mechanism that was not refused."""
-    if direction == "replace":
-        found = replaced(mechanism)
-        if found is not None:
-            return law(found, "remove")
     match mechanism:
         case m.PoissonSampled(inner, q):
-            return _sampled(inner, q, q, direction)
-        case m.FixedSizeSampled(inner, size, total):
-            if size == total:
-                return law(inner, direction)
+            return _sampled(inner, q, direction)
+        case Replaced(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
-            return _sampled(inner, share.lo, min(share.hi, math.nextafter(1.0, 0.0)), direction, fixed=True)
+            base = law(replaced(inner), "remove")
+            return _exchanged(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
             ahead, behind = mixtures.weights_of(norms, shares), mixtures.NOTHING
             return _mixture(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
@@ -121,7 +108,7 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _sampled(inner, q, q, "replace")
+            return _exchanged(law(replaced(inner), "remove"), law(inner, "remove"), q, q)
         case Replaced(PrivacyLoss() as given):
             upper = _user_defined(either_order(given), False).upper
             return Pair(upper, tuple(one for add in (False, True) for one in _user_defined(given, add).lowers))
@@ -181,23 +168,22 @@ def _exact(found: _core.GridLaw) -> Pair:
     return Pair(found, (found,))
 
 
-def _sampled(inner: m.Mechanism, low: float, high: float, direction: Direction, fixed: bool = False) -> Pair:
-    """Sampling probability between ``low`` and ``high``."""
-    if direction != "replace":
-        base = law(inner, direction)
-        add = direction == "add"
-        if low == 1:
-            return base
-        upper = base.upper.poisson(high, add)
-        if base.lowers == (base.upper,) and low == high:
-            return _exact(upper)
-        return Pair(upper, tuple(one.poisson(low, add) for one in base.lowers))
-    base = law(inner, "replace")
+def _sampled(inner: m.Mechanism, q: float, direction: Direction) -> Pair:
+    base, add = law(inner, direction), direction == "add"
+    if q == 1:
+        return base
+    upper = base.upper.poisson(q, add)
+    if base.lowers == (base.upper,):
+        return _exact(upper)
+    return Pair(upper, tuple(one.poisson(q, add) for one in base.lowers))
+
+
+def _exchanged(base: Pair, member: Pair, low: float, high: float) -> Pair:
+    """A record of a sample is replaced: ``base`` is the pair of replacing it in the sample, and the probability that
+    it is there lies between ``low`` and ``high``. ``member`` is attained by data sets whose other records all look
+    alike; under Poisson sampling one of the two records may contribute nothing."""
     if low == 1:
         return base
-    # Attained by data sets whose other records all look alike. Under Poisson sampling one of the two records may
-    # contribute nothing.
-    member = base if fixed else law(inner, "remove")
     lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True))
     return Pair(base.upper.replace_one(high), lowers)
 
@@ -228,22 +214,20 @@ def _truncated(mechanism: m.TruncatedPoissonSampled, direction: Direction, asked
     inner, q = mechanism.mechanism, mechanism.sampling_probability
     cut, within, drawn = truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
+    poisson: tuple[m.Mechanism, ...] = tuple(m.PoissonSampled(inner, p) for p in (q, drawn.lo) if p > 0)
     if isinstance(asked, Replaced):
-        pieces = (m.PoissonSampled(inner, q), "replace"), law(inner, "replace").upper.replace_one(high)
-        attained = law(m.PoissonSampled(inner, drawn.lo), "replace").lowers if drawn.lo > 0 else ()
+        poisson, direction = tuple(map(replaced, poisson)), "remove"
+        fixed = law(replaced(inner), "remove").upper.replace_one(high)
+    elif isinstance(asked, Zeroed):
+        fixed = _zeroed(inner, high, direction)
     else:
-        add = direction == "add"
-        fixed = law(inner, "replace").upper.poisson(high, add)
-        pieces = (
-            (m.PoissonSampled(inner, q), direction),
-            _zeroed(inner, high, direction) if isinstance(asked, Zeroed) else fixed,
-        )
-        attained = law(m.PoissonSampled(inner, drawn.lo), direction).lowers if drawn.lo > 0 else ()
+        fixed = law(replaced(inner), "remove").upper.poisson(high, direction == "add")
+    attained = law(poisson[1], direction).lowers if len(poisson) > 1 else ()
     if cut.lo >= 1:
-        return Pair(pieces[1], attained or (pieces[1],))
-    whole = law(*pieces[0]).upper
+        return Pair(fixed, attained or (fixed,))
     rest = max(cut.hi, 1e-305)
-    upper = whole.labelled(min((1 - cut).hi, 1.0), rest, pieces[1], 2 * (cut.hi - cut.lo) / rest + 8 * U)
+    error = 2 * (cut.hi - cut.lo) / rest + 8 * U
+    upper = law(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
     return Pair(upper, attained or (upper,))
 
 
@@ -251,7 +235,7 @@ def _zeroed(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw
     """A record of a sample of fixed size that contributes nothing (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return _core.GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
-    return law(inner, "replace").upper.replace_one(q)
+    return law(replaced(inner), "remove").upper.replace_one(q)
 
 
 def _zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .... import mechanisms as m
 from ...numerics.outward import Range
-from ...pairs.replaced import ReplacedGaussian
+from ...pairs.replaced import Replaced, ReplacedGaussian
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
 from .curves import Curve, Participations, reversal
@@ -58,7 +58,7 @@ class ByParticipations:
 
 
 ENGINE = ByParticipations()
-_REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
+_REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
 
 
 def _interval(lower: float, upper: float) -> Bound:
@@ -72,34 +72,34 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
     if len(sampled) != 1:
         return None
     mechanism, count = sampled[0]
+    fixed = isinstance(mechanism, Replaced)
     match mechanism:
-        case m.PoissonSampled(m.Gaussian(sigma), q) if direction != "replace":
+        case m.PoissonSampled(m.Gaussian(sigma), q):
             share = Range(q)
-        case m.FixedSizeSampled(m.Gaussian(sigma), size, total) if direction == "replace":
+        case Replaced(m.FixedSizeSampled(m.Gaussian(sigma), size, total)):
             share = Range(size) / total
         case ReplacedGaussian(sigma, q):
             share = Range(q)
         case _:
             return None
     known = share.lo > 0 and share.hi < 1 and participations.servable(count, share.hi)
-    overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and direction != "replace" else MOST_OVERLAP
+    overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if not (known and LEAST_SIGMA <= sigma <= MOST_SIGMA and count * share.hi * sigma**2 <= overlap):
         return None
-    # A record that is replaced moves an output by twice as much.
-    twice = 4 if direction == "replace" else 1
-    once = twice / (Range(sigma) * sigma)
+    # A record that is replaced in a sample moves an output by twice as much; plain Gaussians are translated already.
+    once = (4 if fixed else 1) / (Range(sigma) * sigma)
     if not participations.monotone(share, once):
         return None
     beside = Range(0.0)
     for gaussian, times in plain:
         other = Range(gaussian.noise_multiplier)  # type: ignore[attr-defined]
-        beside += twice * times / (other * other)
+        beside += times / (other * other)
     high = Participations(count, share.hi)
     low = high if share.lo == share.hi else Participations(count, share.lo)
     start = max(0.5 * once.hi, 1.0)
-    if direction == "add" and not isinstance(mechanism, ReplacedGaussian):
+    if direction == "add" and isinstance(mechanism, m.PoissonSampled):
         return Bounds(participations.above_add(high, once, beside), participations.below_add(low, once, beside), start)
-    of_removed = participations.above if direction == "replace" else participations.above_removed
+    of_removed = participations.above if fixed else participations.above_removed
     above = of_removed(high, once, beside)
     if isinstance(mechanism, ReplacedGaussian):
         above = participations.above_replaced(high, above, participations.above_add(high, once, beside))

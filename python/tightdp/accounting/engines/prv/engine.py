@@ -34,8 +34,6 @@ class Prv:
         self._where = compose, bytes_a_point
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        if direction == "replace":
-            return 'its pairs are those of neighbors "add" and "remove"'
         for mechanism, count in parts:
             if _loss(mechanism, direction) is None:
                 return (

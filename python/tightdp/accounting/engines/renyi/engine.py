@@ -10,11 +10,10 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ....composition import FEW
-from ....derived import Derived
 from ...numerics.outward import INF, Range, down, expm1, log1p
 from ...numerics.work import affords
 from ...pairs import members
-from ...pairs.replaced import ReplacedClass, losses
+from ...pairs.replaced import Replaced, ReplacedClass, Zeroed, losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from . import conversion, zcdp
@@ -27,9 +26,6 @@ class Renyi:
 
     def refuse(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            # What was not translated has moments of a removal, but for samples of fixed size.
-            if direction == "replace" and not _of_fixed_size(mechanism):
-                return f"no bound of the Renyi divergence for replacing a record of {mechanism!r} is known here"
             if log_moment(without_failure(mechanism)[0], 0.01) == INF:
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
@@ -59,12 +55,6 @@ class Renyi:
 
 
 ENGINE = Renyi()
-
-
-def _of_fixed_size(mechanism: m.Mechanism) -> bool:
-    if isinstance(mechanism, Derived):
-        return all(_of_fixed_size(one) for one, _ in mechanism.parts)
-    return isinstance(mechanism, m.FixedSizeSampled)
 
 
 def _alone(parts: Parts) -> m.ZCDP | None:
@@ -99,7 +89,7 @@ def _quick(mechanism: m.Mechanism) -> bool:
     match mechanism:
         case m.PoissonSampled(inner):
             return isinstance(inner, m.Gaussian)
-        case m.TruncatedPoissonSampled() | m.FixedSizeSampled() | m.RandomAllocation():
+        case m.TruncatedPoissonSampled() | Replaced() | Zeroed() | m.RandomAllocation():
             return False
     return True
 
@@ -122,7 +112,7 @@ def total(parts: Parts, c: float) -> float:
 def divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
     """Ends of the Renyi divergence of an order > 1: of what members attain, and of all (section 14)."""
     c = order - 1
-    lower = max(attained(member, direction, c) for member in members.members(parts, direction))
+    lower = max(attained(member, direction, c) for member in members.members(parts))
     upper = INF
     if ENGINE.refuse(parts, direction) is None and split(parts)[1].hi == 0:
         upper = total(parts, c)

@@ -71,8 +71,8 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return _drawn(inner.sample_size, inner.dataset_size, twice, c)
         case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
             return _truncated(mechanism, c)
-        case Zeroed(m.FixedSizeSampled(inner, size, total)):  # no more than by replacing
-            return _joined_sample(inner, (Range(size) / total).hi, c)
+        case Replaced(m.FixedSizeSampled(inner, size, total)) | Zeroed(m.FixedSizeSampled(inner, size, total)):
+            return _joined_sample(inner, (Range(size) / total).hi, c)  # zeroing reveals no more than replacing
         case m.PoissonSampled(inner, q):
             unsampled = log_moment(inner, c)
             if isinstance(inner, m.Gaussian):
@@ -86,8 +86,6 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             if not found.positive:  # all is at 0, or some at infinity
                 return INF if found.infinity.hi > 0 else 0.0
             return exact(mechanism, c).hi
-        case m.FixedSizeSampled(inner, size, total):
-            return _joined_sample(inner, (Range(size) / total).hi, c)
         case PrivacyLoss() if mechanism.optimistic is None and mechanism.infinity == 0 and hidden(mechanism) == 0:
             return max(_given(mechanism, c), _given(mechanism, -c - 1))
         case Derived():
@@ -153,8 +151,6 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
     inner, q = sample.mechanism, sample.sampling_probability
     cut, within, _ = truncation(q, sample.batch_size, sample.dataset_size)
     doubled = replaced(inner)
-    if doubled is None:
-        return INF
     share = max(within.hi, 1e-300)
     if isinstance(mechanism, Replaced):
         whole = log_moment(doubled, c)
@@ -173,8 +169,6 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
 def _joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
     """Of replacing a record in a sample: no more than without sampling, by joint convexity."""
     doubled = replaced(inner)
-    if doubled is None:
-        return INF
     unsampled = log_moment(doubled, c)
     if q >= 1:
         return unsampled

@@ -13,7 +13,7 @@ from .... import mechanisms as m
 from ....composition import Parts
 from ...numerics.outward import INF, Range, exp, expm1, log, log1p
 from ...pairs.neighbors import replaced
-from ...pairs.replaced import ReplacedClass, ReplacedGaussian, losses
+from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, losses
 from ..base import Direction
 from . import quadrature
 from .sampled import integer
@@ -74,8 +74,8 @@ def _attained(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
             at = math.floor(min(c * sensitivity, 2.0**52)) / Range(sensitivity)
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (at + 1) * (ratio * ratio) * 0.5).lo if at.lo > 0 else 0.0
-        case m.FixedSizeSampled(inner, size, total) if direction == "replace" and (pair := replaced(inner)):
-            return _attained(m.PoissonSampled(pair, (Range(size) / total).lo), "remove", c)
+        case Replaced(m.FixedSizeSampled(inner, size, total)):
+            return _attained(m.PoissonSampled(replaced(inner), (Range(size) / total).lo), "remove", c)
         case m.PoissonSampled(inner, q) if direction == "remove" and q < 1:
             return _sampled(inner, q, c)
         case ReplacedGaussian(sigma, q) if sigma > _LEAST:
