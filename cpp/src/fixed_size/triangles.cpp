@@ -78,25 +78,20 @@ struct Spread {
     }
 };
 
-// A bound on E(A - s B - t C)_+ from above, and by how much it may exceed it. Under A the output z is standard normal;
-// B and C lie b > 0 and c >= 0 further left.
-struct Bounded {
-    double value, error;
-};
-
-Bounded hinge(double s, double t, double b, double c) {
+// A bound on E(A - s B - t C)_+ from above. Under A the output z is standard normal; B and C lie b > 0 and c >= 0
+// further left.
+double hinge(double s, double t, double b, double c) {
     const double log_s = std::log(s), log_t = std::log(t);  // -infinity where there is none of it
     const auto at_b = [&](double z) { return log_s - b * z - 0.5 * b * b; };
     const auto at_c = [&](double z) { return log_t - c * z - 0.5 * c * c; };
     const auto bound = [&](double z, double excess) {
         const double p = upper_tail(z), q = s * upper_tail(z + b), r = t * upper_tail(z + c);
         const double far = std::abs(z) + b + c;
-        const double error = (16 + 4 * far * far) * u * (p + q + r) + excess * p;
-        return Bounded{std::max(p - q - r, 0.0) + error, 2 * error};
+        return std::max(p - q - r, 0.0) + (16 + 4 * far * far) * u * (p + q + r) + excess * p;
     };
     const bool falls_b = s > 0 && b > 0, falls_c = t > 0 && c > 0;
-    if ((s >= 1 && !falls_b) || (t >= 1 && !falls_c)) return {0, 0};
-    if (!falls_b && !falls_c) return {std::max(1 - s - t, 0.0) + 4 * u, 8 * u};
+    if ((s >= 1 && !falls_b) || (t >= 1 && !falls_c)) return 0;
+    if (!falls_b && !falls_c) return std::max(1 - s - t, 0.0) + 4 * u;
     // f(z) = s B/A + t C/A falls; its logarithm is convex, so that Newton's steps stay left of where it is 0.
     double z = -HUGE_VAL;
     if (falls_b) z = std::max(z, log_s / b - 0.5 * b);
@@ -113,13 +108,11 @@ Bounded hinge(double s, double t, double b, double c) {
         (b + c) * (std::abs(z) + b + c) + (s > 0 ? std::abs(log_s) : 0) + (t > 0 ? std::abs(log_t) : 0);
     const double rounding = 16 * u * (1 + terms);
     if (f > rounding && f < 2 * kLeft) return bound(z, std::expm1(f + rounding));
-    return {1, 1};  // not found
+    return 1;  // not found
 }
 
-// One side of a kernel: the curve at losses i h, i in `nodes`, from above, and by how much at most.
-struct Side {
-    std::vector<double> value, error;
-};
+// One side of a kernel: the curve at losses i h, i in `nodes`, from above.
+using Side = std::vector<double>;
 
 // Across the line from one corner to the other two one of these two is spread: the density ratio of what lies `across`
 // it is a lognormal variable there, of mean 1.
@@ -149,17 +142,13 @@ Side side_of(const Corner& corner, double mu, double q, double h, const std::vec
         work::spend(kUnits * static_cast<std::int64_t>(line.s.value.size() * line.t.value.size()));
         const double e = static_cast<double>(i) * h;
         const double s = std::exp(e) * (1 - 4 * u * (1 + e)), t = std::expm1(e) * (1 - q) / q * (1 - 8 * u * (1 + e));
-        double value = 0, error = 0;
+        double value = 0;
         for (std::size_t j = 0; j < line.s.value.size(); ++j)
             for (std::size_t k = 0; k < line.t.value.size(); ++k) {
-                const Bounded one = hinge(s * line.s.value[j], t * line.t.value[k], line.b, line.c);
-                const double weight = line.s.weight[j] * line.t.weight[k];
-                value += weight * one.value;
-                error += weight * one.error;
+                const double one = hinge(s * line.s.value[j], t * line.t.value[k], line.b, line.c);
+                value += line.s.weight[j] * line.t.weight[k] * one;
             }
-        const double bound = q * value * (1 + 1e-13);
-        found.value.push_back(bound);
-        found.error.push_back(q * error + 2e-13 * bound);
+        found.push_back(q * value * (1 + 1e-13));
     }
     return found;
 }
@@ -175,26 +164,26 @@ std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     return nodes;
 }
 
-// P-masses by the chords of a curve that is given up to its errors, and of the reversed pair's: rounded up.
-Kernel joined(const Side& right, const Side& left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
-    Kernel kernel{std::vector<double>(2 * n + 1), right.value.back()};
+// P-masses of the curve that runs by chords through these values, and for x < 1 through those of the reversed pair:
+// rounded up. Both bound one number at x = 1, so that the lesser of the two is the curve's value there.
+Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
+    Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
+    const double start = right[0] = left[0] = std::min(right[0], left[0]);
     const auto gap = [&](std::size_t j) { return static_cast<double>(nodes[j + 1] - nodes[j]) * h; };
-    const auto least = [](const Side& s, std::size_t j) { return std::max(s.value[j] - s.error[j], 0.0); };
     const std::size_t last = nodes.size() - 1;
     const auto mass_at = [&](const Side& s, std::size_t j) {
         const double before = -std::expm1(-gap(j - 1)), after = j < last ? std::expm1(gap(j)) : HUGE_VAL;
-        const double ahead = s.value[std::min(j + 1, last)];
-        const double mass = (s.value[j - 1] - least(s, j)) / before + (ahead - least(s, j)) / after;
-        return std::max(mass, 0.0) + 16 * u * ((s.value[j - 1] + s.value[j]) / before + (ahead + s.value[j]) / after);
+        const double ahead = s[std::min(j + 1, last)];
+        const double mass = (s[j - 1] - s[j]) / before + (ahead - s[j]) / after;
+        return std::max(mass, 0.0) + 16 * u * ((s[j - 1] + s[j]) / before + (ahead + s[j]) / after);
     };
     for (std::size_t j = 1; j <= last; ++j) {
         const double e = static_cast<double>(nodes[j]) * h;
         kernel.mass[n + nodes[j]] = mass_at(right, j);
         kernel.mass[n - nodes[j]] = mass_at(left, j) * std::exp(-e) * (1 + 4 * u * (1 + e));
     }
-    const double w = gap(0), start = std::max(least(right, 0), least(left, 0));
-    const double middle =
-        1 + (right.value[1] - start) / std::expm1(w) + (std::exp(-w) * left.value[1] - start) / -std::expm1(-w);
+    const double w = gap(0);
+    const double middle = 1 + (right[1] - start) / std::expm1(w) + (std::exp(-w) * left[1] - start) / -std::expm1(-w);
     kernel.mass[n] = std::max(middle, 0.0) + 16 * u * (1 + 4 * start / w);
     return kernel;
 }
@@ -256,8 +245,7 @@ std::vector<double> above(double mu, double q, const Scale& scale, std::size_t c
                           double beyond) {
     const std::vector<double> block = worst(triangles(mu, q, scale.n, scale.h), scale, count, true, beyond);
     if (blocks == 1) return block;
-    const Side side{block, std::vector<double>(block.size())};
-    return worst({joined(side, side, nodes_of(scale.n, true), scale.n, scale.h)}, scale, blocks, true, beyond);
+    return worst({joined(block, block, nodes_of(scale.n, true), scale.n, scale.h)}, scale, blocks, true, beyond);
 }
 
 }  // namespace tightdp::fixed_size

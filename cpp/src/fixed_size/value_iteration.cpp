@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "fft/real_fft.hpp"
 #include "runtime/aligned.hpp"
@@ -121,6 +123,11 @@ class Values {
                                          : d * (1 - rounding) - bare - subtracted;
             f.excess[i] = tilt_[i] * (excess + (upper_ ? relative_ : -relative_) * std::abs(excess));
         }
+        // A law's mass is 1: what dominates has no less, what is dominated no more.
+        const double slack = 2 * u * static_cast<double>(kernel.mass.size());
+        if (upper_ ? p + kernel.infinity < 1 - slack : p > 1 + slack)
+            throw std::logic_error("the mass of a kernel is on the wrong side of 1: " +
+                                   std::to_string(p + kernel.infinity));
         factors_.push_back(std::move(f));
     }
 

@@ -24,7 +24,8 @@ std::vector<double> curve_of(const Kernel& kernel, double h);
 
 // Bounds of the worst delta at 0, h, .. n h after `count` steps, from above where the kernels dominate the pairs of the
 // menu, the worst delta at n h is at most `beyond`, and the reverse of each pair is in the menu as well; or from below
-// where the pairs of the menu dominate the kernels. Throws OutOfWork, std::bad_alloc.
+// where the pairs of the menu dominate the kernels. Throws OutOfWork, std::bad_alloc, and std::logic_error for kernels
+// whose mass, but for roundings, is below 1, or from below above 1.
 std::vector<double> worst(const std::vector<Kernel>& menu, const Scale& scale, std::size_t count, bool upper,
                           double beyond);
 
