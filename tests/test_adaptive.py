@@ -96,7 +96,7 @@ def curves(h, laws, epsilon):
 
 @pytest.mark.parametrize(("sigma", "q"), [(1.0, 0.1), (1.0, 0.01), (0.6, 0.2), (3.0, 0.03), (0.25, 0.5)])
 def test_every_kernel_has_all_of_its_mass(sigma, q):
-    h, laws = kernels(sigma, q)
+    _, laws = kernels(sigma, q)
     whole = np.array([math.fsum(law) for law in laws])
     assert (whole >= 1).all() and (whole <= 1 + 1e-6).all()  # more where the bounds of a curve are not convex
 
