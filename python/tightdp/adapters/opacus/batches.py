@@ -1,0 +1,67 @@
+"""The data loader that a user hands over: which batches may be replaced, and what is public about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opacus.data_loader import DPDataLoader
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from .sampler import Counted
+
+_DECLARED = "_declared_batch_size"
+"""Attribute of a private loader that keeps the batch size of the loader that it was made of."""
+
+
+def require_replaceable_batches(data_loader: Any) -> None:
+    """Raises ValueError unless an epoch of the loader visits each record once, in batches of a fixed size.
+
+    Poisson batches stand in for such batches alone. A sampler with weights or with replacement draws other batches than
+    those that are charged, and a sampler of a subset leaves out records that Poisson batches would hold.
+    """
+    if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, Counted):
+        return
+    sampler = data_loader.sampler
+    plain = isinstance(sampler, (SequentialSampler, DistributedSampler)) or (
+        isinstance(sampler, RandomSampler)
+        and not sampler.replacement
+        and sampler.num_samples == len(sampler.data_source)
+    )
+    if not plain:
+        raise ValueError(
+            f"data_loader must draw each record once an epoch, as with shuffle=True, got the sampler "
+            f"{type(sampler).__name__}: pass a part of the records as torch.utils.data.Subset, and weights in the loss"
+        )
+    if data_loader.batch_size is None and type(data_loader.batch_sampler) is not BatchSampler:
+        raise ValueError(
+            f"data_loader must have a batch_size, got the batch sampler {type(data_loader.batch_sampler).__name__}"
+        )
+
+
+def declared_batch_size(data_loader: Any) -> int | None:
+    """Returns the batch size over all processes as the user declared it, which is public; None if there is none."""
+    kept: int | None = getattr(data_loader, _DECLARED, None)
+    if kept is not None:
+        return kept
+    declared: int | None = getattr(data_loader.batch_sampler, "batch_size", None)
+    sampler = data_loader.sampler
+    return declared * sampler.num_replicas if declared and isinstance(sampler, DistributedSampler) else declared
+
+
+def remember_batch_size(loader: Any, data_loader: Any) -> None:
+    """Keeps the declared batch size with the private loader, which has none, for whoever makes it private again."""
+    declared = declared_batch_size(data_loader)
+    if declared is not None:
+        object.__setattr__(loader, _DECLARED, declared)
+
+
+def prepare_empty_batches(loader: Any) -> None:
+    """Tells the loader's collation how an empty batch looks, whatever the first batch is.
+
+    Opacus learns the form from the first batch that has a record, and guesses one of lists before, which fails for
+    records that are dicts. Shapes and types of record 0 are public, as of every record.
+    """
+    collate = getattr(loader, "collate_fn", None)
+    if getattr(collate, "first_batch", 0) is None and len(loader.dataset):
+        collate([loader.dataset[0]])
