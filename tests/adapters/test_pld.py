@@ -14,7 +14,7 @@ dpa = pytest.importorskip("dp_accounting", reason="dp-accounting is not installe
 from dp_accounting.pld import common  # noqa: E402
 from dp_accounting.pld import privacy_loss_distribution as theirs  # noqa: E402
 
-from tightdp.adapters.dp_accounting import TightDPAccountant, pld  # noqa: E402
+from tightdp.adapters.dp_accounting import TightDPAccountant, distribution, pld  # noqa: E402
 from tightdp.options import WIDTH  # noqa: E402
 
 ADD, ONE, SPECIAL = (dpa.NeighboringRelation(i) for i in (1, 2, 3))
@@ -203,3 +203,32 @@ def test_calibrators_of_riskcal(monkeypatch):
     expected = calibrated()
     monkeypatch.setattr(dpsgd, "pld_module", pld)
     assert calibrated() == pytest.approx(expected, rel=1e-2)
+
+
+def test_the_least_noise_that_calibrators_try_has_a_grid():
+    """Calibrations of riskcal begin at a noise multiplier of 0.1 on the default grid."""
+    run = dp.PoissonSampled(dp.Gaussian(0.1), 0.01) * 1000
+    for neighbors in ("remove", "add"):
+        assert distribution._top(run, neighbors, distribution.INTERVAL) <= distribution.MOST_POINTS
+
+
+def test_long_grids_have_the_masses_of_short_ones(monkeypatch):
+    """However the array is filled, losses and masses are the same, and a sparse one may be read as a dense one."""
+    run = dp.PoissonSampled(dp.Gaussian(0.5), 0.01) * 100
+    short = distribution.privacy_loss_distribution(run)
+    monkeypatch.setattr(distribution, "LONG", 1)
+    long = distribution.privacy_loss_distribution(run)
+    for one, other in ((short._pmf_remove, long._pmf_remove), (short._pmf_add, long._pmf_add)):
+        one, other = one.to_dense_pmf(), other.to_dense_pmf()
+        assert one._lower_loss == other._lower_loss and one._infinity_mass == other._infinity_mass
+        assert np.array_equal(one._probs, other._probs)
+
+
+@pytest.mark.hunt
+def test_riskcal_with_its_defaults(monkeypatch):
+    """The noise at which our own trade-off curve has the error rates that were asked for."""
+    dpsgd = pytest.importorskip("riskcal.calibration.dpsgd", reason="riskcal is not installed")
+    monkeypatch.setattr(dpsgd, "pld_module", pld)
+    found = dpsgd.find_noise_multiplier_for_err_rates(alpha=0.01, beta=0.9, sample_rate=0.01, num_steps=1000)
+    curve = (dp.PoissonSampled(dp.Gaussian(found), 0.01) * 1000).tradeoff(0.01)
+    assert curve.lower == pytest.approx(0.9, abs=2e-3)

@@ -14,7 +14,7 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from ... import _check
+from ... import _check, _core
 from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
 from ...accounting.questions import Question
@@ -28,15 +28,21 @@ TAIL = 1e-15
 """Losses with less of delta above them become infinite ones, as theirs do."""
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
 """By about how much a chord may exceed delta, relatively, for each distinct mechanism, as answers about many take
-longer; where an answer takes milliseconds; and at most."""
+longer; where an answer takes milliseconds; and at most, which is also the tolerance where one answer takes longer."""
+SLOW_WORK = 10**7
+"""Units of work of an answer that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
 """Relations that are those of both orders of two neighbours."""
-MOST_POINTS = 1 << 24
-"""From the lowest to the highest loss, as they keep all points between: 128 MiB for a direction."""
+MOST_POINTS = 1 << 26
+"""Most points from the lowest to the highest loss, as they keep all points between: 512 MiB for a direction. Theirs
+has 2.2e7 at the least noise multiplier that calibrations of riskcal try, 0.1."""
+LONG = 1 << 20
+"""Span in points from which masses are put into an array here, as theirs does it point by point in Python."""
 _COARSER = 10.0
 """How much more than that on grids that are so much coarser than theirs by default, as who asks for one is in haste."""
-_FIRST = 256
-"""Intervals that are halved where they must be, where few questions of many epsilons cost less than many of few."""
+_FIRST, _FIRST_SLOW = 256, 32
+"""Intervals that are halved where they must be, where few questions of many epsilons cost less than many of few; and
+where each epsilon takes long."""
 _INFLATED = 1 + 1e-6
 """The default width of an answer, so that the distribution is not below the upper end of another question about the
 same curve, and the roundings of theirs do not take it below the curve."""
@@ -50,12 +56,12 @@ def privacy_loss_distribution(
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, the result has a
     distribution for each of them.
     Between points of the default grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine
-    answers, times the number of distinct mechanisms and at most one in 50; up to ten times that on coarser grids; and
-    everywhere by 1e-15. It takes about a second, and more for many distinct mechanisms. Repeated samples of a fixed
-    size under "replace" are those of the joined pair
+    answers, times the number of distinct mechanisms; by one part in 50 at most, and where an answer takes more than
+    some ten milliseconds; up to ten times that on coarser grids; and everywhere by 1e-15. It takes about a second, and
+    more for many distinct mechanisms. Repeated samples of a fixed size under "replace" are those of the joined pair
     (docs/theory/grid.md, section 6.2), up to twice above their delta, and take some twenty seconds, as
     repeat-and-select does. It may be composed with other distributions of dp_accounting.
-    ValueError where the losses span more than 2^24 intervals.
+    ValueError where the losses span more than 2^26 intervals.
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
@@ -73,19 +79,26 @@ def privacy_loss_distribution(
 
 def _pmf(above: dict[int, float], below: dict[int, float], interval: float) -> Any:
     masses = hull(above, below, interval)
-    return pld_pmf.create_pmf(masses.at, interval, masses.infinity, True)
+    lowest, highest = min(masses.at), max(masses.at)
+    if highest - lowest <= LONG:
+        return pld_pmf.create_pmf(masses.at, interval, masses.infinity, True)
+    dense = np.zeros(highest - lowest + 1)
+    dense[np.fromiter(masses.at, np.int64) - lowest] = np.fromiter(masses.at.values(), np.float64)
+    return pld_pmf.DensePLDPmf(interval, lowest, dense, masses.infinity, True)
 
 
 def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
     """Upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
+    before = _core.work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
-    cheap = first.engine in ("closed_form", "contour") or first.upper == 0
+    slow = _core.work_spent() - before > SLOW_WORK
+    cheap = (first.engine in ("closed_form", "contour", "participations") or first.upper == 0) and not slow
     distinct = len(run._composition().parts)
-    tolerance = min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
+    tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.of(run._composition(), neighbors, width=tolerance / 4)
     pairs = question.pairs()
-    fast = first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
+    fast = cheap and first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
 
     def deltas(multiples: list[int]) -> dict[int, float]:
         if fast:
@@ -98,7 +111,7 @@ def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int,
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
     top = _top(run, neighbors, interval)
-    pieces = 1 if cheap else _FIRST
+    pieces = 1 if cheap else _FIRST_SLOW if slow else _FIRST
     nodes = sorted({top * i // pieces for i in range(pieces + 1)})
     found = deltas(nodes)
     gaps = list(pairwise(nodes))
@@ -128,9 +141,9 @@ def _top(run: Composable, neighbors: Neighbors, interval: float) -> int:
     most = run.epsilon(rest, neighbors=neighbors, width=COARSE).upper if rest < 1 else 0.0
     if math.isinf(most):
         return 0
-    if most / interval > MOST_POINTS // 2:
+    if most / interval > MOST_POINTS:
         raise ValueError(
-            f"value_discretization_interval must be at least {2 * most / MOST_POINTS:.1g} for losses up to {most:.3g}, "
+            f"value_discretization_interval must be at least {most / MOST_POINTS:.1g} for losses up to {most:.3g}, "
             f"got {interval!r}"
         )
     return math.ceil(most / interval)

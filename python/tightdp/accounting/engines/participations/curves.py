@@ -90,7 +90,8 @@ class Mixture:
     def _low(self, numbers: _Array, epsilon: float) -> _Array:
         """Lower ends of the curves."""
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
-        at = np.nextafter(epsilon + self._shift(numbers) * (1 + _MARGIN), np.inf)
+        with np.errstate(over="ignore"):  # beyond the largest double, which is asked for then
+            at = np.nextafter(epsilon + self._shift(numbers) * (1 + _MARGIN), np.inf)
         low = _core.gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
