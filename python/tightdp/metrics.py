@@ -110,7 +110,7 @@ def accuracy(
     """
     true, predicted = _labels(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
-    counts = _counted(_rights, true, predicted)
+    counts = _count_before_charge(_rights, true, predicted)
     noisy, charged, privacy, sigma, statement = _released(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon, delta, noise_multiplier, rng, ledger, note,
@@ -161,7 +161,7 @@ def confusion_matrix(
     if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
         raise ValueError("classes must be two or more different labels")
     size = len(known)
-    counts = _counted(_pairs, true, predicted, place)
+    counts = _count_before_charge(_pairs, true, predicted, place)
     if not counts.any():
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
     noisy, charged, privacy, sigma, statement = _released(
@@ -193,7 +193,7 @@ def _labels_of(name: str, given: Any) -> NDArray[Any]:
     return found
 
 
-def _counted(count: Callable[..., Integers], *labels: Any) -> Integers:
+def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Integers:
     """Counts before anything is charged: a label may be an object of the caller's, whose comparison raises."""
     try:
         return count(*labels)

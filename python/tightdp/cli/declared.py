@@ -15,6 +15,7 @@ from ..records.columns import LEARN, Bounds, Fill
 from ..records.rows import Rows
 from ..records.schema import MOST, Schema
 from ..records.text import NO_VALUE, number_of
+from ..tables.model import REGRESSION
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Declared:
     """What was declared on the command line, before the file is read."""
 
     classes: tuple[str, ...] | Literal["learn"] | None
+    """None of a regression, ()."""
     categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
     """Of each text column. None, here and above, stands for the values that occur: declared public."""
     label: str
@@ -92,6 +94,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def declared(arguments: argparse.Namespace) -> Declared:
     """What the options declare, or the schema. ValueError where something is left undeclared."""
     if arguments.schema is not None:
+        if arguments.model == REGRESSION:
+            raise ValueError(f"--schema: must be left out with --model {REGRESSION}, since it declares classes")
         beside = [name for name in OPTIONS if getattr(arguments, name)]
         if beside:
             raise ValueError(
@@ -102,6 +106,11 @@ def declared(arguments: argparse.Namespace) -> Declared:
     if arguments.label is None:
         raise ValueError("--label must be given, the column to predict, or --schema")
     classes, public_values = arguments.classes, arguments.public_values
+    regression = arguments.model == REGRESSION
+    if regression and (classes is not None or arguments.learn_classes):
+        raise ValueError(
+            f"--classes: must be left out with --model {REGRESSION}, which predicts numbers: --target-bounds"
+        )
     given: dict[str, tuple[str, ...] | Literal["learn"] | None] = {}
     for option in arguments.categories:
         column, equals, text = option.partition("=")
@@ -123,12 +132,14 @@ def declared(arguments: argparse.Namespace) -> Declared:
         given.setdefault(column, None)
     if arguments.learn_classes and classes is not None:
         raise ValueError(f"--classes {classes}: must be left out beside --learn-classes")
-    if classes is None and not public_values and not arguments.learn_classes:
+    if classes is None and not public_values and not arguments.learn_classes and not regression:
         raise ValueError(
             "--classes must be given, LABEL,LABEL,..., because the model file lists them; or learn those of many "
             "records with noise, --learn-classes; or declare all that occur to be public, --public-values"
         )
     labels: tuple[str, ...] | Literal["learn"] | None = LEARN if arguments.learn_classes else None
+    if regression:
+        labels = ()
     if classes is not None:
         labels = _values(f"--classes {classes}", classes)
         if len(labels) < 2:

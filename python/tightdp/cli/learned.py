@@ -60,8 +60,9 @@ def planned_pipeline(
 
 
 def number_of_classes(classifier: Any) -> int:
-    """How many labels are declared; 2 where they are to be learned."""
-    return 2 if isinstance(classifier.classes, str) else len(classifier.classes)
+    """Returns the number of declared labels, and 2 where they are to be learned, and where there are none."""
+    classes = getattr(classifier, "classes", "")
+    return 2 if isinstance(classes, str) else len(classes)
 
 
 def fitted(

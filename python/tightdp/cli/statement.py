@@ -10,7 +10,7 @@ from . import files
 from .composition import check_writable
 
 PAGE = b"<!DOCTYPE html>"
-"""What the page of a statement begins with."""
+"""The first bytes of a statement's page."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -35,6 +35,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the statement, and the release with its error bars."""
     model = load(arguments.model)
+    if not model.classes:
+        raise ValueError(f"{arguments.model}: predicts numbers, of which there is no accuracy")
     rows = Rows.read(arguments.data, files.written(arguments))
     true = np.array(rows.column(model.label), dtype=object)
     predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)

@@ -1,4 +1,7 @@
-"""tightdp train: a CSV file in, a private linear model and its privacy statement out."""
+"""tightdp train: a CSV file in, a private linear model and its privacy statement out.
+
+--model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds, by one
+noisy second moment, and takes no algorithm."""
 
 from __future__ import annotations
 
@@ -16,21 +19,25 @@ from numpy.typing import NDArray
 
 from .._strict_json import parse_json
 from ..estimators.catalog import ALGORITHMS, MODELS
+from ..estimators.regression import Ridge
 from ..estimators.statements import listed
 from ..ledger import Ledger
 from ..printed import format_up
 from ..records.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
 from ..records.rows import Rows
 from ..records.schema import MOST
+from ..records.text import number_of
 from ..statement import Statement
 from ..statement.words import AGAIN, one_line
-from ..tables.model import TableModel
+from ..tables.model import REGRESSION, TableModel
 from . import declared, files
 from .composition import check_writable
 from .learned import fitted, number_of_classes, planned_pipeline, warn_of_bounds
 from .number import number, whole
 from .progress import Progress
 
+KEPT = ("number of records", "labels", "bounds of the target")
+"""Names of public facts that a table's statement takes over from that of its fit."""
 MANY = 0.5
 """The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
 EPILOG = f"""\
@@ -57,13 +64,16 @@ not printed, because it is not private. What is printed on standard error is for
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declared.add_arguments(p)
-    p.add_argument("--model", choices=list(MODELS), default=next(iter(MODELS)))
+    p.add_argument("--model", choices=[*MODELS, REGRESSION], default=next(iter(MODELS)))
+    p.add_argument("--target-bounds", metavar="LOW:HIGH", help="public bounds of the label, for --model ridge")
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument("--epsilon", type=number, help="target; without it, the algorithm's noise_multiplier sets the noise")
     p.add_argument("--delta", type=number, required=True, help="of the guarantee; below one over the number of records")
     p.add_argument("--public-size", type=whole, help="a public number of records (default: a noisy count is released)")
-    p.add_argument("--regularization", type=number, default=0.0)
+    p.add_argument(
+        "--regularization", type=number, help="of the weights (default: 0, and for --model ridge what the noise takes)"
+    )
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
     p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
     p.add_argument("--seed", type=whole, help="reproducible noise, NOT for releases (default: the secure generator)")
@@ -95,32 +105,35 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     """Trains, and writes the model to ``place``, which is to become ``out``. Without a place it says what training
     would be charged."""
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
-    values, written = declared.declared(arguments), files.written(arguments)
+    regressor, values, written = _make_regressor(arguments), declared.declared(arguments), files.written(arguments)
     rows = Rows.read(arguments.data, written)
-    labels = values.labels_of(rows)
+    labels = () if regressor is not None else values.labels_of(rows)
     planned = plan_columns(
         rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete, values.fills
     )
     columns = tuple(column for column in planned if not isinstance(column, Learned))
     X = encode(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
-    y, kept = _labels(rows, values.label, labels)
+    if X is None and regressor is not None:
+        raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
+    y: Any
+    y, kept = _labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
     _note_undeclared(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # what is wrong with it is said before anything is spent
-        encode(test, columns, allow_missing=False), test.column(values.label)
+        encode(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
-    classifier: Any = MODELS[arguments.model](
+    classifier: Any = regressor or MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
         delta=arguments.delta,
         classes=labels if labels == LEARN else np.array(labels),
         public_size=arguments.public_size,
-        regularization=arguments.regularization,
+        regularization=arguments.regularization or 0.0,
         random_state=arguments.seed,
         callback=lambda done, total: progress(done, total),
     )
     if place is None:
-        return _rehearsed(arguments, planned, classifier, X, int(kept.sum()))
+        return _print_charge(arguments, planned, classifier, X, int(kept.sum()))
     try:
         if X is None:
             columns, classifier, statement = fitted(rows, kept, y, planned, classifier, arguments)
@@ -131,8 +144,8 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
     statement = dataclasses.replace(_statement(values, columns, planned, statement), dataset=dataset)
-    classes = tuple(classifier.classes_.tolist())
-    weights = classifier.coef_, classifier.intercept_
+    classes = () if regressor is not None else tuple(classifier.classes_.tolist())
+    weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     statement = model.statement
     try:
@@ -145,13 +158,13 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     files.put(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
-        score = classifier.score(encode(test, columns, allow_missing=False), test.column(values.label))
-        private["test_accuracy_not_private"] = round(float(score), 6)
+        score = classifier.score(encode(test, columns, allow_missing=False), _read_truth(test, values.label, regressor))
+        private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
     print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _printed(statement, private))
     return 0
 
 
-def _rehearsed(
+def _print_charge(
     arguments: argparse.Namespace,
     planned: tuple[Column | Learned, ...],
     classifier: Any,
@@ -197,6 +210,47 @@ def _labels(
         _say(f"no record has the label {name!r}")
     known = np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])
     return known, ~undeclared
+
+
+def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
+    """The regression that is asked for; None for a classifier. Features are encoded in [0, 1] by their bounds."""
+    text = arguments.target_bounds
+    if arguments.model != REGRESSION:
+        if text is not None:
+            raise ValueError(f"--target-bounds {text}: must be left out unless --model {REGRESSION} is given")
+        return None
+    if arguments.set or arguments.public_size is not None or arguments.algorithm != next(iter(ALGORITHMS)):
+        raise ValueError(f"--model {REGRESSION}: takes no --algorithm, --set or --public-size")
+    if text is None:
+        raise ValueError(
+            f"--target-bounds LOW:HIGH must be given with --model {REGRESSION}: public bounds of the label"
+        )
+    low, _, high = text.partition(":")
+    ends = number_of(low), number_of(high)
+    if ends[0] is None or ends[1] is None or not -math.inf < ends[0] < ends[1] < math.inf:
+        raise ValueError(f"--target-bounds {text}: must be LOW:HIGH with LOW < HIGH, both finite")
+    return Ridge(
+        arguments.epsilon,
+        arguments.delta,
+        bounds=(0.0, 1.0),
+        target_bounds=ends,
+        regularization=arguments.regularization,
+        random_state=arguments.seed,
+    )
+
+
+def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The numbers to predict, and which records have one: others are to contribute nothing."""
+    values = rows.numbers(label, allow_missing=True)
+    missing = np.isnan(values)
+    if missing.any():
+        _say(f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing")
+    return np.where(missing, 0.0, values), ~missing
+
+
+def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
+    """The labels of the test file, or the numbers."""
+    return test.column(label) if regressor is None else test.numbers(label, allow_missing=False)
 
 
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
@@ -252,7 +306,7 @@ def _statement(
     """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
     learned = {column.name: column for column in planned if isinstance(column, Learned)}
     taken = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
-    public = {name: how for name, how in made.public.items() if name in ("number of records", "labels")}
+    public = {name: how for name, how in made.public.items() if name in KEPT}
     public["columns"] = "their names"
     for column in columns:
         known = learned.get(column.name)
@@ -277,4 +331,6 @@ def _printed(statement: Statement, private: dict[str, Any]) -> str:
     lines = [str(statement)]
     if "test_accuracy_not_private" in private:
         lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
+    if "test_r2_not_private" in private:
+        lines.append(f"R^2 on the test file (not private): {private['test_r2_not_private']:.4f}")
     return "\n".join([*lines, f"Model: {private['model_file']}"])

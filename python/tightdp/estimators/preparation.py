@@ -56,7 +56,7 @@ def warn_of_large(features: Array) -> None:
     """Warns where half of the records have a large feature: clipped to one norm, they say little but how large it is.
     The warning follows from the records, and is for whoever holds them."""
     with np.errstate(invalid="ignore"):
-        large = (np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1)
+        large = np.asarray((np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1))
     if 2 * np.count_nonzero(large) > len(large):
         warnings.warn(
             f"X has features beyond {LARGE:g} and no bounds: gradients are clipped to one norm, so that next to "

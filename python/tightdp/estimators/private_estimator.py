@@ -129,7 +129,7 @@ class PrivateEstimator(Nested):
         self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
         if blocks is None:
             features, targets, weights = self._array(X, y, sample_weight, again, **given)
-            if self.bounds is None:
+            if self.bounds is None and not isinstance(features, Stream):
                 warn_of_large(features)
         else:
             if again and blocks.width != self.n_features_in_:

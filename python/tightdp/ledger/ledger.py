@@ -199,14 +199,14 @@ class Ledger:
     def spent(self) -> float:
         """The part of the filter's cap that is spent, rounded up: in [0, 1], or infinite if this version's bounds would
         not have allowed what is recorded. It is not a part of epsilon: epsilon holds for everything from the start."""
-        return self._share(self._now().spent)
+        return self._share_of_cap(self._now().spent)
 
     def spent_after(self, mechanism: Composable, count: int = 1) -> float:
         """``spent`` as it would be after ``count`` more releases; infinite where ``spend`` would refuse them."""
         _, prices = self._priced(mechanism, count)
-        return self._share(_after(self._filter, self._now().spent, prices))
+        return self._share_of_cap(_after(self._filter, self._now().spent, prices))
 
-    def _share(self, spent: _Spent | None) -> float:
+    def _share_of_cap(self, spent: _Spent | None) -> float:
         """The part of the cap, rounded up; infinite where the filter does not allow it."""
         if spent is None:
             return math.inf

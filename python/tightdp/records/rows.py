@@ -69,7 +69,7 @@ class Rows:
     file: str
     columns: Mapping[str, list[str]]
     decimal: str = "."
-    """What stands before the decimals of a number."""
+    """The decimal mark of numbers: a point or a comma."""
 
     @classmethod
     def read(cls, file: Path, written: Format | None = None) -> Rows:
@@ -80,7 +80,7 @@ class Rows:
             raise ValueError(
                 f"{file}: must be one file of records, and is a folder (in Python, FileBlocks reads those)"
             )
-        table = cls._whole(file, written)
+        table = cls._read_cells(file, written)
         columns = {
             name: ["" if cell in written.missing else cell for cell in cells] if written.missing else cells
             for name, cells in table.columns.items()
@@ -88,7 +88,7 @@ class Rows:
         return cls(table.file, columns, written.decimal)
 
     @classmethod
-    def _whole(cls, file: Path, written: Format) -> Rows:
+    def _read_cells(cls, file: Path, written: Format) -> Rows:
         """The cells as they stand in the file."""
         try:
             with file.open("rb") as raw:

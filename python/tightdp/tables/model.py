@@ -22,7 +22,9 @@ from ..statement.recomputed import check_file
 
 FORMAT = 1
 Read = TypeVar("Read")
-MODELS = ("logistic", "svm")
+MODELS = ("logistic", "svm", "ridge")
+REGRESSION = "ridge"
+"""The model that predicts numbers, and so has no classes."""
 LARGEST = 1e300
 """Of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
 
@@ -37,11 +39,11 @@ class TableModel:
     """
 
     model: str
-    """"logistic" or "svm"."""
+    """"logistic", "svm", or "ridge" for a regression."""
     label: str
     """The name of the column that it predicts."""
     classes: tuple[str, ...]
-    """The labels, in the order of the probabilities."""
+    """The labels, in the order of the probabilities; none of a regression."""
     columns: tuple[Column, ...]
     coef: NDArray[np.float64]
     """(1 or classes, features), of features that ``encode`` makes."""
@@ -51,9 +53,11 @@ class TableModel:
 
     def __post_init__(self) -> None:
         _check.choice("model", self.model, MODELS)
-        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+        if self.model == REGRESSION and self.classes:
+            raise ValueError("classes must be none for a regression, which predicts numbers")
+        if self.model != REGRESSION and (len(self.classes) < 2 or len(set(self.classes)) < len(self.classes)):
             raise ValueError("classes must be two or more different labels")
-        outputs = 1 if len(self.classes) == 2 else len(self.classes)
+        outputs = 1 if len(self.classes) <= 2 else len(self.classes)
         shape = outputs, len(self.features)
         if self.coef.shape != shape or self.intercept.shape != (outputs,):
             raise ValueError(f"coef must have shape {shape} and intercept ({outputs},), got {self.coef.shape} and "
@@ -79,11 +83,11 @@ class TableModel:
         return encode(self._rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
-        """Scores: (n,), positive for the second class, or (n, classes)."""
+        """Scores: (n,), positive for the second class, or (n, classes). Those of a regression are its predictions."""
         return self._scores(self.encode(table))
 
-    def predict(self, table: Any) -> NDArray[np.str_]:
-        """The likeliest label of each record, as text."""
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The likeliest label of each record, as text; of a regression a number."""
         return self._chosen(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
@@ -95,7 +99,7 @@ class TableModel:
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
         scores = self._scores(np.where(whole[:, None], features, 0.0))
-        labels = self._chosen(scores).tolist()
+        labels = [str(said) for said in self._chosen(scores).tolist()]
         shares = self._probabilities(scores).tolist() if probabilities else [[]] * len(labels)
         cells = ([label, *map(repr, share)] for label, share in zip(labels, shares, strict=True))
         return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
@@ -105,9 +109,11 @@ class TableModel:
 
     def _scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         z: NDArray[np.float64] = features @ self.coef.T + self.intercept
-        return z[:, 0] if len(self.classes) == 2 else z
+        return z[:, 0] if z.shape[1] == 1 else z
 
-    def _chosen(self, scores: NDArray[np.float64]) -> NDArray[np.str_]:
+    def _chosen(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+        if self.model == REGRESSION:
+            return scores
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(np.array(self.classes)[places])
 
@@ -119,9 +125,18 @@ class TableModel:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def to_sklearn(self) -> Any:
-        """scikit-learn's ``LogisticRegression`` or ``LinearSVC`` with these weights, for features from ``encode``."""
+        """scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with these weights, for features from
+        ``encode``."""
         from sklearn import linear_model, svm
 
+        if self.model == REGRESSION:
+            made = linear_model.Ridge()
+            made.coef_, made.intercept_, made.n_features_in_ = (
+                self.coef[0].copy(),
+                self.intercept[0],
+                len(self.features),
+            )
+            return made
         made = linear_model.LogisticRegression() if self.model == "logistic" else svm.LinearSVC()
         made.classes_, made.coef_, made.intercept_ = np.array(self.classes), self.coef.copy(), self.intercept.copy()
         made.n_features_in_ = len(self.features)
@@ -129,7 +144,10 @@ class TableModel:
 
     def to_onnx(self) -> Any:
         """An ``onnx.ModelProto``: from "features" (n, d) of doubles, as ``encode`` makes them, to "label" (n,) as text,
-        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``."""
+        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``. A regression has none: it is
+        its weights, times the features."""
+        if self.model == REGRESSION:
+            raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
         from .onnx import graph
 
         return graph(self)
