@@ -18,8 +18,8 @@ def test_what_was_recorded_last_is_known_to_whoever_opens_the_ledger(where):
         now = Progress(releases, f"turn {releases}")
         ledger.record_progress(run, last.get(run), now)
         last[run] = now
-        assert {name: dp.Ledger(where).progress(name) for name in last} == last
-    assert ledger.progress("c") is None and ledger.spent == 0.0
+        assert {name: dp.Ledger(where).read_progress(name) for name in last} == last
+    assert ledger.read_progress("c") is None and ledger.spent == 0.0
 
 
 def test_whoever_does_not_know_the_last_is_refused(where):
@@ -30,7 +30,7 @@ def test_whoever_does_not_know_the_last_is_refused(where):
     for stale in (None, first, Progress(2, "y"), Progress(1, "y")):
         with pytest.raises(dp.BudgetExceeded, match="another copy of this run went on, up to 2 releases"):
             ledger.record_progress("a", stale, Progress(3, "y"))
-        assert ledger.progress("a") == second
+        assert ledger.read_progress("a") == second
 
 
 def test_progress_is_a_number_that_grows(where):
@@ -51,7 +51,7 @@ def test_of_many_at_once_one_has_each_number(where):
     def go_on(turn):
         ledger = dp.Ledger(where)
         for _ in range(8):
-            last = ledger.progress("a")
+            last = ledger.read_progress("a")
             now = Progress(1 if last is None else last.releases + 1, turn)
             try:
                 ledger.record_progress("a", last, now)

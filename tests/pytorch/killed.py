@@ -102,8 +102,8 @@ def at(point, when):
 def life(rank, size, case, number, algorithm, point, victim):
     torch.set_num_threads(1)
     if rank == victim:
-        # Two files are put in their places before the first step.
-        late = {"before saving": 3, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
+        # Four files are put in their places before the first step.
+        late = {"before saving": 5, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
     released = SharedRun._release_sums

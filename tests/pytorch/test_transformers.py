@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 import tightdp as dp
 from tightdp.adapters.transformers import STATEMENT, PrivateTrainer
+from tightdp.torch import LossRelease
 from tightdp.torch.auto_sums import AutoSums
 from tightdp.torch.onepass.products import ProductSums
 
@@ -162,6 +163,14 @@ def test_a_trainer_trains_privately(name, tmp_path):
     statement = dp.Statement.from_json((tmp_path / "out" / STATEMENT).read_text())
     assert statement.privacy.upper <= 4.0
     assert json.loads((tmp_path / "out" / STATEMENT).read_text())
+
+
+def test_a_training_loss_that_is_released_is_logged(tmp_path):
+    made = trainer(tmp_path, privacy={"release_loss": LossRelease(5.0, every=2)}, num_train_epochs=1)
+    found = made.train()
+    means = [each.mean for each in made.run.losses_]
+    assert [entry["loss"] for entry in made.state.log_history if "epsilon" in entry] == means[:2] and len(means) == 3
+    assert found.training_loss == means[-1]
 
 
 def test_steps_may_be_given_and_are_taken_once(tmp_path):

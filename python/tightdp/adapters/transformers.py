@@ -76,7 +76,7 @@ class PrivateTrainer(Trainer):
         self._begin(run)
         while run.steps_ < run.plan.steps and not self.control.should_training_stop:
             self._take_epoch(run, ignore_keys_for_eval)
-        if run._has_checkpoint:
+        if run.has_checkpoint:
             run.save()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
         self.is_in_train = False

@@ -17,7 +17,7 @@ from ..options import Neighbors
 from ..printed import format_up
 from .budget import Budget, digest_of, text, written
 from .place import store_of
-from .progress import TABLE, Progress, append_progress, read_progress
+from .progress import TABLE, Progress, append_progress, read_last_progress
 from .store import UNDONE, LedgerError, Run, Store
 
 if TYPE_CHECKING:
@@ -169,11 +169,11 @@ class Ledger:
         """Whether the budget covers ``count`` more releases at this moment; only ``spend`` decides."""
         return math.isfinite(self.spent_after(mechanism, count))
 
-    def progress(self, run: str) -> Progress | None:
-        """How far that run went, as it was recorded last; None before its first release."""
+    def read_progress(self, run: str) -> Progress | None:
+        """Returns how far that run went, as it was recorded last; None before its first release."""
         with self._store.transaction() as transaction:
             self._check_header(transaction)
-            return read_progress(transaction, text("run", run), self._start.digest, self._store.name)
+            return read_last_progress(transaction, text("run", run), self._start.digest, self._store.name)
 
     def record_progress(self, run: str, before: Progress | None, now: Progress) -> None:
         """Records how many releases a run comes to, out of those that were spent for it, BEFORE it makes them.
@@ -186,7 +186,7 @@ class Ledger:
         now = Progress(_check.count("releases", now.releases, least=least), turn)
         with self._store.transaction(write=True) as transaction:
             self._check_header(transaction)
-            last = read_progress(transaction, name, self._start.digest, self._store.name)
+            last = read_last_progress(transaction, name, self._start.digest, self._store.name)
             if last != before:
                 raise BudgetExceeded(
                     f"{self._store.name}: another copy of this run went on, up to "

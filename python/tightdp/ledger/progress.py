@@ -17,7 +17,7 @@ TABLE = (
 
 
 class Progress(NamedTuple):
-    """How many of its releases a run came to, and the name of the turn in which it made the last of them.
+    """The number of releases that a run came to, and the name of the turn in which it made the last of them.
 
     A turn is what one process does of a run, from when it takes the run up to when it ends or is killed.
     """
@@ -26,7 +26,7 @@ class Progress(NamedTuple):
     turn: str
 
 
-def read_progress(run: Run, name: str, start: str, where: str) -> Progress | None:
+def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress | None:
     """Returns what was recorded last of the run of that name, None before its first release.
 
     ``start`` is the digest of the ledger's budget, and ``where`` its place for the error that tells of damage.

@@ -89,3 +89,10 @@ class DPAdam(torch.optim.Optimizer):
 def weight_squares(beta: float, t: int) -> float:
     """Sum of w_i^2 over t steps, w_i = (1 - beta) beta^(t - i) / (1 - beta^t)."""
     return (1 - beta) / (1 + beta) * (1 - beta ** (2 * t)) / (1 - beta**t) ** 2
+
+
+def tell_noise(optimizer: Any, variance: float) -> None:
+    """Tells a ``DPAdam`` the variance of the noise on its gradients; other optimizers do not ask for it."""
+    if isinstance(optimizer, DPAdam):
+        for group in optimizer.param_groups:
+            group["noise_variance"] = variance

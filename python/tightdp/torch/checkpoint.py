@@ -100,8 +100,8 @@ class Checkpoint:
         text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
         self._put_file("run.json", lambda path: path.write_text(text))
 
-    def record(self, account: Account, run: str) -> None:
-        """From now on what the account charges is kept here, and no run that was made before may write here."""
+    def record_charges(self, account: Account, run: str) -> None:
+        """Records here whatever the account charges from now on; no run that was made before may write here."""
         _holders[self.folder] = self
         self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
         if self._ledger is not None:
@@ -178,7 +178,7 @@ class Checkpoint:
         """ValueError unless the last release that the ledger knows of this run was made by this folder's turns."""
         if self._ledger is None:
             return
-        self._progress = last = self._ledger.progress(run)
+        self._progress = last = self._ledger.read_progress(run)
         turns, charges = self._read_turns(), len(self._read_charges())
         if last is None:
             return

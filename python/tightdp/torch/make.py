@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -12,10 +12,11 @@ import numpy as np
 from ..algorithms.adaclip import AdaCliP
 from ..algorithms.dpis import DPIS
 from ..algorithms.driver import opened, paid, seeded
+from ..composition import Composition
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
-from . import checks, loader, run_state
-from .adam import DPAdam
+from . import checks, loader
+from .adam import tell_noise
 from .algorithms import check_algorithm, choose_algorithm
 from .auto_sums import resolve_arithmetic
 from .checkpoint import Checkpoint
@@ -29,9 +30,11 @@ from .loader import RunLoader
 from .onepass.layers import check_layers
 from .options import AfterFailure, Batches, check_batches, check_loss_release, split_checkpoint
 from .plan import SumArithmetic, check_bounds, plan
+from .process_group import World
 from .released_loss import LossRelease
 from .released_share import make_account
 from .run import PrivateRun
+from .saved_run import SavedRun
 
 
 def make_private(
@@ -133,40 +136,35 @@ def make_private(
     """
     world = join_processes(distributed)
     seed = int(random_state) if isinstance(random_state, np.integer) else random_state
-    settings: dict[str, Any] = {
+    budget: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs,
         "noise_multiplier": noise_multiplier, "public_size": public_size,
     }  # fmt: skip
-    said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **settings}
+    said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **budget}
     with world.together("make_private", **shared_facts(model, optimizer, dataset, seed, said)):
         batches, (folder, after_failure) = check_batches(batches), split_checkpoint(checkpoint)
         said["release_loss"] = check_loss_release(release_loss, algorithm)
         said["batches"] = batches.physical_size, batches.padded, folder is None
-        reading = {
-            "physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options
-        }  # fmt: skip
         name, own = choose_algorithm(algorithm)
         checks.check_types(model, optimizer)
         how = resolve_arithmetic(arithmetic, name, max_norm, model)
         check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
-        checks.check_modules(model)
-        if arithmetic in ("float", "products"):
-            check_layers(model)
         sharded = check_sharding(model, world)
-        parameters = checks.trained_parameters(model, optimizer)
-        checks.check_settings(optimizer)
-        checks.check_finite(p for p in model.named_parameters() if world.first or checks.is_sharded(p[1]))
+        parameters = _check_model(model, optimizer, arithmetic, world)
         seeded(seed)
         loader.check_dataset(dataset)
         book = opened(ledger) if world.first else None
-        files: Any = Checkpoint(folder, book) if world.first and folder is not None else None
-        loader.PoissonLoader(dataset, 1.0, **reading)  # refuses options before the number of records is released
+        files = Checkpoint(folder, book) if world.first and folder is not None else None
+        # Options are refused before the number of records is released.
+        loader.PoissonLoader(dataset, 1.0, **_reader_options(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
     }  # fmt: skip
-    state = None if folder is None else world.on_first("the checkpoint", lambda: files.read(about))
+    size = sum(p.numel() for p in parameters.values())
+
+    # The parts of a run, in the order in which they act: each rests on those above.
+    saved = SavedRun(world, folder, files, about)
     key = Key(world, seed)
-    note, size = f"{type(model).__name__}, {name}", sum(p.numel() for p in parameters.values())
     made = plan(
         len(dataset),
         key.at(NOISE),
@@ -174,36 +172,38 @@ def make_private(
         own=own,
         size=size,
         arithmetic=how,
-        pay=lambda charge: world.on_first("the ledger", partial(paid, book, charge, note)),
-        released=None if state is None else run_state.records_of_state(state),
+        pay=_make_payment(world, book, note=f"{type(model).__name__}, {name}"),
+        released=saved.records,
         loss=release_loss,
-        **settings,
+        **budget,
     )
-    if isinstance(optimizer, DPAdam):
-        for group in optimizer.param_groups:
-            group["noise_variance"] = (made.deviation / made.divisor) ** 2
     account = make_account(made, size)
-    if state is not None:
-        with world.together("the checkpoint"):
-            new = run_state.make_identity()
-            identity = run_state.restore_state(
-                state, new, account, parameters, "checkpoint", after_failure=after_failure
-            )
-    else:
-        identity = world.on_first("the name of the run", run_state.make_identity)
-        begun = run_state.make_state(identity, account, parameters)
-        if folder is not None:
-            world.on_first("the checkpoint", lambda: files.begin(begun, about))
-    if folder is not None:
-        world.on_first("the checkpoint", lambda: files.record(account, identity))
-    kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
-    drawn = kind(account, dataset, key, world, padded=batches.padded, **reading)
-    parts = (model, optimizer, account, drawn, key, identity)
-    run: PrivateRun
-    if isinstance(world, Ranks):
-        shared = ShardedRun if sharded else SharedRun
-        run = shared(*parts, world=world, ledger=book, checkpoint=files, saves=folder is not None)
-    else:
-        run = PrivateRun(*parts, world=world, ledger=book, checkpoint=files)
-    run._restore_checkpoint()
+    identity = saved.take_up(account, parameters, after_failure=after_failure)
+    batch_kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
+    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_reader_options(batches))
+    tell_noise(optimizer, (made.deviation / made.divisor) ** 2)
+    run_kind: Any = PrivateRun if not isinstance(world, Ranks) else ShardedRun if sharded else SharedRun
+    run: PrivateRun = run_kind(model, optimizer, account, drawn, key, identity, world=world, ledger=book, saved=saved)
+    run._restore_saved()
     return run
+
+
+def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
+    """The parameters that are trained. ValueError for a model or an optimizer that cannot be trained privately."""
+    checks.check_modules(model)
+    if arithmetic in ("float", "products"):
+        check_layers(model)
+    parameters = checks.trained_parameters(model, optimizer)
+    checks.check_settings(optimizer)
+    checks.check_finite(p for p in model.named_parameters() if world.first or checks.is_sharded(p[1]))
+    return parameters
+
+
+def _reader_options(batches: Batches) -> dict[str, Any]:
+    """Returns what a loader is told of how it reads records."""
+    return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
+
+
+def _make_payment(world: World, book: Ledger | None, note: str) -> Callable[[Composition], None]:
+    """Returns the function that charges the ledger, which the first process holds."""
+    return lambda charge: world.on_first("the ledger", partial(paid, book, charge, note))

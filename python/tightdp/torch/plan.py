@@ -55,7 +55,7 @@ class Plan:
     batch_size: float
     steps: int
     noise_multiplier: float
-    """Of what a step releases altogether, as it is charged."""
+    """Noise multiplier that a step is charged for, whatever it releases."""
     max_norm: tuple[float, ...]
     """One bound for all parameters together, or one for each; of AdaCliP 1, for gradients over their scale."""
     delta: float

@@ -17,10 +17,10 @@ from .. import _check
 from ..models.grid import grid_below
 from ..release import clipping
 from ..release.noise import RandomSource
-from ..release.noisy_sums import add_noise
 from . import collated
 from .places import Places
 from .process_group import World
+from .sum_noise import add_noise_to_sums
 
 LOSSES = 2**63 + 2**62
 """The first stream of the noise on losses, one for each step. The noise on gradients has those from 2^63 on."""
@@ -91,23 +91,23 @@ class LossSum:
         self._window: list[float] = []
         self.released: tuple[MeanLoss, ...] = ()
 
-    def begin(self) -> None:
+    def begin_step(self) -> None:
         """Begins the sum of a step."""
         self._total.zero_()
 
-    def watch(self, loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def watch_losses(self, loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         """The loss function, where this sum gets to see the losses of all records that it is called for."""
         self._seen.clear()
 
         def loss(model: Any, batch: Any) -> Any:
             losses = loss_fn(model, batch)
             if isinstance(losses, torch.Tensor):
-                _Watched.apply(self._seen.append, losses.detach(), *collated.flatten_batch(batch)[0])
+                _watch(self._seen.append, losses.detach(), *collated.flatten_batch(batch)[0])
             return losses
 
         return loss
 
-    def add(self, records: int, places: Places | None) -> None:
+    def add_losses(self, records: int, places: Places | None) -> None:
         """Adds the losses that were seen last, of so many records, each clipped; one that is not finite counts as 0.
 
         Before them the loss function may have been called on zeros, to see whether a way to sum serves their form.
@@ -121,13 +121,13 @@ class LossSum:
         kept = np.where(np.isfinite(losses), losses, 0.0).clip(-self._bound, self._bound)
         self._total += int(np.trunc(kept / self._grid).astype(np.int64).sum())
 
-    def release(self, step: int, source: RandomSource, world: World) -> None:
+    def release_step(self, step: int, source: RandomSource, world: World) -> None:
         """Releases the sum of that step, to be called once after the step was charged; the first rank adds the noise.
 
         Whatever follows, a mean over several steps, is computed from what was released.
         """
         if world.first:
-            add_noise([self._total], self._deviation, grid=self._grid, rng=source)
+            add_noise_to_sums([self._total], self._deviation, self._grid, source)
         world.add_up(self._total)
         self._window.append(int(self._total) * self._grid / self._divisor)
         if step % self._every == 0 or step == self._steps:
@@ -137,7 +137,7 @@ class LossSum:
             self._window.clear()
 
     def export_state(self) -> dict[str, Any]:
-        """What was released, of what JSON has."""
+        """Returns what was released, made of what JSON has."""
         return {"released": [list(each) for each in self.released], "window": list(self._window)}
 
     def check_state(self, given: Any) -> None:
@@ -178,3 +178,6 @@ class _Watched(torch.autograd.Function):
         dim = in_dims[1]
         keep(losses.expand(info.batch_size, *losses.shape) if dim is None else losses.movedim(dim, 0))
         return torch.zeros(()), None
+
+
+_watch: Any = _Watched.apply

@@ -22,18 +22,13 @@ from ..release.noise import RandomSource
 from ..statement import Statement
 from . import checks, collated, run_state, run_statement
 from .account import Account
-from .adaclip import CenteredSums, MomentsState, make_moments
+from .adaclip import MomentsState, make_moments
 from .algorithms import TITLES
-from .auto_sums import AutoSums
-from .checkpoint import Checkpoint
 from .coins import device_of, seed_pass, with_common_coins
-from .exact_sums import ExactSums
 from .frozen_state import Copies, check_unchanged
 from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import Batch, RunLoader
-from .onepass.clipping import OnePassSums
-from .onepass.products import ProductSums
 from .places import Places
 from .plan import Plan
 from .process_group import Fact, World
@@ -41,7 +36,9 @@ from .record_locality import Audit, audit_records
 from .record_reader import Part
 from .released_loss import LOSSES, LossSum, MeanLoss
 from .released_share import ShareAccount, release_share
+from .saved_run import SavedRun
 from .self_test import check_first_record, check_gradients_repeat, loosen_bounds
+from .step_sums import SumMaker
 from .sums import Sums
 from .unit_sums import ExactUnits, OnePassUnits
 
@@ -74,7 +71,7 @@ class PrivateRun:
         *,
         world: World,
         ledger: Ledger | None,
-        checkpoint: Checkpoint | None,
+        saved: SavedRun,
     ) -> None:
         self._model, self._optimizer, self._loader = model, optimizer, loader
         self._account, self._key, self._world, self._ledger = account, key, world, ledger
@@ -84,10 +81,12 @@ class PrivateRun:
         self._most_numbers, self._structure = 0, None
         self._busy, self._coins = threading.Lock(), loader._coins
         self._passes = count()
-        self._identity, self._checkpoint, self._finished = identity, checkpoint, 0
+        self._identity, self._saved, self._finished = identity, saved, 0
         size = sum(p.numel() for p in self._parameters().values())
-        self._moments = make_moments(self.plan, size) if isinstance(self.plan.settings, AdaCliP) else None
         plan = self.plan
+        self._moments = make_moments(plan, size) if isinstance(plan.settings, AdaCliP) else None
+        candidates = loader.candidates if isinstance(loader, ImportanceLoader) else None
+        self._sum_maker = SumMaker(plan, self._moments, candidates)
         self._losses = None if plan.loss is None else LossSum(
             plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
         )  # fmt: skip
@@ -222,18 +221,18 @@ class PrivateRun:
             losses = self._losses
             with self._records_apart(loss_fn, values=sums.in_turn) as loss:
                 if losses is not None:
-                    losses.begin()
-                    loss = losses.watch(loss)
+                    losses.begin_step()
+                    loss = losses.watch_losses(loss)
                 for part, records in parts:
                     places = next(batch._places, None)
                     sums.add(self.model, loss, part, records, places)
                     if losses is not None:
-                        losses.add(records, None if sums.in_turn else places)
+                        losses.add_losses(records, None if sums.in_turn else places)
         if isinstance(sums, (ExactUnits, OnePassUnits)):
             sums.candidates.remember(self._world)
         released = self._release_sums(sums)
         if losses is not None:
-            losses.release(self.steps_, self._key.at(LOSSES + self.steps_), self._world)
+            losses.release_step(self.steps_, self._key.at(LOSSES + self.steps_), self._world)
         return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
@@ -248,7 +247,7 @@ class PrivateRun:
                 self.step(loss_fn, batch)
                 if callback is not None:
                     callback(self.steps_, self.plan.steps)
-            if self._has_checkpoint:
+            if self.has_checkpoint:
                 self.save()
         return self
 
@@ -275,12 +274,11 @@ class PrivateRun:
         Steps need not be saved: each is in the checkpoint before it releases anything. A run that goes on after a crash
         has the parameters that were saved last, and only the steps that were not charged.
         """
-        if not self._has_checkpoint:
+        if not self.has_checkpoint:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
         tensors = self._collect_tensors()
         with self._world.together("saving"):
-            if self._checkpoint is not None:
-                self._checkpoint.save(self.steps_, tensors)
+            self._saved.save_tensors(self.steps_, tensors)
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
@@ -305,8 +303,9 @@ class PrivateRun:
             self._import_learned(state)
 
     @property
-    def _has_checkpoint(self) -> bool:
-        return self._checkpoint is not None
+    def has_checkpoint(self) -> bool:
+        """Whether ``make_private`` was given a checkpoint, where ``save`` puts the model and the optimizer."""
+        return self._saved.exists
 
     def _collect_tensors(self) -> dict[str, Any]:
         """What goes on elsewhere than in the account, all of it from releases."""
@@ -319,14 +318,14 @@ class PrivateRun:
         for name, part in self._learned.items():
             part.import_state(found.get(name))
 
-    def _restore_checkpoint(self) -> None:
-        """Takes up what the checkpoint saved."""
-        found = None if self._checkpoint is None else self._checkpoint.tensors(self._identity)
+    def _restore_saved(self) -> None:
+        """Takes up the tensors that the checkpoint saved last."""
+        found = self._saved.read_tensors(self._identity)
         if found is not None:
             self._load_tensors(found)
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
-        """What ``_tensors`` returned of this run before. ValueError for another's."""
+        """Takes up what ``_collect_tensors`` returned of this run before. ValueError for another's."""
         try:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
@@ -406,8 +405,8 @@ class PrivateRun:
             held = list(islice(first, 1))
             for part, records in held or self._move_parts(self.loader.first()):
                 check_first_record(self.model, loss_fn, parameters, part, records)
-                sums = self._make_sums(parameters)
-                plain = sums if self._is_plain else self._make_plain_sums(parameters)
+                sums = self._sum_maker.make(parameters)
+                plain = sums if self._sum_maker.is_plain else self._make_plain_sums(parameters)
                 with self._records_apart(loss_fn) as loss:
                     for each in {sums, plain}:
                         each.check(self.model, loss, part, records)
@@ -431,30 +430,14 @@ class PrivateRun:
     def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
         """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
         known = self._sums
-        sums = known if known is not None and known.serves(parameters) else self._make_sums(parameters)
+        sums = known if known is not None and known.serves(parameters) else self._sum_maker.make(parameters)
         sums.follow(self._account.now)
         sums.clear()
         return sums
 
-    def _make_sums(self, parameters: dict[str, Any]) -> Sums:
-        exact = self.plan.arithmetic in ("exact", "one-by-one")
-        if self._is_plain:
-            return self._make_plain_sums(parameters)
-        if self._moments is not None:
-            return CenteredSums(self.plan, parameters, self._moments)
-        assert isinstance(self.loader, ImportanceLoader)
-        return (ExactUnits if exact else OnePassUnits)(self.plan, parameters, self.loader.candidates)
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether a step adds clipped gradients as they are."""
-        return self._moments is None and not isinstance(self.loader, ImportanceLoader)
-
     def _make_plain_sums(self, parameters: dict[str, Any]) -> Sums:
         """Sums of clipped gradients, whatever the algorithm is."""
-        kinds: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
-        made: Sums = kinds.get(self.plan.arithmetic, ExactSums)(self.plan, parameters)
-        return made
+        return self._sum_maker.make_plain(parameters)
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
         return sums.release(self._noise_source())

@@ -7,12 +7,11 @@ from typing import Any
 from ..release.kernels import add_rounded_normals
 from ..release.noise import RandomSource
 from ..release.noisy_sums import add_noise
-from .plan import Plan
 
 
-def add_noise_to_sums(totals: list[Any], plan: Plan, source: RandomSource) -> None:
-    """Adds a step's noise to all of its integer sums, in place."""
-    add_noise(totals, plan.deviation, grid=plan.grid, rng=source)
+def add_noise_to_sums(totals: list[Any], deviation: float, grid: float, source: RandomSource) -> None:
+    """Adds a step's noise to all of its integer sums in steps of ``grid``, in place."""
+    add_noise(totals, deviation, grid=grid, rng=source)
 
 
 def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:

@@ -92,7 +92,7 @@ class IntegerSums(Sums):
         return self._flat, self._totals
 
     def release(self, source: RandomSource) -> Iterable[Any]:
-        add_noise_to_sums(self._totals, self._plan, source)
+        add_noise_to_sums(self._totals, self._plan.deviation, self._plan.grid, source)
         return self.estimates(self._totals)
 
 

@@ -22,20 +22,16 @@ class SharedRun(PrivateRun):
     same order and that nobody else reads what they send (docs/theory/training.md, section 6).
     """
 
-    def __init__(self, *parts: Any, world: Ranks, saves: bool = False, **options: Any) -> None:
+    def __init__(self, *parts: Any, world: Ranks, **options: Any) -> None:
         super().__init__(*parts, world=world, **options)
-        self._ranks, self._saves_together = world, saves
+        self._ranks = world
 
-    @property
-    def _has_checkpoint(self) -> bool:
-        return self._saves_together  # though the first rank alone has the folder
-
-    def _restore_checkpoint(self) -> None:
+    def _restore_saved(self) -> None:
         """All ranks take up the first one's model, and what its checkpoint saved."""
         with self._world.together("the checkpoint"):
-            super()._restore_checkpoint()
+            super()._restore_saved()
         self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
-        if self._has_checkpoint:
+        if self.has_checkpoint:
             file = BytesIO()
             if self._ranks.first:
                 torch.save({**self._collect_tensors(), "model": None}, file)

@@ -98,12 +98,12 @@ class ShardedRun(SharedRun):
         model = {name: _take_local_part(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
         super()._load_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
-    def _restore_checkpoint(self) -> None:
+    def _restore_saved(self) -> None:
         """All ranks take up what the checkpoint of the first one saved, each its own part of it."""
         reshard_model(self.model)
         file = BytesIO()
         with self._world.together("the checkpoint"):
-            found = None if self._checkpoint is None else self._checkpoint.tensors(self._identity)
+            found = self._saved.read_tensors(self._identity)
             torch.save(found, file)
         found = torch.load(BytesIO(self._ranks.broadcast(file.getvalue())), map_location="cpu", weights_only=True)
         with self._world.together("the checkpoint"):
