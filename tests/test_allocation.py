@@ -454,3 +454,16 @@ def test_bounded_range_in_most_of_the_steps(eta, steps, selected, direction):
         assert max(attained) * (1 - 1e-12) <= bound.upper <= sure.delta(at, neighbors=direction).upper
         assert bound.lower <= sure.delta(at, neighbors=direction).upper
     assert run.epsilon(1e-5, neighbors=direction).upper <= sure.epsilon(1e-5, neighbors=direction).upper
+
+
+@pytest.mark.parametrize(("sigma", "at"), [(0.05, 500.0), (0.04, 595.0)])
+def test_outputs_that_the_record_nearly_never_shows(sigma, at):
+    """Where P's masses are no doubles Q's may be: at least that of ratios which are both below half of e^-at."""
+    with mp.workdps(40):
+        mu = 1 / mp.mpf(sigma)
+        least = 0.5 * mp.ncdf(mu / 2 - (at + mp.log(2)) / mu) ** 2
+    run = dp.RandomAllocation(dp.Gaussian(sigma), 2)
+    found = run.delta(at, neighbors="add")
+    assert found.lower <= found.upper and least <= found.upper
+    inverse = run.epsilon(1e-90, neighbors="add")  # no two answers that contradict each other
+    assert inverse.lower <= inverse.upper

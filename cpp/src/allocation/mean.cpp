@@ -17,6 +17,8 @@ constexpr double kFarthest = 600;
 // Logarithm of the least mass under Q that is kept: less may be subnormal, or 0.
 constexpr double kLeastLogMass = -700;
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
+// Least mass under P of an atom: a lattice full of smaller ones has less than the unseen moment.
+constexpr double kFaintest = 1e-300;
 // Left of the bulk a lattice begins at this share of the distance from where it starts to the mean.
 constexpr double kMargin = 0.1;
 // Ratios closer to 1 than this have no room for a lattice of doubles between them and 1.
@@ -62,15 +64,20 @@ class Builder {
     Atoms finish(const Sum& x) const {
         Atoms out;
         const double t = x.count;
-        const auto put = [&](double value, double mass) {
-            if (!(mass > 0)) return;
-            out.loss.push_back(std::log(value / t));
-            out.mass.push_back(mass / t);
+        // What has next to no mass under P may have some under Q: it is spread between 0 and infinity, or dropped.
+        const auto put = [&](double value, double p, double q) {
+            if (p / t > kFaintest) {
+                out.loss.push_back(std::log(value / t));
+                out.mass.push_back(p / t);
+            } else if (upper_) {
+                out.minus_infinity += q;
+            }
         };
-        if (x.offset > 0) put(x.offset, x.at_offset * x.offset);
+        if (x.offset > 0) put(x.offset, x.at_offset * x.offset, x.at_offset);
         else out.minus_infinity = x.at_offset;
         each_cell(x, [&](std::size_t i, double v) {
-            put(x.offset + v * (x.p[i] / x.q[i]), x.p[i] / kUnit + mass(x, i) * x.offset);
+            const double q = mass(x, i);
+            put(x.offset + v * (x.p[i] / x.q[i]), x.p[i] / kUnit + q * x.offset, q);
         });
         out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
         out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
@@ -138,7 +145,8 @@ class Builder {
             for (std::size_t i = 0; i < count; ++i) {
                 const double v = at(x.first + static_cast<Index>(from + i));
                 const double rel = block.rel[i] + (16 + 2 * std::abs(block.log_scale[i])) * u;
-                const double scale = kUnit * std::exp(block.log_scale[i]) * std::max(1 + sign * rel, 0.0);
+                const double root = std::exp(0.5 * block.log_scale[i]);  // P's masses may be less than any double
+                const double scale = root * kUnit * root * std::max(1 + sign * rel, 0.0);
                 const double q = scale * block.s[i] * (v / (x.offset + v));
                 x.add(from + i, q, q + scale * block.t[i]);
                 x.slack = std::max(x.slack, 2 * block.rel[i] + 4 * block.slack + 64 * u);

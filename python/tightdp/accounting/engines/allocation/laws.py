@@ -197,5 +197,4 @@ def floor_for(delta: float) -> float:
 def _atoms(found: _core.AllocationAtoms, upper: bool) -> Atoms:
     losses, masses, infinity, minus_infinity, slack, relative = found
     order = np.argsort(losses, kind="stable")
-    keep = order[masses[order] > 1e-300]  # what is dropped is less than what the core adds to the ends
-    return Atoms(losses[keep], masses[keep], infinity, minus_infinity, slack, relative, upper)
+    return Atoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
