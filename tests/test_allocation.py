@@ -9,6 +9,7 @@ from effort import bounded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import allocation as reference
+from scipy.stats import norm
 
 import tightdp as dp
 from tightdp import _core
@@ -280,6 +281,17 @@ def test_user_defined_losses():
             assert bound.width < 0.02
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_losses_known_by_bounds_of_their_distribution(direction):
+    """A normal loss between two tables, allocated, against Gaussian noise."""
+    loss = PrivacyLoss.from_cdf(lambda y: norm.cdf(y, 0.5, 1.0), low=-10, high=12, points=1 << 13)
+    for epsilon in (-0.5, 0.0, 0.5):
+        truth = dp.RandomAllocation(dp.Gaussian(1.0), 10).delta(epsilon, neighbors=direction)
+        found = dp.RandomAllocation(loss, 10).delta(epsilon, neighbors=direction)
+        assert found.lower <= truth.upper and truth.lower <= found.upper
+        assert found.width <= 0.02 * truth.upper + 0.003
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="neighbors"):
         dp.RandomAllocation(dp.Gaussian(1.0), 5).epsilon(1e-5, neighbors="replace")
@@ -288,8 +300,6 @@ def test_refusals():
     with pytest.raises(ValueError, match="ZCDP"):
         dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5, engine="allocation")
     assert dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5).upper < math.inf
-    known = PrivacyLoss((0.5,), (1.0,), optimistic=((0.4,), (1.0,), 0.0))
-    assert "distribution function" in allocation_laws.refuse(known)
     assert "allocation" in grid_laws.refuse(dp.RandomAllocation(dp.Gaussian(1.0), 5), "remove")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.losses import completed
+from tightdp.complete_pairs import Table, complete_from_below
 
 
 def gaussian_loss(points=1 << 12, **options):
@@ -82,23 +82,26 @@ def test_where_every_finite_loss_is_negative():
     st.sampled_from([0.0, 1e-12, 0.3]),
     st.floats(0.5, 1.0),
     st.floats(0.0, 0.3),
+    st.floats(0.0, 0.3),
 )
-def test_completion_makes_a_pair_below_what_it_was_made_of(table, infinity, share, moved):
-    """Of the losses of a pair that were moved down, and of less than all of its mass."""
+def test_a_pair_below_what_is_known_of_two_curves(table, infinity, share, down, up):
+    """Of the losses of a pair that were moved down, or up, and of less than all of its mass."""
     y, p = (np.array(values) for values in zip(*sorted(table.items()), strict=True))
     y = y / 100
     p *= share * (1 - infinity) / p.sum()
     scale = np.sum(p * np.exp(-y))
-    y = y + max(math.log(scale), 0.0) if scale > 1 else y  # now Q's masses add up to 1 at most
-    y = y - moved
-    losses, masses = completed(y, p, infinity)
-    assert (np.diff(losses) > 0).all() and (masses > 0).all()
-    assert abs(math.fsum((*masses, infinity)) - 1) < 1e-14
-    assert math.fsum(masses * np.exp(-losses)) == pytest.approx(1.0, abs=1e-13) or losses[0] == y[0]
-    for x in np.exp(np.linspace(-40, 40, 161)):
-        curve = infinity + math.fsum(masses * np.maximum(1 - x * np.exp(-losses), 0.0))
-        known = infinity + math.fsum(p * np.maximum(1 - x * np.exp(-y), 0.0))
-        assert curve <= max(known, 1 - x) + 4e-15
+    y = y + max(math.log(scale), 0.0)  # Q's masses add up to 1 at most
+    low, high = y - down, y + up
+    found = complete_from_below(Table(low, p, infinity), Table(high, p, 0.0), 0.0, 1e-9)
+    losses, masses, q = found.losses, found.masses, found.q_masses
+    assert (np.diff(losses) > 0).all() and (masses > 0).all() and found.slack <= 1e-9 + 1e-13
+    assert math.fsum((*masses, infinity)) <= 1 + 1e-14 and math.fsum((*q, found.hidden)) <= 1 + 1e-9
+    assert math.fsum((*masses, infinity)) > 1 - 1e-12 or math.fsum((*q, found.hidden)) > 1 - 1e-12
+    for x in np.exp(np.linspace(-9, 9, 161)):
+        curve = infinity + math.fsum(masses * np.maximum(1 - x * np.exp(found.slack - losses), 0.0))
+        ahead = infinity + math.fsum(p * np.maximum(1 - x * np.exp(-low), 0.0))
+        behind = 1 - x + math.fsum(p * np.maximum(x * np.exp(-high) - 1, 0.0))
+        assert curve <= max(ahead, behind, 1 - x) + 1e-14 * (1 + x)
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _check, _core
+from .complete_pairs import TOLERANCE, CompletePair, Table, bound_hidden, bound_table, complete_from_below
 from .mechanisms import Mechanism, _set
 from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
-TOLERANCE = 1e-9
-"""How far a sum of probabilities may be from 1 and still be meant as 1."""
 _UNEVEN = 1e-6
 """How far the curves of a pair and its reverse may be apart and still be meant as one."""
+_UNSURE = 1e-10
+"""Error of the loss at which two bounds of a distribution function are joined: less than any spacing of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,16 @@ class PrivacyLoss(Mechanism):
     ``loss_error`` of the truth, ``probabilities`` are P's, ``infinity`` is P's mass where Q has none and
     ``minus_infinity`` Q's where P has none. ``mirrored`` says that (Q, P) has the same curve, so that "add" is answered
     as "remove" is. ``optimistic``, if given, is (losses, probabilities, infinity) of a pair that the true one
-    dominates, for lower bounds; else the pair is exact.
+    dominates, for lower bounds, with losses within ``loss_error`` too; else the pair is exact.
 
-    The numbers are checked: P and Q must add up to at most 1, ``optimistic`` must be dominated, and a ``mirrored`` pair
-    must be its own reverse. The rest cannot be checked: bounds hold for this pair, and for a mechanism only if the pair
-    dominates it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of those:
+    whatever the losses within ``loss_error`` are, and whatever they then leave of Q to outcomes that P does not have.
+    ``minus_infinity`` is taken at its word if that leaves no more than 1e-9 to it. What ``probabilities`` and
+    ``infinity`` lack of 1 may have an infinite loss.
+
+    The numbers are checked: P must add up to 1 and Q to at most 1, each within 1e-9, ``optimistic`` must be dominated,
+    and a ``mirrored`` pair must be its own reverse. The rest cannot be checked: bounds hold for these pairs, and for a
+    mechanism only if they dominate it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
     """
 
     losses: tuple[float, ...]
@@ -45,6 +51,10 @@ class PrivacyLoss(Mechanism):
     mirrored: bool = False
     loss_error: float = 0.0
     optimistic: tuple[tuple[float, ...], tuple[float, ...], float] | None = None
+    dominating: CompletePair = field(init=False, repr=False, compare=False)
+    """A complete pair that dominates every pair that these numbers stand for: for upper bounds."""
+    dominated: CompletePair = field(init=False, repr=False, compare=False)
+    """A complete pair that is dominated by all of them: for lower bounds."""
 
     def __post_init__(self) -> None:
         _core.check_arithmetic()
@@ -56,11 +66,12 @@ class PrivacyLoss(Mechanism):
             raise TypeError(f"mirrored must be True or False, got {self.mirrored!r}")
         if abs(math.fsum((*masses, infinity)) - 1) > TOLERANCE:
             raise ValueError(f"probabilities and infinity must add up to 1, got {math.fsum((*masses, infinity))!r}")
-        if q_mass(losses, masses) + hidden > 1 + TOLERANCE:
+        error = _check.nonnegative("loss_error", self.loss_error)
+        if hidden > bound_hidden(losses, masses, error)[1] + TOLERANCE:
             raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
         _set(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
-        _set(self, infinity=infinity, minus_infinity=hidden)
-        _set(self, loss_error=_check.nonnegative("loss_error", self.loss_error))
+        _set(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
+        dominating, dominated = bound_table(Table(losses, masses, infinity), hidden, error)
         if self.optimistic is not None:
             if not (isinstance(self.optimistic, (tuple, list)) and len(self.optimistic) == 3):
                 raise TypeError(f"optimistic must be losses, probabilities and an infinity, got {self.optimistic!r}")
@@ -68,7 +79,10 @@ class PrivacyLoss(Mechanism):
             all_but = _check.closed_unit("the infinity of optimistic", self.optimistic[2])
             if abs(math.fsum((*p, all_but)) - 1) > TOLERANCE:
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
+            if bound_hidden(y, p, error)[1] < -TOLERANCE:
+                raise ValueError("optimistic must have P's probabilities: Q's, p e^-loss, add up to more than 1")
             _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
+            dominated = bound_table(Table(y, p, all_but), None, error)[1]
             if _excess((y, p, all_but), (losses, masses, infinity)) > TOLERANCE + 2 * self.loss_error:
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
         elif self.mirrored:
@@ -77,6 +91,7 @@ class PrivacyLoss(Mechanism):
             here = losses, masses, infinity
             if max(_excess(here, other), _excess(other, here)) > _UNEVEN + 2 * self.loss_error:
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
+        _set(self, dominating=dominating, dominated=dominated)
 
     any_size = True
 
@@ -112,8 +127,8 @@ class PrivacyLoss(Mechanism):
     ) -> PrivacyLoss:
         """Finitely many losses, in any order, with P's probabilities; equal losses are merged, zeros dropped.
 
-        ``minus_infinity`` defaults to 1 less Q's masses p e^{-loss}, rounded up, and so never to 0: pass 0.0 if Q has
-        no more mass.
+        ``minus_infinity`` defaults to the most that Q's masses p e^{-loss} leave of 1, rounded up, and so never to 0:
+        pass 0.0 if Q has no more mass.
         """
         y, p = _vector("losses", losses), _vector("probabilities", probabilities)
         if len(y) != len(p):
@@ -124,7 +139,8 @@ class PrivacyLoss(Mechanism):
         masses = np.zeros(len(merged))
         np.add.at(masses, where, p[p > 0])
         if minus_infinity is None:
-            minus_infinity = _hidden(merged, masses)
+            most = bound_hidden(merged, masses, _check.nonnegative("loss_error", loss_error))[1]
+            minus_infinity = min(max(most, 0.0), 1.0)
         table = tuple(merged.tolist()), tuple(masses.tolist())
         return cls(*table, infinity, minus_infinity, relation, mirrored, loss_error)
 
@@ -196,38 +212,12 @@ class PrivacyLoss(Mechanism):
             relation=relation,
         )
         masses = -np.diff(np.append(below, infinity))
-        low_losses, low_masses = completed(y[masses > 0], masses[masses > 0], infinity)
-        below_all = (tuple(low_losses.tolist()), tuple(low_masses.tolist()), infinity)
-        return replace(upper, mirrored=mirrored, optimistic=below_all)
-
-
-def completed(
-    losses: NDArray[np.float64], masses: NDArray[np.float64], infinity: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A pair of distributions with a curve below ``infinity + sum masses (1 - e^{eps - losses})_+`` or 1 - e^eps.
-
-    ``losses`` ascend. What is low among them becomes one atom, chosen so that both distributions add up to 1: the most
-    is kept for which that atom is the lowest (docs/theory/conversions.md section 10).
-    """
-    n = len(losses)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        hidden = masses * np.exp(-losses)
-        rest_p = 1 - infinity - np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-        rest_q = 1 - np.append(np.cumsum(hidden[::-1])[::-1], 0.0)
-        lowest = (rest_q > 0) & (np.log(np.maximum(rest_p, 0.0)) - np.log(rest_q) < np.append(losses, np.inf))
-    for k in range(int(np.argmax(lowest)), n + 1):  # one turn, but for the rounding of the sums
-        # Rounded so that the atom's P-mass is too small and its Q-mass too large: the curve may only be lower for it.
-        p = (1 - infinity) - math.fsum(masses[k:]) - 2.0**-51
-        q = 1 - math.fsum(hidden[k:]) + 2.0**-49
-        if q <= 0:
-            continue
-        if p <= 0:
-            return losses[k:], masses[k:]
-        at = math.log(p / q)
-        at -= 2.0**-50 * (1 + abs(at))
-        if k == n or at < losses[k]:
-            return np.append(at, losses[k:]), np.append(p, masses[k:])
-    raise AssertionError("with nothing kept any atom is the lowest")
+        low = Table(y[masses > 0], masses[masses > 0], infinity)
+        # Losses that were moved up leave less of Q to large losses of Q against P.
+        high = Table(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
+        found = complete_from_below(low, high, 0.0, _UNSURE)
+        known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
+        return replace(upper, mirrored=mirrored, optimistic=known, loss_error=found.slack)
 
 
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
@@ -270,16 +260,3 @@ def _vector(name: str, values: Any) -> NDArray[np.float64]:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite numbers")
     return array
-
-
-def q_mass(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
-    """What Q has at the losses."""
-    with np.errstate(over="ignore"):
-        return float(np.sum(np.exp(np.log(masses) - losses)))
-
-
-def _hidden(losses: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
-    """What Q has where P has nothing, rounded up."""
-    digits = np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0) + math.log2(1 + len(losses)) + 8
-    least = q_mass(losses, masses) * (1 - 2.0**-51 * digits)  # logarithms, exponentials and the sum round
-    return min(1.0, max(0.0, math.nextafter(1 - least, 1.0)))

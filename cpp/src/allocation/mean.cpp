@@ -45,7 +45,7 @@ class Builder {
         x.cover(first, last);
         x.slack = law.loss_slack;
         if (law.density) density(*law.density, x);
-        for (const grid::Atom& a : law.atoms) atom(a, x);
+        for (const grid::Atom& a : law.atoms) atom(a, law.loss_slack, x);
         const double sign = upper_ ? 1 : -1;
         x.infinity += law.infinity * (1 + sign * (law.mass_rel + 2 * u));
         const double zero = law.minus_infinity * (1 + sign * (law.mass_rel + 2 * u));
@@ -170,9 +170,10 @@ class Builder {
         x.infinity += bound(right.t, 1);
     }
 
-    void atom(const grid::Atom& a, Sum& x) {
+    // The Q-mass is p e^{-loss}, and off by as much as the loss is.
+    void atom(const grid::Atom& a, double loss_slack, Sum& x) {
         const double sign = upper_ ? 1 : -1;
-        const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u;
+        const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u + std::expm1(loss_slack);
         const double p = std::exp(a.log_mass) * std::max(1 + sign * rel, 0.0);
         if (a.loss > kFarthest || a.log_mass - a.loss < kLeastLogMass) {  // spread between nothing and everything
             if (upper_) x.infinity += p;

@@ -174,16 +174,21 @@ class Add final : public Sampled {
     double kept(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
 };
 
+// Relative error of p e^{-y} where y is off by at most `slack`.
+double mass_error(double slack) {
+    return std::expm1(slack) * (1 + 8 * u);
+}
+
 // One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = logaddexp(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,
-            a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + slack * (1 + slack)};
+            a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + mass_error(slack)};
 }
 
 // The atom of the law of (Q, P).
 Atom mirrored(const Atom& a, double slack) {
-    return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + slack * (1 + slack)};
+    return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + mass_error(slack)};
 }
 
 double largest_loss(const std::vector<Atom>& atoms) {

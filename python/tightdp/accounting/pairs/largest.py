@@ -14,7 +14,6 @@ from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log1p
 from .members import reveals_nothing
 from .neighbors import translate
-from .orders import hidden
 from .replaced import Replaced, ReplacedClass, Zeroed, losses
 
 
@@ -126,8 +125,8 @@ def _largest(mechanism: m.Mechanism) -> Range:
             return _derived(mechanism, _largest)
         case Replaced(inner) | Zeroed(inner):  # what contributes nothing is one of the records that may be exchanged
             return _replaced(inner)
-        case PrivacyLoss() if mechanism.infinity == 0 and hidden(mechanism) == 0:  # in either order
-            return max(-mechanism.losses[0], mechanism.losses[-1], 0.0) + Range(mechanism.loss_error)
+        case PrivacyLoss() if mechanism.dominating.largest < INF:  # in either order
+            return Range(mechanism.dominating.largest) + mechanism.dominating.slack
     return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
 
 

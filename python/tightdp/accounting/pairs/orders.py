@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...losses import TOLERANCE, PrivacyLoss, q_mass
+from ...complete_pairs import TOLERANCE, CompletePair
 from ..numerics.outward import up
 
 MOST_NODES = 2000
@@ -25,22 +25,16 @@ _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
 
-def hidden(given: PrivacyLoss) -> float:
-    """Q's mass where P has none: what the masses at the losses lack of 1, whether or not that is said."""
-    lack = 1 - q_mass(np.asarray(given.losses), np.asarray(given.probabilities))
-    return lack if lack - given.minus_infinity > TOLERANCE else given.minus_infinity
-
-
 @lru_cache(maxsize=64)
-def either_order(given: PrivacyLoss) -> PrivacyLoss:
-    """The pair whose curve is the larger one of (P, Q) and (Q, P), at every epsilon: its own reverse."""
-    losses, masses = np.asarray(given.losses), np.asarray(given.probabilities)
-    with np.errstate(over="ignore", under="ignore"):
-        back = np.exp(np.log(masses) - losses)
+def either_order(given: CompletePair) -> CompletePair:
+    """Returns a pair whose curve is at least those of (P, Q) and of (Q, P), at every epsilon: its own reverse."""
+    losses = given.losses
+    # Q's masses are off by as much as the losses are, and so are all masses that are made of them.
+    unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
-        _Curve(losses, masses, given.infinity, nodes),
-        _Curve(-losses[::-1], back[::-1], hidden(given), nodes),
+        _Curve(losses, given.masses, given.infinity, nodes),
+        _Curve(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
     ]
     over = curves[0].at - curves[1].at
     between = np.flatnonzero(over[:-1] * over[1:] < 0)
@@ -50,11 +44,11 @@ def either_order(given: PrivacyLoss) -> PrivacyLoss:
     at = np.concatenate((nodes, crossings))
     values = np.concatenate((np.maximum(curves[0].at, curves[1].at), beyond))
     order = np.argsort(at, kind="stable")
-    at, values = at[order], values[order] * (1 + (2 * len(at) + 32) * _ULP)
+    at, values = at[order], values[order] * (1 + (2 * len(at) + 32) * _ULP + 2 * unsure + given.relative_ends)
     if len(at) > MOST_NODES:
         kept = np.unique(np.linspace(0, len(at) - 1, MOST_NODES).astype(np.intp))
         at, values = at[kept], values[kept]
-    return _mirrored(*_apart(at, np.minimum(values, 1.0)), given.loss_error)
+    return _mirror_hull(*_apart(at, np.minimum(values, 1.0)), given.slack)
 
 
 def _apart(at: _Array, values: _Array) -> tuple[_Array, _Array]:
@@ -87,7 +81,7 @@ class _Curve:
         return found
 
 
-def _mirrored(at: _Array, values: _Array, loss_error: float) -> PrivacyLoss:
+def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     """The pair whose curve is the lower convex hull of the points from epsilon 0 on, and its own reversal below."""
     points: list[_Point] = []
     for epsilon, x, value in zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True):
@@ -104,9 +98,9 @@ def _mirrored(at: _Array, values: _Array, loss_error: float) -> PrivacyLoss:
     if middle < -TOLERANCE / 2:  # slopes are not known well enough: all that differs counts as infinite
         ahead, image, infinity, middle = [], [], float(points[0].value), 1 - float(points[0].value)
     atoms = [(y, mass) for y, mass in (*image, (0.0, middle), *ahead) if mass > 0]
-    losses, masses = tuple(y for y, _ in atoms), tuple(mass for _, mass in atoms)
-    slack = loss_error + 8 * _ULP * (1 + float(at[-1]))
-    return PrivacyLoss(losses, masses, infinity, infinity, "replace", True, slack)
+    losses, masses = np.array([y for y, _ in atoms]), np.array([mass for _, mass in atoms])
+    slack = 2 * slack + 8 * _ULP * (1 + float(at[-1]))
+    return CompletePair(losses, masses, infinity, infinity, slack, 8 * _ULP + 2 * slack)
 
 
 class _Point(NamedTuple):

@@ -205,7 +205,7 @@ def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[An
         inside = reading.of_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _on_one_sample(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
-            found = m.PureDP(up(max(abs(loss) for loss in found.losses) + found.loss_error))
+            found = m.PureDP(up(found.dominating.largest + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read

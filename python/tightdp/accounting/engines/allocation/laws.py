@@ -127,23 +127,35 @@ class Allocation:
 
 def refuse(mechanism: m.Mechanism) -> str | None:
     """Why the ratios of this inner mechanism have no law here, or None."""
-    if isinstance(mechanism, PrivacyLoss):
-        if mechanism.optimistic is not None:
-            return "a loss known by bounds on its distribution function alone has no law of means"
-        if mechanism.relation == "replace":
-            return "a user-defined pair for replacing a record says nothing about leaving one out"
+    if isinstance(mechanism, PrivacyLoss) and mechanism.relation == "replace":
+        return "a user-defined pair for replacing a record says nothing about leaving one out"
     return grid_laws.refuse(mechanism, "remove")
 
 
 @lru_cache(maxsize=32)
 def allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
     """Laws of the mean of ``steps`` ratios; None where they would take more than ``MOST_CELLS`` cells."""
-    base = grid_laws.law(inner, "remove").upper
+    found = _bound_allocation(inner, steps, 2.0**-level, floor)
+    if found is None:
+        return None
+    above, below, work = found
+    return Allocation(_atoms(above, True), _atoms(below, False), work)
+
+
+def _bound_allocation(
+    inner: m.Mechanism, steps: int, spacing: float, floor: float
+) -> tuple[_core.AllocationAtoms, _core.AllocationAtoms, float] | None:
+    """Returns atoms from above of the pair that dominates the inner one, from below of the one that it dominates, and
+    the work; None where there would be more than ``MOST_CELLS`` cells."""
+    pair = grid_laws.law(inner, "remove")
     try:
-        above, below, work = _core.allocation(base, steps, 2.0**-level, floor, MOST_CELLS)
+        above, below, work = _core.allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
+        if pair.lowers[0] is not pair.upper:
+            _, below, more = _core.allocation(pair.lowers[0], steps, spacing, floor, MOST_CELLS)
+            work += more
     except ValueError:
         return None
-    return Allocation(_atoms(above, True), _atoms(below, False), work)
+    return above, below, work
 
 
 def finest(inner: m.Mechanism, steps: int, floor: float, most: int, work: float = MOST_WORK) -> Allocation | None:
@@ -164,20 +176,19 @@ def finest(inner: m.Mechanism, steps: int, floor: float, most: int, work: float 
 def coarse(inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float) -> Law | None:
     """The law of several steps selected, with the ratios of one step on so coarse a lattice that all outcomes can be
     looked at (allocation.md section 9); None where that takes too many."""
-    base = grid_laws.law(inner, "remove").upper
     for level in _COARSE:
-        try:
-            above, below, _ = _core.allocation(base, 1, 2.0**-level, floor / steps, MOST_CELLS)
-        except ValueError:
+        found = _bound_allocation(inner, 1, 2.0**-level, floor / steps)
+        if found is None:
             continue
+        above, below, _ = found
         high, low = _atoms(above, True), _atoms(below, False)
         excess = steps * max(abs(end - 1) for one in (high, low) for end in one._totals)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
         less, more = low.few(Range(0.0)), high.few(Range(0.0, high.infinity * (1 + 1e-4)))
-        found = outcomes.allocated(less, more, steps, selected, direction, _MOST_OUTCOMES)
-        if found is not None:
-            return found
+        law = outcomes.allocated(less, more, steps, selected, direction, _MOST_OUTCOMES)
+        if law is not None:
+            return law
     return None
 
 

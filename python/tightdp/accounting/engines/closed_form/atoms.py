@@ -11,11 +11,10 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from .... import mechanisms as m
-from ....losses import TOLERANCE, PrivacyLoss, q_mass
-from ...numerics.outward import ULP, Number, Range, as_range, down, up
+from ....complete_pairs import CompletePair
+from ....losses import PrivacyLoss
+from ...numerics.outward import Number, Range, as_range, down, up
 from ...pairs.members import BinaryRange
 from ...pairs.replaced import ReplacedClass, losses
 from ..base import Direction
@@ -31,8 +30,6 @@ _LEAST_DIGIT = 1e-57
 """More than the logarithm of a number near 1 errs by."""
 LOST = 1e-307
 """What an upper delta counts for outputs that are not kept, of any number of steps that is served here."""
-_GIVEN = 4 * ULP
-"""Relative error of a probability that a user gives (grid.md section 6.6)."""
 
 
 class Atom(NamedTuple):
@@ -109,10 +106,13 @@ def number_of_atoms(mechanism: m.Mechanism) -> int | None:
             return sensitivity + 1
         case m.DiscreteGaussian(sigma, sensitivity) if sensitivity <= math.sqrt(_LARGEST_LOSS) / _FAR * min(sigma, 1.0):
             return 2 * math.ceil(_FAR * min(sigma, MOST_ATOMS)) + sensitivity + 3
-        case PrivacyLoss() if (
-            mechanism.optimistic is None and max(map(abs, mechanism.losses), default=0.0) < _LARGEST_LOSS
-        ):
-            return len(mechanism.losses)
+        case PrivacyLoss():
+            both = mechanism.dominating, mechanism.dominated
+            sizes = [len(pair.losses) for pair in both]
+            most = (
+                max(max(-pair.losses[0], pair.losses[-1]) for pair in both if len(pair.losses)) if any(sizes) else 0.0
+            )
+            return max(sizes) if most < _LARGEST_LOSS else None
     return None
 
 
@@ -141,7 +141,7 @@ def atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Few:
                 of_class = losses(mechanism)[high]
                 return _of_ranges(of_class.atoms(), of_class.infinity)
             case PrivacyLoss():
-                found = _given(mechanism)
+                found = _atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
                 return found.reversed() if direction == "add" and not mechanism.mirrored else found
             case m.PoissonSampled(inner, q):
                 return atoms(inner, direction, high).sampled(q, direction == "add")
@@ -204,16 +204,13 @@ def _radius(x: Range) -> float:
     return 0.0 if x.lo == x.hi else up(x.hi - x.lo)
 
 
-def _given(loss: PrivacyLoss) -> Few:
-    # What Q's masses lack of 1 is where P has none, whether or not the user says so.
-    lack = 1 - q_mass(np.asarray(loss.losses), np.asarray(loss.probabilities))
-    hidden = lack if lack - loss.minus_infinity > TOLERANCE else loss.minus_infinity
+def _atoms_of_pair(pair: CompletePair) -> Few:
     found = [
-        Atom(Decimal(y), Decimal(p).ln(), loss.loss_error, _GIVEN)
-        for y, p in zip(loss.losses, loss.probabilities, strict=True)
+        Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
+        for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)
     ]
-    return Few(found, _about(loss.infinity), _about(hidden))
+    return Few(found, _range_around(pair.infinity, pair.relative_ends), _range_around(pair.hidden, pair.relative_ends))
 
 
-def _about(mass: float) -> Range:
-    return Range(max(down(mass, _GIVEN), 0.0), up(mass, _GIVEN)) if mass > 0 else Range(0.0)
+def _range_around(mass: float, relative: float) -> Range:
+    return Range(max(down(mass, relative), 0.0), up(mass, relative)) if mass > 0 else Range(0.0)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import mechanisms as m
+from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, up
 from ...pairs.kinds import any_of
 from ...pairs.replaced import ReplacedClass
@@ -91,6 +92,8 @@ def _feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
 
 def _bounded_by_two(mechanism: m.Mechanism) -> bool:
     inner = getattr(mechanism, "mechanism", mechanism)
+    if isinstance(inner, PrivacyLoss):
+        return inner.dominating is not inner.dominated
     return isinstance(inner, ReplacedClass) and losses_of(inner)[0] is not losses_of(inner)[1]
 
 

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from .... import _core
 from .... import mechanisms as m
+from ....complete_pairs import CompletePair
 from ....derived import Derived
-from ....losses import PrivacyLoss, completed
+from ....losses import PrivacyLoss
 from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import replaced
-from ...pairs.orders import either_order, hidden
+from ...pairs.orders import either_order
 from ...pairs.replaced import Losses, Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..base import Direction
 from ..closed_form.truncation import truncation
@@ -110,8 +111,8 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case Replaced(m.PoissonSampled(inner, q)):
             return _exchanged(law(replaced(inner), "remove"), law(inner, "remove"), q, q)
         case Replaced(PrivacyLoss() as given):
-            upper = _user_defined(either_order(given), False).upper
-            return Pair(upper, tuple(one for add in (False, True) for one in _user_defined(given, add).lowers))
+            one = _law_of_pair(given.dominated)
+            return Pair(_law_of_pair(either_order(given.dominating)), (one, one.reversed()))
         case m.TruncatedPoissonSampled():
             return _truncated(mechanism, direction, mechanism)
         case Replaced(m.TruncatedPoissonSampled() as inner) | Zeroed(m.TruncatedPoissonSampled() as inner):
@@ -364,33 +365,20 @@ def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
 
 
 def _user_defined(given: PrivacyLoss, add: bool) -> Pair:
-    table = given.losses, given.probabilities
-    high = _table(*table, given.infinity, hidden(given), given.loss_error)
-    if given.optimistic is None:
-        return _exact(high.reversed() if add else high)
-    if not add:
-        low_losses, low_masses, infinity = given.optimistic
-        return Pair(high, (_table(low_losses, low_masses, infinity, 0.0, given.loss_error),))
-    # With losses moved up Q's masses p e^{-y} become less, and what they lack of 1 is where P has nothing: a pair of
-    # distributions that dominates, and so does its reverse. Without what they lack the reverse is below the curve.
-    losses, masses = (np.asarray(values)[::-1] for values in table)
-    with np.errstate(under="ignore", over="ignore"):
-        masses = masses * np.exp(-losses)
-    seen = masses > 0
-    return Pair(high.reversed(), (_table(*completed(-losses[seen], masses[seen], 0.0), 0.0, 0.0, given.loss_error),))
+    high = _law_of_pair(given.dominating)
+    low = high if given.dominated is given.dominating else _law_of_pair(given.dominated)
+    if add:
+        back = high.reversed()
+        return Pair(back, (back if low is high else low.reversed(),))
+    return Pair(high, (low,))
 
 
-def _table(
-    losses: Sequence[float] | NDArray[np.float64],
-    masses: Sequence[float] | NDArray[np.float64],
-    infinity: float,
-    minus_infinity: float,
-    error: float,
-) -> _core.GridLaw:
-    y, logs = np.asarray(losses), np.log(np.asarray(masses))
-    relative = (8 + 2 * np.abs(logs)) * U
+def _law_of_pair(pair: CompletePair) -> _core.GridLaw:
+    y, logs = pair.losses, np.log(pair.masses)
+    relative = pair.relative + (8 + 2 * np.abs(logs)) * U
     heaviest = float(y[int(np.argmax(logs))]) if len(y) else 0.0
     gaps = np.diff(y)
     even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
     step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
-    return _atoms(y, logs, relative, infinity, minus_infinity, 8 * U, error, heaviest, step, _core.GRID_USER_TOTAL)
+    ends = pair.infinity, pair.hidden, pair.relative_ends
+    return _atoms(y, logs, relative, *ends, pair.slack, heaviest, step, _core.GRID_USER_TOTAL)

@@ -11,12 +11,12 @@ from functools import lru_cache
 import numpy as np
 
 from .... import mechanisms as m
+from ....complete_pairs import CompletePair
 from ....derived import Derived
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, up
 from ...pairs.members import holds
 from ...pairs.neighbors import replaced
-from ...pairs.orders import hidden
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
 from ..closed_form.truncation import truncation
 from . import derived, quadrature
@@ -86,8 +86,8 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             if not found.positive:  # all is at 0, or some at infinity
                 return INF if found.infinity.hi > 0 else 0.0
             return exact(mechanism, c).hi
-        case PrivacyLoss() if mechanism.optimistic is None and mechanism.infinity == 0 and hidden(mechanism) == 0:
-            return max(_given(mechanism, c), _given(mechanism, -c - 1))
+        case PrivacyLoss() if mechanism.dominating.largest < INF:
+            return max(_log_moment_of_pair(mechanism.dominating, c), _log_moment_of_pair(mechanism.dominating, -c - 1))
         case Derived():
             return derived.log_moment(mechanism, c, log_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
@@ -95,16 +95,16 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
     return INF
 
 
-def _given(loss: PrivacyLoss, power: float) -> float:
+def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
     """log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at c, and that of (Q, P) at -c - 1."""
-    y, log_p = np.asarray(loss.losses), np.log(np.asarray(loss.probabilities))
+    y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
     top = float(exponents.max(initial=-INF))
     if not -INF < top < INF:
         return INF
     found = top + math.log(float(np.sum(np.exp(exponents - top))))
     size = float(np.abs(log_p).max()) + abs(power) * float(np.abs(y).max()) + math.log2(len(y)) + 8
-    return max(up(found + 8 * ULP * size + abs(power) * loss.loss_error), 0.0)
+    return max(up(found + 8 * ULP * size + abs(power) * pair.slack + pair.relative), 0.0)
 
 
 def _mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:

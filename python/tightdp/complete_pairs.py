@@ -1,0 +1,257 @@
+"""Complete pairs of distributions: all masses of P and of Q, as rounded numbers.
+
+A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` makes of it one
+complete pair that dominates all of them and one that all of them dominate. Both stay so when they are reversed,
+sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section 10, Lemma).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+TOLERANCE = 1e-9
+"""How far a sum of probabilities may be from 1 and still be meant as 1."""
+SMALL_ERROR = 1e-6
+"""Loss errors up to this stay with the losses as their slack, as roundings do. Larger ones move the losses."""
+_ULP = 2.0**-52
+_GIVEN = 4 * _ULP
+"""Relative error of a probability that a user gives."""
+_KNOWN = 2.0**-30
+"""Relative width up to which one number stands for a range of Q's mass where P has none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompletePair:
+    """Two distributions P and Q, given by the privacy losses of their outcomes.
+
+    Losses ascend strictly and are known up to ``slack``; P's ``masses`` are known up to ``relative``, and Q has
+    ``masses`` e^-loss. ``infinity`` is P's mass where Q has none and ``hidden`` Q's mass where P has none, both known
+    up to ``relative_ends``.
+    """
+
+    losses: Array
+    masses: Array
+    infinity: float
+    hidden: float
+    slack: float
+    relative: float
+    relative_ends: float = 8 * _ULP
+
+    @property
+    def q_masses(self) -> Array:
+        """Q's masses at the losses, within a relative e^slack and the roundings of an exponential."""
+        with np.errstate(over="ignore", under="ignore"):
+            found: Array = np.exp(np.log(self.masses) - self.losses)
+        return found
+
+    @property
+    def largest(self) -> float:
+        """The largest privacy loss of P against Q and of Q against P, but for the slack."""
+        if self.infinity > 0 or self.hidden > 0:
+            return math.inf
+        return float(np.abs(self.losses).max(initial=0.0))
+
+
+class Table(NamedTuple):
+    """Ascending privacy losses with P's masses, and P's mass where Q has none."""
+
+    losses: Array
+    masses: Array
+    infinity: float
+
+
+def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, float]:
+    """Returns bounds of what Q's masses lack of 1 if every loss is within ``error``; negative where they exceed 1."""
+    found, rounding = _q_sum(losses, masses)
+    with np.errstate(over="ignore"):
+        least = 1 - (found + rounding) * float(np.exp(error)) * (1 + 4 * _ULP)
+    most = 1 - (found - rounding) * math.exp(-error) * (1 - 4 * _ULP)
+    return math.nextafter(least, -math.inf), math.nextafter(most, 1.0)
+
+
+def bound_table(table: Table, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
+    """Returns a complete pair that dominates every pair of a table, and one that every pair of it dominates.
+
+    ``hidden`` is Q's mass where P has none as it was stated, and ``error`` bounds how far each loss is from the true
+    one. Both results are one object where the table is exact but for roundings.
+    """
+    losses, masses, infinity = table
+    lost, scale = _missing(masses, infinity)
+    error = max(error, math.log(max(_least_q(losses, masses), 1.0)))  # Q adds up to 1 at most
+    least, most = bound_hidden(losses, masses, error)
+    if error > SMALL_ERROR:
+        above = _moved_up(Table(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
+        scaled = Table(losses, masses / scale, infinity / scale)
+        return above, _moved_down(scaled, max(bound_hidden(losses, scaled.masses, error)[0], 0.0), error)
+    low, high = _range_of_hidden(hidden, least, most)
+    relative = _GIVEN + scale - 1
+    if lost == 0 and high - low <= _KNOWN * high:
+        ends = 8 * _ULP + scale - 1 + ((high - low) / high if high > 0 else 0.0)
+        one = CompletePair(losses, masses, infinity, high, error, relative, ends)
+        return one, one
+    ends = 8 * _ULP + scale - 1
+    above = CompletePair(losses, masses, min(infinity + lost, 1.0), high, error, relative, ends)
+    return above, CompletePair(losses, masses, infinity, low, error, relative, ends)
+
+
+def _range_of_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
+    """Returns bounds of Q's mass where P has none, which is between ``least`` and ``most`` whatever was stated.
+
+    A statement that agrees with the losses is taken at its word, if these leave no more than ``TOLERANCE`` to it. One
+    that is not below ``most`` was made as an upper bound, or is one.
+    """
+    low, high = max(least, 0.0), max(most, 0.0)
+    if stated is None:
+        return low, high
+    if stated >= most:
+        return min(low, stated), stated
+    if least <= stated and most - stated <= TOLERANCE:
+        return stated, stated
+    return low, high
+
+
+def _missing(masses: Array, infinity: float) -> tuple[float, float]:
+    """Returns what P's masses lack of 1, rounded up, and what they are to be divided by where they exceed 1.
+
+    Up to the rounding of a sum neither is anything.
+    """
+    total = math.fsum((*masses.tolist(), infinity))
+    rounding = 4 * _ULP * (8 + math.log2(1 + len(masses)))
+    if abs(total - 1) <= rounding:
+        return 0.0, 1.0
+    return (math.nextafter(1 - total, 1.0), 1.0) if total < 1 else (0.0, total)
+
+
+def _moved_up(table: Table, hidden: float, error: float) -> CompletePair:
+    """Returns the pair all of whose losses are the largest ones, which is one of those that the table stands for."""
+    losses, masses = _merge_equal(table.losses + error, table.masses)
+    digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
+    return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN)
+
+
+def _moved_down(table: Table, hidden: float, error: float) -> CompletePair:
+    """Returns a pair below all whose losses are within ``error``, with at least ``hidden`` of Q where P has none."""
+    low, high = (
+        Table(table.losses - error, table.masses, table.infinity),
+        Table(table.losses + error, table.masses, 0.0),
+    )
+    found = complete_from_below(low, high, hidden, error / 4)
+    slack = found.slack + 2 * _ULP * (_size(table.losses) + error)
+    return CompletePair(
+        found.losses, found.masses, found.infinity, found.hidden, slack, found.relative, found.relative_ends
+    )
+
+
+def complete_from_below(low: Table, high: Table, hidden: float, slack: float) -> CompletePair:
+    """Returns a complete pair that is dominated by every pair with a curve above that of ``low`` and a reversed curve
+    above that of ``high`` (docs/theory/conversions.md section 10, Theorem 2).
+
+    It has the losses of ``low`` right of the point where the curves cross and those of ``high`` left of it, and at this
+    point one atom with the rest of both distributions, whose loss is known up to ``slack``.
+    """
+    (a, p_a, infinity), (b, p_b, _) = low, high
+    with np.errstate(over="ignore", under="ignore"):
+        q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
+    left, right = _crossing(low, high, q_a, q_b, hidden)  # how many of b are kept, and from which of a on
+    terms = math.log2(2 + len(a) + len(b)) + 8
+    step = 1
+    while True:
+        kept_a, kept_b = slice(right, None), slice(0, left)
+        p = 1 - infinity - float(p_a[kept_a].sum()) - float(p_b[kept_b].sum())
+        q = 1 - hidden - float(q_a[kept_a].sum()) - float(q_b[kept_b].sum())
+        off_p = 4 * _ULP * terms
+        off_q = off_p + _ULP * (
+            float(q_a[kept_a] @ (np.abs(a[kept_a]) + np.abs(np.log(p_a[kept_a])) + terms))
+            + float(q_b[kept_b] @ (np.abs(b[kept_b]) + np.abs(np.log(p_b[kept_b])) + terms))
+        )
+        if p <= 2 * off_p and left == 0:  # what is left of Q is where P has none
+            return _joined(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
+        if q <= 2 * off_q and right == len(a):  # nothing is claimed of what is left of P
+            return _joined(low, high, kept_a, kept_b, None, hidden, 0.0)
+        if p > 2 * off_p and q > 2 * off_q:
+            at, unsure = math.log(p / q), 2 * (off_p / p + off_q / q)
+            fits = (left == 0 or b[left - 1] <= at) and (right == len(a) or at <= a[right])
+            if fits and (unsure <= slack or (left == 0 and right == len(a))):
+                return _joined(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
+        else:
+            at = math.inf if q <= 2 * off_q else -math.inf
+        # The neighbour that is nearer to the atom becomes a part of it, and of many ever more at a time.
+        far_a = a[right] - at if right < len(a) else math.inf
+        far_b = at - b[left - 1] if left > 0 else math.inf
+        if far_a <= far_b and right < len(a):
+            right = min(right + step, len(a))
+        else:
+            left = max(left - step, 0)
+        step = min(step + (step >> 3) + 1, 1 << 12) if len(a) > 64 else 1
+
+
+def _crossing(low: Table, high: Table, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
+    """Returns how many losses of ``high`` lie left of the last point where its curve is not below that of ``low``, and
+    the first loss of ``low`` to the right of it. Roundings may move the point, which is looked at again."""
+    nodes = np.sort(np.concatenate((low.losses, high.losses)), kind="stable")
+    right = np.searchsorted(low.losses, nodes, side="right")
+    left = np.searchsorted(high.losses, nodes, side="right")
+    rest_p = 1 - low.infinity - _tails(low.masses)[right] - _heads(high.masses)[left]
+    rest_q = 1 - hidden - _tails(q_a)[right] - _heads(q_b)[left]
+    with np.errstate(over="ignore"):
+        ahead = np.flatnonzero(rest_p - np.exp(np.minimum(nodes, 700.0)) * rest_q >= 0)
+    return (int(left[ahead[-1]]), int(right[ahead[-1]])) if len(ahead) else (0, 0)
+
+
+def _tails(values: Array) -> Array:
+    found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
+    return found
+
+
+def _heads(values: Array) -> Array:
+    found: Array = np.append(0.0, np.cumsum(values))
+    return found
+
+
+def _joined(
+    low: Table,
+    high: Table,
+    kept_low: slice,
+    kept_high: slice,
+    middle: tuple[float, float] | None,
+    hidden: float,
+    unsure: float,
+) -> CompletePair:
+    """Returns the pair of what is kept of both tables and the atom between, whose loss is ``unsure``."""
+    at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
+    losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
+    masses = np.concatenate((high.masses[kept_high], mass, low.masses[kept_low]))
+    slack = unsure + 8 * _ULP * _size(losses)
+    return CompletePair(*_merge_equal(losses, masses), low.infinity, hidden, slack, _GIVEN)
+
+
+def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
+    """Returns the ascending losses, each once, with the masses of all that round to it."""
+    first = np.append(True, np.diff(losses) > 0)[: len(losses)]
+    if first.all():
+        return losses, masses
+    return losses[first], np.add.reduceat(masses, np.flatnonzero(first))
+
+
+def _q_sum(losses: Array, masses: Array) -> tuple[float, float]:
+    """Returns Q's mass at the losses and its rounding: logarithms, exponentials and the sum each have one."""
+    with np.errstate(over="ignore", under="ignore"):
+        logs = np.log(masses)
+        terms = np.exp(logs - losses)
+        digits = np.abs(logs) + np.abs(losses) + (math.log2(1 + len(losses)) + 8)
+        return float(terms.sum()), 2 * _ULP * float(terms @ digits)
+
+
+def _least_q(losses: Array, masses: Array) -> float:
+    found, rounding = _q_sum(losses, masses)
+    return found - rounding
+
+
+def _size(losses: Array) -> float:
+    return 1 + float(np.abs(losses).max(initial=0.0))
