@@ -123,7 +123,7 @@ METHODS = {
     "mirrored=False, loss_error=0.0)",
 }
 FIT = "public_size=None, bounds=None, regularization=0.0"
-RUN = "random_state=None, callback=None, ledger=None, warm_start=False"
+RUN = "random_state=None, callback=None, ledger=None, warm_start=False, max_sample_weight=None"
 LABELS = "classes=None, class_weight=None"
 ESTIMATORS = {
     "LinearSVC": f"{FIT}, fit_intercept=True, {RUN}, {LABELS}, huber=0.0",

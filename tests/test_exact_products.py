@@ -35,7 +35,7 @@ def moved_tables(layers, grid, center, scale):
     return cut
 
 
-def by_reference(layers, max_norm, center=None, scale=None, normalize=False):
+def by_reference(layers, max_norm, center=None, scale=None, normalize=False, weights=None):
     """m_k of every record, one at a time."""
     grid = dense.grid_for(max_norm, center, scale)
     moved, bound = None, max_norm / grid
@@ -43,7 +43,12 @@ def by_reference(layers, max_norm, center=None, scale=None, normalize=False):
         moved, bound = moved_tables(layers, grid, center, scale), max_norm
     return [
         reference.contribution(
-            [(one.inputs[k], one.errors[k], one.bias) for one in layers], bound, 1 / grid, moved, normalize
+            [(one.inputs[k], one.errors[k], one.bias) for one in layers],
+            bound,
+            1 / grid,
+            moved,
+            normalize,
+            1.0 if weights is None else weights[k],
         )
         for k in range(len(layers[0].errors))
     ]
@@ -96,9 +101,48 @@ def test_sums_are_those_of_the_reference_bit_for_bit(shapes, options, dtype):
     scale = g.uniform(0.1, 3, size) if options in ("scale", "both") else None
     normalize = options == "normalize"
     for max_norm in (1e-20, 0.3, 4.0, 1e20):
-        rows = by_reference(layers, max_norm, center, scale, normalize)
-        found = dense.clipped_sum(layers, max_norm, center, scale, normalize=normalize)
-        assert found.tolist() == [sum(column) for column in zip(*rows, strict=True)]
+        for weights in (None, np.append(g.random(69), 1.0)):
+            rows = by_reference(layers, max_norm, center, scale, normalize, weights)
+            found = dense.clipped_sum(layers, max_norm, center, scale, normalize=normalize, weights=weights)
+            assert found.tolist() == [sum(column) for column in zip(*rows, strict=True)]
+
+
+SHARES = [1.0, 1 - 2.0**-53, np.float64(np.float32(0.1)), 2.0**-1022, 5e-324, 0.0]
+"""Weights near 1, near those of float32, subnormal and 0."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("options", ["plain", "normalize", "center", "scale", "both"])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e30])
+def test_a_weighted_record_stays_within_the_bound_in_rational_arithmetic(options, size, dtype):
+    """Clipped or not, each weight leaves the bound as it is, and the bound times the weight but for what is rounded."""
+    g = np.random.default_rng(7)
+    (one,) = random_layers(g, len(SHARES), dtype, [(9, 3, True)], size)
+    center = 0.1 * g.normal(size=30) if options in ("center", "both") else None
+    scale = g.uniform(0.1, 3, 30) if options in ("scale", "both") else None
+    grid, b = dense.grid_for(0.7, center, scale), np.ones(30) if scale is None else scale
+    for k, share in enumerate(SHARES):
+        alone = [layer(one.inputs[k : k + 1], one.errors[k : k + 1], True)]
+        sums = [
+            dense.clipped_sum(alone, 0.7, center, scale, normalize=options == "normalize", weights=weights)
+            for weights in (None, np.array([share]))
+        ]
+        within(sums[1], grid, 0.7, b)
+        assert share != 1 or (sums[0] == sums[1]).all()
+        assert share > 1e-300 or not sums[1].any()
+        # Rounding moves a record by at most half the margin of section 3 or 5, here below 2^-17 of the bound.
+        np.testing.assert_allclose(sums[1] * grid, share * sums[0] * grid, rtol=0, atol=2.0**-15 * b.max() / b.min())
+
+
+def test_weights_leave_norms_and_unit_vectors_as_they_are():
+    """DPIS takes records by their weighted norms, and adds unit vectors: the weight goes into one of the two."""
+    g = np.random.default_rng(0)
+    layers, shares = random_layers(g, 50, np.float64, [(6, 2, True)]), g.random(50)
+    plain, weighted = Gradients(layers), Gradients(layers, weights=shares)
+    np.testing.assert_array_equal(weighted.norms(), plain.norms())
+    np.testing.assert_array_equal(weighted.clipped_norms(2.0), plain.clipped_norms(2.0) * shares)
+    everyone = np.ones(50, bool)
+    np.testing.assert_array_equal(weighted.unit_sum(2.0, everyone), plain.unit_sum(2.0, everyone))
 
 
 def floats(width):
@@ -278,7 +322,7 @@ def test_sums_wrap_modulo_two_to_the_64():
     rows = np.ones((1 << 16, 1), np.float32)
     steps = dense.units(rows, False)
     out = np.zeros(1, np.int64)
-    _core.dense.outer_sum([(rows, rows, *steps, False, None)], bound, 2.0**60, 0.0, True, None, None, out)
+    _core.dense.outer_sum([(rows, rows, *steps, False, None)], bound, 2.0**60, 0.0, True, None, None, None, out)
     assert n * (int(out[0]) // len(rows)) >= 2**63  # what 2^27 of them would add up to
     wrapped = np.zeros(1, np.int64)
     for _ in range(n // len(rows)):

@@ -216,6 +216,7 @@ class dense:
         center_norm: float,
         normalize: bool,
         taken: NDArray[np.uint8] | None,
+        shares: NDArray[np.float64] | None,
         norms: NDArray[np.float64] | None,
         out: NDArray[np.int64] | None,
     ) -> None: ...

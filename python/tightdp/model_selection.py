@@ -42,7 +42,7 @@ from .gate.shares import left_for
 from .ledger.ledger import name_of
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
-from .preprocessing.before import check_table, check_targets
+from .preprocessing.before import check_table, check_targets, check_weights
 from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .records.blocks import Blocks, Lengths, Unweighted
@@ -134,7 +134,7 @@ class PrivateSearchCV(BaseEstimator):
             width = blocks.width
             check_width(self, blocks, width, reset=True)
             for each in algorithms:
-                check_records(each, True, False)
+                check_records(each, True)
             if learns(declared):
                 check_typed(blocks)
             counted, seen = scanned(blocks, labels_in)
@@ -147,6 +147,7 @@ class PrivateSearchCV(BaseEstimator):
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
             check_targets(_last(each), present, None if piped else width)
+            check_weights(_last(each), blocks)
         steps = [step for _, step in self.estimator._checked()] if piped else [self.estimator]
         # A part's fit or score would find out, but only after what other parts and runs have released.
         check_table(steps, X if blocks is None else counted)

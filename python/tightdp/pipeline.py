@@ -138,7 +138,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             width = blocks.width
             if learning(last):
                 check_typed(blocks)
-            check_records(_algorithm(last), True, False)
+            check_records(_algorithm(last), True)
             check_width(self, blocks, width, reset=True)
             X, targets = passed(last, blocks)
         target = Target.of(self.epsilon, self.delta)

@@ -71,8 +71,9 @@ def slack(terms):
     return (terms + 16) * 2.0**-52
 
 
-def contribution(layers, bound, inverse_grid, moved=None, normalize=False):
+def contribution(layers, bound, inverse_grid, moved=None, normalize=False, share=1.0):
     """m_k of one record, as a list of Python integers: layers are (x, r, bias), ``moved`` (A, grid / b) a layer.
+    ``share`` multiplies the factor that clips.
 
     The floats are those of the kernel, one by one; the comparison at the end is made in integers where the kernel's
     is in floats with a margin, so that a record kept here and dropped there (or the other way about) would show.
@@ -83,9 +84,9 @@ def contribution(layers, bound, inverse_grid, moved=None, normalize=False):
     if errors is None:
         return [0] * size
     if moved is None:
-        weights, factor = _plain([q for _, q, _ in found], errors, bound, normalize), 0
+        weights, factor = _plain([q for _, q, _ in found], errors, bound, normalize, share=share), 0
     else:
-        weights, factor = _moved([q for _, q, _ in found], errors, bound, moved, normalize)
+        weights, factor = _moved([q for _, q, _ in found], errors, bound, moved, normalize, share)
     out = []
     for i, (_, q, _) in enumerate(found):
         for o, w in enumerate(weights[i]):
@@ -129,7 +130,7 @@ def _squares(values, squares):
     return total
 
 
-def _plain(rows, errors, bound, normalize, formed=None):
+def _plain(rows, errors, bound, normalize, formed=None, share=1.0):
     """Weights of each layer, integers but where it is ``formed``."""
     formed = formed or [False] * len(rows)
     largest = max(float(np.abs(v).max(initial=0.0)) for v in errors)
@@ -146,13 +147,14 @@ def _plain(rows, errors, bound, normalize, formed=None):
     factor = F(0)
     if norm > 0 and goal > 0:
         factor = goal / norm if normalize else min(goal / norm, 1 / scale)
+    factor = factor * share
     weights = [v * scale * factor for v in errors]
     weights = [ws if one else np.rint(ws) for ws, one in zip(weights, formed, strict=True)]
     exact = sum(sum(Fraction(w) ** 2 for w in ws) * Fraction(q2) for ws, q2 in zip(weights, squares, strict=True))
     return weights if exact <= Fraction(bound) ** 2 else [0 * w for w in weights]
 
 
-def _moved(rows, errors, bound, moved, normalize):
+def _moved(rows, errors, bound, moved, normalize, share):
     unit = 2.0**22
 
     def square(values, f):
@@ -174,7 +176,7 @@ def _moved(rows, errors, bound, moved, normalize):
     norm, goal = np.sqrt(square(errors, unit)), bound * (1 - (2.0**-36 + 2 * loose)) - margin
     if not (norm > 0 and norm <= 2.0**1022 and goal > 0):
         return [0 * v for v in errors], 0
-    factor = goal / norm if normalize or goal / norm < 1 else 1.0
+    factor = share * (goal / norm if normalize or goal / norm < 1 else 1.0)
     weights, f = [np.rint(v * factor) for v in errors], np.rint(factor * unit)
     kept = square(weights, f) <= bound * bound * (1 - loose)
     return (weights, f) if kept else ([0 * v for v in errors], 0)

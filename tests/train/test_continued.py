@@ -1,4 +1,4 @@
-"""Nested parameters, weights, runs that continue one another, and regression by gradients."""
+"""Nested parameters, runs that continue one another, and regression by gradients."""
 
 from __future__ import annotations
 
@@ -67,73 +67,6 @@ def test_bad_nested_parameters_are_refused_and_nothing_is_set(name, message):
     with pytest.raises(ValueError, match=message):
         clf.set_params(epsilon=7.0, **{name: -1})
     assert clf.epsilon == 1.0 and clf.algorithm == DPSGD(optimizer=Adam())
-
-
-@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC, MLPClassifier])
-def test_whole_weights_are_repeated_records(table, kind):
-    """Where nothing is clipped; at the same public number of records."""
-    X, y = table
-    times = np.random.default_rng(2).integers(0, 4, len(y))
-    settings = {"delta": 1e-5, "public_size": 1000, "random_state": 0}
-    weighted = kind(LOUD, **settings).fit(X, y, sample_weight=times)
-    repeated = kind(LOUD, **settings).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    each = 50 * 2.0**-16  # what truncation takes of a record, docs/theory/exact-products.md, section 3
-    np.testing.assert_allclose(weighted._w, repeated._w, rtol=0, atol=0.5 * 2 * each)
-    assert np.abs(weighted._w - kind(LOUD, **settings).fit(X, y)._w).max() > 10 * each
-    by_class = kind(LOUD, **settings, class_weight={1: 3.0}).fit(X, y)
-    by_record = kind(LOUD, **settings).fit(X, y, sample_weight=np.where(y == 1, 3.0, 1.0))
-    in_blocks = kind(LOUD, **settings, class_weight={1: 3.0}).fit(ArrayBlocks(X, y, rows=70))
-    assert (by_class._w == by_record._w).all() and (by_class._w == in_blocks._w).all()
-
-
-@pytest.mark.parametrize("algorithm", [NoisyGD(steps=3), DPSGD(epochs=1), DPAGD(selections=3), AdaCliP(epochs=1)])
-def test_weights_of_one_change_no_bit(table, algorithm):
-    X, y = table
-    plain = LogisticRegression(algorithm, **TARGET).fit(X, y)
-    assert (LogisticRegression(algorithm, **TARGET).fit(X, y, np.ones(len(y)))._w == plain._w).all()
-    assert (LogisticRegression(algorithm, **TARGET, class_weight={0: 1}).fit(X, y)._w == plain._w).all()
-
-
-def test_no_weight_moves_a_sum_by_more_than_the_bound(table):
-    """Clipping comes after weighting: one record of any weight moves a step by max_norm over the number."""
-    X, y = table
-    loud = NoisyGD(noise_multiplier=1e-6, steps=1, learning_rate=1.0, momentum=0.0, center=0)
-    fits = [
-        LogisticRegression(loud, delta=1e-5, public_size=900, random_state=0)
-        .fit(X[:n], y[:n], sample_weight=np.r_[np.ones(n - 1), 1e9])
-        ._w
-        for n in (900,)
-    ]
-    without = LogisticRegression(loud, delta=1e-5, public_size=900, random_state=0).fit(X[:899], y[:899])._w
-    assert 0.99 / 900 <= np.linalg.norm(fits[0] - without) <= (1 + 1e-4) / 900
-
-
-@pytest.mark.parametrize(
-    ("settings", "weights", "message"),
-    [
-        ({}, -np.ones(900), "sample_weight must be finite numbers >= 0"),
-        ({}, np.full(900, np.nan), "sample_weight must be"),
-        ({}, np.zeros(900), "not all zero"),
-        ({}, np.ones(899), r"sample_weight must have shape \(900,\)"),
-        ({}, ["CANARY"] * 900, "sample_weight must be numbers"),
-        (
-            {"class_weight": "balanced"},
-            None,
-            "class_weight must be a dict .* 'balanced' would be comp",
-        ),
-        ({"class_weight": {5: 1.0}}, None, "class_weight must name no label but the classes"),
-        ({"class_weight": {0: -1.0}}, None, "class_weight must be"),
-        (
-            {"algorithm": OutputPerturbation(), "regularization": 0.1, "public_size": 900},
-            np.ones(900),
-            "sample_weight and class_weight must be left out with OutputPerturbation",
-        ),
-    ],
-)
-def test_bad_weights_are_refused_by_name(table, settings, weights, message):
-    with pytest.raises((ValueError, TypeError), match=message) as error:
-        LogisticRegression(**TARGET | settings).fit(*table, sample_weight=weights)
-    assert "CANARY" not in str(error.value)
 
 
 def test_runs_on_the_same_records_add_up_and_on_disjoint_ones_do_not(table):

@@ -25,6 +25,8 @@ from tightdp.train import (
 
 N = 700
 TARGET = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3}
+LARGEST = {"max_sample_weight": 2.5}
+"""Below some of the weights, which count as it."""
 STEPS = NoisyGD(steps=3)
 
 
@@ -50,7 +52,7 @@ class Pieces(Blocks):
 @pytest.mark.parametrize("more", [{}, {"class_weight": {"yes": 3.0}}, {"classes": "learn"}])
 def test_weights_have_the_bits_of_an_array(table, algorithm, more, tmp_path):
     X, y, w = table
-    made = lambda: LogisticRegression(algorithm, **TARGET, public_size=N, **more)  # noqa: E731
+    made = lambda: LogisticRegression(algorithm, **TARGET, **LARGEST, public_size=N, **more)  # noqa: E731
     expected, plain = made().fit(X, y, w), made().fit(X, y)
     assert (expected._w != plain._w).any()
     np.save(tmp_path / "x.npy", X)
@@ -75,14 +77,14 @@ def test_columns_of_files_and_frames(table, tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     csv = pytest.importorskip("pyarrow.csv")
     X, y, w = table
-    expected = LogisticRegression(STEPS, **TARGET).fit(X, y, w)._w
+    expected = LogisticRegression(STEPS, **TARGET, **LARGEST).fit(X, y, w)._w
     named = arrow.table({"a": X[:, 0], "b": X[:, 1], "w": w.astype(int), "c": X[:, 2], "y": y})
     parquet.write_table(named, tmp_path / "t.parquet")
     csv.write_csv(named, tmp_path / "t.csv")
     for file in ("t.parquet", "t.csv"):
         blocks = FileBlocks(tmp_path / file, "y", weight="w", rows=200)
         assert blocks.columns == ("a", "b", "c")
-        np.testing.assert_array_equal(LogisticRegression(STEPS, **TARGET).fit(blocks)._w, expected)
+        np.testing.assert_array_equal(LogisticRegression(STEPS, **TARGET, **LARGEST).fit(blocks)._w, expected)
     with pytest.raises(ValueError, match="columns must be one or more different names"):
         FileBlocks(tmp_path / "t.parquet", "y", ["a", "w"], weight="w")
     with pytest.raises(ValueError, match=r"weight and columns must be among .*: z is not"):
@@ -91,7 +93,7 @@ def test_columns_of_files_and_frames(table, tmp_path):
         FileBlocks(tmp_path / "t.parquet", "w", ["a"], weight="y")
     parquet.write_table(arrow.table({"a": [1.0, 2.0], "w": [1.0, None], "y": ["u", "v"]}), tmp_path / "null.parquet")
     with pytest.raises(ValueError, match="sample_weight must be finite numbers >= 0"):
-        LogisticRegression(**TARGET).fit(FileBlocks(tmp_path / "null.parquet", "y", weight="w"))
+        LogisticRegression(**TARGET, **LARGEST).fit(FileBlocks(tmp_path / "null.parquet", "y", weight="w"))
 
 
 def test_collections_of_dask(table):
@@ -99,7 +101,7 @@ def test_collections_of_dask(table):
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
     X, y, w = table
-    expected = LogisticRegression(STEPS, **TARGET).fit(X, y, w)._w
+    expected = LogisticRegression(STEPS, **TARGET, **LARGEST).fit(X, y, w)._w
     X_, y_, w_ = da.from_array(X, chunks=(300, 3)), da.from_array(y, chunks=100), da.from_array(w, chunks=N)
     frame = dd.from_pandas(pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "w": w, "c": X[:, 2], "y": y}), npartitions=2)
     for given in (
@@ -108,9 +110,9 @@ def test_collections_of_dask(table):
         (frame, "y", "w"),
         (frame[["a", "b", "c", "w"]], frame["y"], "w"),
     ):
-        np.testing.assert_array_equal(LogisticRegression(STEPS, **TARGET).fit(*given)._w, expected)
+        np.testing.assert_array_equal(LogisticRegression(STEPS, **TARGET, **LARGEST).fit(*given)._w, expected)
     with pytest.raises(TypeError, match="sample_weight must be a collection of Dask"):
-        LogisticRegression(STEPS, **TARGET).fit(X_, y_, w)
+        LogisticRegression(STEPS, **TARGET, **LARGEST).fit(X_, y_, w)
     with pytest.raises(ValueError, match="sample_weight must be the name of a column of X"):
         DaskBlocks(frame, "y", "z")
 
@@ -118,20 +120,22 @@ def test_collections_of_dask(table):
 def test_pipelines_searches_regressors_and_models_of_your_own(table):
     X, y, w = table
     target, blocks = X[:, 0], ArrayBlocks(X, y, rows=99, sample_weight=w)
-    made = SGDRegressor(STEPS, **TARGET, target_bounds=(-2, 2))
+    made = SGDRegressor(STEPS, **TARGET, **LARGEST, target_bounds=(-2, 2))
     by_array = made.fit(X, target, w)._w
     assert (made.fit(ArrayBlocks(X, target, rows=99, sample_weight=w))._w == by_array).all()
-    model, settings = LinearModel(3, Logistic()), {**TARGET, "public_size": N}
+    model, settings = LinearModel(3, Logistic()), {**TARGET, **LARGEST, "public_size": N}
     expected = fit(model, X, (y == "yes").astype(int), STEPS, sample_weight=w, **settings).parameters
     labels = (y == "yes").astype(int)
     for given, weights in ((ArrayBlocks(X, labels, rows=99, sample_weight=w), None), (ArrayBlocks(X, labels), w)):
         found = fit(model, given, None, STEPS, sample_weight=weights, **settings).parameters
         assert (found == expected).all()
-    steps = [("s", MinMaxScaler(bounds=(-3, 3))), ("m", LogisticRegression(STEPS))]
+    steps = [("s", MinMaxScaler(bounds=(-3, 3))), ("m", LogisticRegression(STEPS, **LARGEST))]
     found = PrivatePipeline(steps, **TARGET).fit(blocks)
     assert (found.coef_ != PrivatePipeline(steps, **TARGET).fit(X, y).coef_).any()
     assert found.statement_.public["m: weights of the records"].startswith("each public")
-    search = PrivateSearchCV(LogisticRegression(STEPS), {"regularization": [0.0]}, **TARGET, mean=1.0).fit(blocks)
+    search = PrivateSearchCV(LogisticRegression(STEPS, **LARGEST), {"regularization": [0.0]}, **TARGET, mean=1.0).fit(
+        blocks
+    )
     assert search.privacy_.upper <= 1 and 0 <= search.best_score_ <= 1
 
 
@@ -154,7 +158,7 @@ def test_pipelines_searches_regressors_and_models_of_your_own(table):
 )
 def test_bad_weights_are_refused_by_name(table, blocks, weights, message):
     with pytest.raises(ValueError, match=message) as error:
-        LogisticRegression(**TARGET).fit(blocks(*table), sample_weight=weights)
+        LogisticRegression(**TARGET, **LARGEST).fit(blocks(*table), sample_weight=weights)
     assert "CANARY" not in str(error.value)
 
 
@@ -166,7 +170,7 @@ def test_weights_that_are_all_zero_are_refused_before_a_charge(table, made, tmp_
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"a": X[:, 0], "b": X[:, 1], "w": 0 * w, "y": y}), tmp_path / "t.parquet")
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="test")
-    made.set_params(**TARGET, ledger=ledger)
+    made.set_params(**TARGET, **LARGEST, ledger=ledger)
     for given in (
         (X, y, 0 * w),
         (ArrayBlocks(X, y), None, 0 * w),
@@ -190,7 +194,10 @@ def test_weights_that_are_all_zero_are_refused_before_a_charge(table, made, tmp_
 )
 def test_weights_that_are_no_numbers_are_refused_by_name(table, weights):
     X = table[0]
-    for fit_ in (LogisticRegression(**TARGET).fit, SGDRegressor(**TARGET, target_bounds=(0, 1)).fit):
+    for fit_ in (
+        LogisticRegression(**TARGET, **LARGEST).fit,
+        SGDRegressor(**TARGET, **LARGEST, target_bounds=(0, 1)).fit,
+    ):
         for given in ((X, X[:, 0] > 0), (ArrayBlocks(X, X[:, 0] > 0), None)):
             with pytest.raises(ValueError, match=r"^sample_weight must (be (finite )?numbers >= 0|have shape)"):
                 fit_(*given, sample_weight=weights)

@@ -77,8 +77,8 @@ using Layer = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector, bool, std::option
 
 template <class T>
 void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse_grid, double center_norm,
-               bool normalize, const std::optional<Matrix<std::uint8_t>>& taken, std::optional<Vector> norms,
-               std::optional<Targets> out) {
+               bool normalize, const std::optional<Matrix<std::uint8_t>>& taken, const std::optional<Vector>& shares,
+               std::optional<Vector> norms, std::optional<Targets> out) {
     require(!layers.empty());
     tightdp::OuterSum request{};
     const auto n = std::get<0>(layers.front()).shape(0);
@@ -98,11 +98,13 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
         size += layer.outputs * (layer.columns + bias);
         request.layers.push_back(layer);
     }
-    require((!taken || taken->size() == n) && (!norms || norms->size() == n) && (!out || out->size() == size));
+    require((!taken || taken->size() == n) && (!shares || shares->size() == n) && (!norms || norms->size() == n) &&
+            (!out || out->size() == size));
     request.rows = static_cast<std::int64_t>(n);
     request.bound = bound, request.inverse_grid = inverse_grid, request.center_norm = center_norm;
     request.normalize = normalize;
     request.taken = taken ? taken->data() : nullptr;
+    request.shares = data_or_null(shares);
     request.norms = norms ? norms->mutable_data() : nullptr;
     request.out = out ? out->mutable_data() : nullptr;
     py::gil_scoped_release release;
@@ -145,7 +147,7 @@ void bind_of(py::module_& m) {
     m.def("loss_value", &loss_value<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("tanh", &tanh_of<T>, "x"_a.noconvert());
     m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a,
-          "normalize"_a, "taken"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
+          "normalize"_a, "taken"_a.noconvert(), "shares"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
     m.def("add_products", &add_products<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a.noconvert(),
           "totals"_a.noconvert());
 }

@@ -92,6 +92,8 @@ void plain(const DenseClip& c) {
     }
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] > 0 ? factor[k] : 0.0;
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] > 0 ? factor[k] : 0.0;
+    if (c.shares)
+        for (std::int64_t k = 0; k < c.count; ++k) factor[k] *= c.shares[c.first + k];
     for (double& one : ones) one = 1;
     if (c.norms)
         for (std::int64_t k = 0; k < kBlock; ++k)
@@ -183,6 +185,7 @@ void scaled(const DenseClip& c) {
             const double wanted = goal / norm;
             double factor = c.normalize || wanted < 1 ? wanted : 1.0;
             if (!(norm > 0 && norm <= kFinite && goal > 0 && factor > 0 && factor <= kFinite)) factor = 0;
+            if (c.shares) factor *= c.shares[c.first + k];
             if (c.norms) c.norms[k] = norm * (1 + kSlack);
             f = factor > 0 ? nearest(factor * kCenterUnit) : 0.0;
             for (std::int64_t i = 0; i < rows; ++i)

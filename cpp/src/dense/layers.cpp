@@ -77,6 +77,7 @@ class Summer {
                     slack_,
                     r_.normalize,
                     r_.taken,
+                    r_.shares,
                     weights_.data(),
                     r_.norms ? norms_.data() : nullptr,
                     factors_.data(),

@@ -34,12 +34,14 @@ struct OuterSum {
     double bound, inverse_grid, center_norm;
     bool normalize;
     const std::uint8_t* taken;  // null: all
+    const double* shares;       // multiply the clipped gradients, in [0, 1]; null: all 1
     double* norms;              // |g_k|, rounded up; null: not wanted
     // sum_k m_k modulo 2^64, layer after layer, (columns + bias) an output; null: norms alone are wanted.
     std::int64_t* out;
 };
 
-// m_k = w_k (x) q_k - f_k A with integers, |m_k| <= bound, or |m_k grid / b| <= bound under a scale.
+// m_k = w_k (x) q_k - f_k A with integers, |m_k| <= bound, or |m_k grid / b| <= bound under a scale, whatever the
+// shares are.
 // Precondition: every |w q| and |m| is at most 2^39.
 template <class T>
 void outer_sum(const OuterSum& request);

@@ -120,6 +120,7 @@ struct DenseClip {
     double slack;               // of the square of a norm: more than the roundings of the comparison with the bound
     bool normalize;             // bring short records to the bound as well
     const std::uint8_t* taken;  // which records contribute; null: all
+    const double* shares;       // weight of a record over the largest one, in [0, 1]; null: all 1
     double* weights;            // integers w_k, or of a formed layer numbers, [outputs of all layers][kDenseBlock]
     double* norms;              // |g_k| / grid, rounded up; null where nobody asks
     // Under a scale:

@@ -80,7 +80,7 @@ class Adder {
     void weigh(int worker, std::int64_t first, std::int64_t count, std::int64_t at) {
         double* w = weights_.data() + worker * outputs_ * kDenseBlock;
         clip_.plain({r_.layers.data(), static_cast<std::int64_t>(r_.layers.size()), first, count, r_.bound,
-                     r_.inverse_grid, slack_, false, r_.taken, w, nullptr, nullptr, nullptr, 0});
+                     r_.inverse_grid, slack_, false, r_.taken, nullptr, w, nullptr, nullptr, nullptr, 0});
         for (std::size_t l = 0; l < r_.layers.size(); ++l) {
             const std::int64_t outputs = r_.layers[l].outputs;
             if (outputs > 1)

@@ -41,9 +41,9 @@ class DPIS:
     """Differentially private gradient descent with importance sampling.
 
     A step takes record i with probability q |clip(g_i, C)| / C and releases the sum of the taken records' C g_i / |g_i|
-    plus N(0, (noise_multiplier C)^2 I): divided by q N it is an unbiased estimate of the mean clipped gradient.
-    q = batch_size / (norm_share * N), so that batch_size records are taken on average where the mean clipped norm is
-    norm_share * C.
+    plus N(0, (noise_multiplier C)^2 I). Weights of records multiply |clip(g_i)|. Divided by q N the release is an
+    unbiased estimate of the mean clipped gradient. q = batch_size / (norm_share * N), so that batch_size records are
+    taken on average where the mean clipped norm is norm_share * C.
 
     Parameters
     ----------
@@ -259,6 +259,7 @@ def importance_sum(
     Two stages: candidates by a bound on the norm from when the record was last looked at (all of them afresh with
     ``refresh``), then by the norm itself. Sensitivity max_norm, sampling probability q: whatever its remembered bound,
     a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
+    Weights multiply the norms |clip(g_k)|, and not what is added.
     """
 
     grid = grid_for(max_norm, records=oracle.public.records)
@@ -268,11 +269,11 @@ def importance_sum(
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)
-            found = [oracle.gradients(w, part).norms() for part in oracle.pieces(everyone)]
+            found = [oracle.gradients(w, part).clipped_norms(max_norm) for part in oracle.pieces(everyone)]
             hats = stages.bounds(np.concatenate([np.zeros(0), *found]))
         rows, records = oracle.where(stages.candidates(source, hats))
         gradients = oracle.gradients(w, records)
-        norms = gradients.norms()
+        norms = gradients.clipped_norms(max_norm)
         taken = stages.taken(source.uniform(len(rows)), hats[rows], norms)
         hats[rows] = stages.bounds(norms)
         oracle.state["norm bounds"] = hats

@@ -21,7 +21,7 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, checked_weights
+from ..records.blocks import Blocks, checked_weights, largest_weight, relative_weights
 from ..records.cells import targets_of
 from ..records.copied import decoded_once
 from ..records.given import as_blocks
@@ -65,6 +65,7 @@ def fit(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "fit",
     sample_weight: Any = None,
+    max_sample_weight: float | None = None,
     initial: Vector | None = None,
 ) -> Fit:
     """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
@@ -72,11 +73,13 @@ def fit(
     Parameters
     ----------
     model : public description of the loss
-    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``
+    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``. Or ``Records`` or a
+        ``Stream``, which hold targets and relative weights
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
     note : what stands in the ledger
     sample_weight : (n,) numbers >= 0, each public or a function of its own record, which multiply the losses; blocks
         may hold them
+    max_sample_weight : the largest weight, as for the classifiers; required where there are weights
     initial : where to start, public or from earlier releases; None for the model's own start
     the others : as for the classifiers (``PrivateClassifier``)
 
@@ -97,8 +100,8 @@ def fit(
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
     book = opened(ledger)
-    records = _records(X, y, sample_weight)
-    check_records(algorithm, isinstance(records, Stream), sample_weight is not None)
+    records = _records(X, y, sample_weight, max_sample_weight)
+    check_records(algorithm, isinstance(records, Stream))
     sampler = apart(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
@@ -133,15 +136,13 @@ def check_settings(algorithm: Any, callback: Any) -> None:
         raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
 
 
-def check_records(algorithm: Algorithm, in_blocks: bool, weighted: bool) -> None:
+def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
     """ValueError for records that the algorithm does not take."""
     if in_blocks and getattr(algorithm, "in_memory", False):
         raise ValueError(
             f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
             f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
         )
-    if weighted and getattr(algorithm, "unweighted", False):
-        raise ValueError(f"sample_weight and class_weight must be left out with {type(algorithm).__name__}")
 
 
 def opened(ledger: Any) -> Ledger | None:
@@ -155,17 +156,20 @@ def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
         ledger.spend(charge, note=note)
 
 
-def _records(X: Any, y: Any, weights: Any) -> Records | Stream:
-    if isinstance(X, Stream):
+def _records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
+    if isinstance(X, (Records, Stream)):
         return X
+    largest = largest_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
     if isinstance(X, Blocks):
-        return Stream.of(as_blocks(X, y, sample_weight=weights) or X, Records)
+        return Stream.of(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
     features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), targets_of(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
-    return Records(features, targets, weights=None if weights is None else checked_weights(weights, len(features)))
+    if weights is not None:
+        weights = relative_weights(checked_weights(weights, len(features)), largest)
+    return Records(features, targets, weights=weights)
 
 
 def apart(random_state: Any) -> RandomSource:

@@ -49,7 +49,6 @@ class OutputPerturbation:
     noise_multiplier: float | None = None
     cost_is_public: ClassVar[bool] = True
     in_memory: ClassVar[bool] = True
-    unweighted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
@@ -82,7 +81,6 @@ class ObjectivePerturbation:
 
     max_norm: float = 1.0
     in_memory: ClassVar[bool] = True
-    unweighted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")

@@ -19,7 +19,8 @@ from ..gate.budget import Target
 from ..gate.shares import Spent, check_within
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
-from ..records.blocks import Blocks, checked_weights
+from ..models.records import Records
+from ..records.blocks import Blocks, checked_weights, relative_weights
 from ..records.given import parts, sparse
 from ..records.stream import Stream, scanned
 from . import statements as stated
@@ -37,7 +38,7 @@ from .labels import (
     without,
 )
 from .preparation import Prepare, labels_in, labels_of, numbers_of_labels, within
-from .private_estimator import Given, PrivateEstimator
+from .private_estimator import PrivateEstimator
 from .sklearn_interface import ClassifierMixin, validate_data
 
 PLACES = (
@@ -62,7 +63,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         with noise, at a hundredth of the budget; records with any other label contribute nothing
         (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
-        private: a noisy count is released first, at a hundredth of the budget, and the run uses that.
+        private: a noisy count is released first, at a hundredth of the budget, and the run uses that. Where records
+        have weights, each counts by its weight over the largest: public numbers and batch sizes are sums of these
     bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
         to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted, and
         a warning tells whoever holds the records of features beyond 10, which drown the others.
@@ -75,9 +77,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         or raises ``BudgetExceeded``
     class_weight : a dict of declared weights of classes, which multiply the losses; 1 for classes that it leaves out
     warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up
+    max_sample_weight : a public number, the largest ``sample_weight`` that counts: larger ones count as it. Required
+        where records have weights; it must not be computed from them
 
-    Weights may be any numbers >= 0. A record's gradient is clipped after it is weighted, so weights change no
-    guarantee. Weights far above 1 need a larger ``max_norm``.
+    What is minimised is the mean of the losses, weighted by the weights, plus the penalty. Only the ratios of weights
+    to the largest count, which is ``max_sample_weight`` times the largest weight of a class. A record's gradient is
+    clipped first and then multiplied by that ratio, so weights change no guarantee, and ``max_norm`` need not follow
+    them (docs/theory/training.md, section 11). A declared largest weight that few records come near to wastes budget.
 
     Attributes
     ----------
@@ -85,7 +91,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
     history_ : the mechanisms that were released, in order; the count comes first
     statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and assumes, as text, JSON or a page
-    public_size_ : the number of records that the run used, given or released
+    public_size_ : the number of records that the run used, given or released, each counted by its relative weight
     bounds_ : ``bounds`` as the last fit used them, and as predictions use them: two arrays (d,), or None
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
@@ -94,8 +100,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     (docs/theory/exact.md).
 
     A record contributes nothing if one of its features is NaN, or infinite where there are no ``bounds`` to clip it to,
-    or if its gradient overflows. An overflow takes features beyond 1e100 without ``bounds``, or weights beyond 1e300
-    (1e30 with float32 features).
+    or if its gradient overflows. An overflow takes features beyond 1e100 without ``bounds``.
     """
 
     _spent: ClassVar[Spent | None] = None
@@ -108,8 +113,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Memory maps, sparse matrices and Dask's collections are read in blocks (see the page "Tables larger than
         memory"). A first pass over blocks checks them. ``sample_weight`` has one number >= 0 for each record, which
-        multiplies its loss, and which is public or a function of that record alone; ``Blocks`` may hold weights. Raises
-        ``ValueError`` or ``TypeError``, naming the argument and its range, before anything is released.
+        multiplies its loss, and which is public or a function of that record alone; ``Blocks`` may hold weights. They
+        count up to ``max_sample_weight``, which they require. Raises ``ValueError`` or ``TypeError``, naming the
+        argument and its range, before anything is released.
         """
         return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
@@ -158,12 +164,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        largest: float = 1.0,
         again: bool = False,
         classes: Any = None,
         note: str = "fit",
         **given: Any,
-    ) -> Given:
-        """Features within bounds, labels as indices into ``classes_``, and weights."""
+    ) -> Records:
+        """Features within bounds, labels as indices into ``classes_``, and relative weights."""
         values = validate_data(self, X, reset=not again)
         features = within(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = learns(self.classes) or learns(classes)
@@ -171,7 +178,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, len(labels))
+            sample_weight = relative_weights(checked_weights(sample_weight, len(labels)), largest)
         self._declare(present, again, classes, lambda: counted(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
@@ -181,9 +188,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         table = self._class_weights()
         if table is not None:
             sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
-        return features, targets, sample_weight
+        return Records(features, targets, weights=sample_weight)
 
-    def _streamed(self, blocks: Blocks, again: bool, classes: Any = None, note: str = "fit", **given: Any) -> Stream:
+    def _streamed(
+        self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
+    ) -> Stream:
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if learns(self.classes) or learns(classes):
@@ -195,7 +204,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         else:
             blocks, labels = scanned(blocks, labels_in)
         self._declare(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
-        return Stream(blocks, Prepare(bounds, self.classes_, self._class_weights(), self._learned))
+        prepare = Prepare(bounds, self.classes_, self._class_weights(), self._learned)
+        return Stream(blocks, prepare, largest=largest)
 
     def _untrained(self) -> Model:
         return self._build(self.n_features_in_, len(self.classes_))
@@ -260,7 +270,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._opened = plan, history
 
     def _class_weights(self) -> Vector | None:
-        """The declared weights, in the order of ``classes_``; None if all are 1."""
+        """Returns the declared weights over the largest of them, in the order of ``classes_``; None if none are
+        declared. Classes that are left out have weight 1, which counts among the largest."""
         if self.class_weight is None:
             return None
         if not isinstance(self.class_weight, Mapping):
@@ -271,7 +282,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         known = self.classes_.tolist()
         if not self._learned and not all(label in known for label in self.class_weight):
             raise ValueError("class_weight must name no label but the classes")
-        return np.array([_check.nonnegative("class_weight", self.class_weight.get(label, 1.0)) for label in known])
+        weights = np.array([_check.nonnegative("class_weight", self.class_weight.get(label, 1.0)) for label in known])
+        largest = float(weights.max(initial=0.0))
+        if largest == 0 and not self._learned:
+            raise ValueError("class_weight must leave some class a weight above 0")
+        return weights if largest == 0 else weights / largest
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""

@@ -21,7 +21,7 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
-from ..records.blocks import Blocks
+from ..records.blocks import Blocks, largest_weight
 from ..records.copied import decoded_once
 from ..records.given import as_blocks
 from ..records.stream import Stream
@@ -44,10 +44,6 @@ def _later(random_state: Any, runs: int) -> Any:
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
-Given = tuple[Array | Stream, NDArray[Any] | None, NDArray[np.float64] | None]
-"""Features, targets and weights as a model takes them; a stream holds all three."""
-
-
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(Nested):
     """The parameters, the run and the account; a subclass says what targets are."""
@@ -64,16 +60,17 @@ class PrivateEstimator(Nested):
     callback: Callback | None = None
     ledger: Any = None
     warm_start: bool = False
+    max_sample_weight: float | None = None
     _default: ClassVar[type[Any]] = NoisyGD
     _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
     """Settings of the model, which a run that goes on cannot change."""
 
-    def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
-        """An array and its targets, checked."""
+    def _array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
+        """Returns the records of an array, with its targets and its weights relative to the ``largest``, checked."""
         raise NotImplementedError
 
-    def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
-        """The same for blocks, after one pass that checks them."""
+    def _streamed(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
+        """Returns the records of blocks likewise, after one pass that checks them."""
         raise NotImplementedError
 
     def _untrained(self) -> Model:
@@ -121,21 +118,23 @@ class PrivateEstimator(Nested):
         check_free(self)
         algorithm = self._trainer()
         check_settings(algorithm, self.callback)
-        weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
-        check_records(algorithm, blocks is not None, weighted or (blocks is not None and blocks.weighted))
+        check_records(algorithm, blocks is not None)
+        weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
+        largest = largest_weight(self.max_sample_weight, weighted)
         self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
+        records: Records | Stream
         if blocks is None:
-            features, targets, weights = self._array(X, y, sample_weight, again, **given)
-            if self.bounds is None and not isinstance(features, Stream):
-                warn_of_large(features)
+            records = self._array(X, y, sample_weight, largest, again, **given)
+            if self.bounds is None and isinstance(records, Records):
+                warn_of_large(records.features)
         else:
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
             self.n_features_in_ = blocks.width
-            features, targets, weights = self._streamed(blocks, again, **given), None, None
+            records = self._streamed(blocks, largest, again, **given)
         if not again:
             self._model: Any = self._untrained()
         ledger, before = opened(self.ledger), self._opened
@@ -144,8 +143,8 @@ class PrivateEstimator(Nested):
         runs, apart = self._runs if again else NONE
         run = fit(
             self._model,
-            features,
-            targets,
+            records,
+            None,
             algorithm,
             epsilon=self.epsilon if rest is None else rest.epsilon,
             delta=self.delta if rest is None else rest.delta,
@@ -155,7 +154,6 @@ class PrivateEstimator(Nested):
             callback=self.callback,
             ledger=ledger if rest is None else None,  # which the labels have paid for all of it
             note=note,
-            sample_weight=weights,
             initial=self._w if again else None,
         )
         account = Account(run.charged, run.history)
@@ -178,7 +176,7 @@ class PrivateEstimator(Nested):
             privacy=self.privacy_,
             charged=account.charged,
             size=run.size,
-            weighted=sample_weight is not None or (blocks is not None and blocks.weighted),
+            largest_weight=largest if weighted else None,
             parameters=len(run.parameters),
             ledger=ledger,
             settings=stated.settings_of(algorithm, run.used, self.regularization),

@@ -12,12 +12,12 @@ from .. import _check
 from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, checked_weights
+from ..records.blocks import Blocks, checked_weights, relative_weights
 from ..records.given import parts, sparse
 from ..records.stream import Stream
 from . import statements as stated
 from .preparation import Bounds, bounds_of, within
-from .private_estimator import Given, PrivateEstimator
+from .private_estimator import PrivateEstimator
 from .regression import numbers, numbers_in, same_numbers
 from .scale import Scale
 from .sklearn_interface import RegressorMixin, validate_data
@@ -37,7 +37,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         they are
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, in units of the
         mapped numbers
-    the others : as for ``LogisticRegression``
+    the others : as for ``LogisticRegression``, weights included
 
     Attributes: ``coef_`` (d,) and ``intercept_``, in the units of X and y as they are given: within ``bounds`` the
     prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are those of the last fit. Predictions use
@@ -118,16 +118,18 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def _untrained(self) -> LinearModel:
         return self._model_of(self.n_features_in_)
 
-    def _array(self, X: Any, y: Any, sample_weight: Any, again: bool, **given: Any) -> Given:
+    def _array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         target = self._target(again)
         table = validate_data(self, X, reset=not again)
         features = within(self._declared_bounds(table.shape[1], table.dtype, again), table)
         values = target.mapped(numbers(y, len(features))[:, None])[:, 0]
-        return features, values, None if sample_weight is None else checked_weights(sample_weight, len(values))
+        if sample_weight is not None:
+            sample_weight = relative_weights(checked_weights(sample_weight, len(values)), largest)
+        return Records(features, values, weights=sample_weight)
 
-    def _streamed(self, blocks: Blocks, again: bool, **given: Any) -> Stream:
+    def _streamed(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
         prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._target(again))
-        return Stream.of(blocks, prepare, numbers_in)
+        return Stream.of(blocks, prepare, numbers_in, largest)
 
     def _facts(self) -> stated.Facts:
         return stated.Facts({"bounds of the target": f"declared: {stated.bounds_of(self.target_bounds)}"})

@@ -42,7 +42,8 @@ def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | No
     if how == "learned":
         public = {"type of the labels": f"assumed, as y brings it: {type_name(classes.dtype)}"}
     if weights is not None:
-        public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}"
+        others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
+        public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
     shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
     return Facts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
 
@@ -55,28 +56,32 @@ def trained(
     privacy: Bound,
     charged: Composition,
     size: int,
-    weighted: bool,
+    largest_weight: float | None,
     parameters: int,
     ledger: Ledger | None,
     settings: Mapping[str, str],
 ) -> Statement:
     """The statement of a fitted ``PrivateEstimator``."""
     counted = model.public_size is None
+    by_weight = largest_weight is not None or "weights of labels" in facts.public
+    each = ", each counted by its weight over the largest" if by_weight else ""
+    number = "private, and a noisy count was released" if counted else f"given: {model.public_size:,}"
     public = {
-        "number of records": "private, and a noisy count was released" if counted else f"given: {model.public_size:,}",
+        "number of records": number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",
         **facts.public,
         "bounds of the features": "none" if model.bounds is None else f"declared: {bounds_of(model.bounds)}",
     }
-    if weighted:
-        public["weights of the records"] = "each public, or a function of its own record"
+    if largest_weight is not None:
+        largest = f"at most {largest_weight!r}, as declared: larger ones count as that"
+        public["weights of the records"] = f"each public, or a function of its own record; {largest}"
     runs, apart = model._runs
     if runs > 1:
         alone = f", of which {apart:,} on records that no earlier one has seen, as the caller states" if apart else ""
         public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
     released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
     if counted:
-        released.append(f"the number of records with noise, {size:,}")
+        released.append(f"the number of records with noise, {size:,}{each}")
     return Statement(
         subject,
         privacy,

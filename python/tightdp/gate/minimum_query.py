@@ -1,8 +1,8 @@
 """Queries whose value is the minimum of a strongly convex objective over all records (docs/theory/perturbation.md).
 
-F(w) = sum of losses + b . w + convexity/2 |w|^2, for a linear model with a smooth loss, records scaled down to
-``max_norm`` (intercept included), b a noise vector or 0. The minimum is computed, certified and rounded to a public
-grid. The largest distance of the result from the true minimum is part of the sensitivity.
+F(w) = sum of weighted losses + b . w + convexity/2 |w|^2, for a linear model with a smooth loss, records scaled down to
+``max_norm`` (intercept included), weights in [0, 1], b a noise vector or 0. The minimum is computed, certified and
+rounded to a public grid. The largest distance of the result from the true minimum is part of the sensitivity.
 """
 
 from __future__ import annotations
@@ -171,11 +171,22 @@ class Table:
 
 
 class Data(NamedTuple):
-    """The records of a minimum: rows scaled to the norm bound, and targets."""
+    """The records of a minimum: rows scaled to the norm bound, targets, and weights as a column; None for all 1."""
 
     features: Array
     targets: NDArray[np.intp]
+    weights: Array | None
     table: Table
+
+    def apply_weights(self, derivatives: Array) -> Array:
+        """Returns derivatives of the losses, (n, outputs), times the weights."""
+        return derivatives if self.weights is None else derivatives * self.weights
+
+    def take_rows(self, rows: NDArray[np.bool_]) -> Data:
+        """Returns some of the records."""
+        features = self.features[rows]
+        weights = None if self.weights is None else self.weights[rows]
+        return Data(features, self.targets[rows], weights, Table(features))
 
 
 class Sum:
@@ -185,23 +196,23 @@ class Sum:
         self._f, self._data = f, data
         self._b, self._w = b, w
         self._z = data.table.scores(w, f.loss.outputs)
-        summed = data.table.weighted_sum(f.loss.residual(self._z, data.targets))
+        summed = data.table.weighted_sum(data.apply_weights(f.loss.residual(self._z, data.targets)))
         self.gradient = summed + b + f.convexity * w
         self.error = self._rounding(norm(summed))
 
     def bent(self, v: Vector) -> Vector:
-        z, targets, table = self._curved
-        bend = self._f.loss.bend(z, targets, table.scores(v, z.shape[1]))
-        return table.weighted_sum(bend) + self._f.convexity * v
+        z, data = self._curved
+        bend = self._f.loss.bend(z, data.targets, data.table.scores(v, z.shape[1]))
+        return data.table.weighted_sum(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved(self) -> tuple[Array, NDArray[np.intp], Table]:
-        """Scores, targets and features of the records whose loss is curved here: for a hinge, few."""
+    def _curved(self) -> tuple[Array, Data]:
+        """The scores of the records whose loss is curved here, for a hinge few, and these records."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.bend(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
-            return self._z, self._data.targets, self._data.table
-        return self._z[rows], self._data.targets[rows], Table(self._data.features[rows])
+            return self._z, self._data
+        return self._z[rows], self._data.take_rows(rows)
 
     def slope(self, direction: Vector) -> Callable[[float], float]:
         dz = self._data.table.scores(direction, self._f.loss.outputs)
@@ -210,7 +221,7 @@ class Sum:
         square = convexity * dot(direction, direction)
 
         def at(t: float) -> float:
-            residual = self._f.loss.residual(self._z - t * dz, self._data.targets)
+            residual = self._data.apply_weights(self._f.loss.residual(self._z - t * dz, self._data.targets))
             return t * square - linear - dot(residual, dz)
 
         return at
@@ -221,7 +232,7 @@ class Sum:
         size, outputs = norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
         rest = summed + norm(self._b) + f.convexity * size
-        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 4) * f.lipschitz) + 4 * rest
+        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.lipschitz) + 4 * rest
         return f.max_norm * self._moved(score) + 1.1 * EPS * plain
 
     def _moved(self, error: float) -> float:
@@ -243,18 +254,21 @@ def _scaled(records: Records, max_norm: float, width: int) -> Data:
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
         rows *= row_factors(rows, max_norm)
-    return Data(features, np.ascontiguousarray(records.targets[order]), Table(features))
+    weights = None if records.weights is None else records.weights[order][:, None]
+    return Data(features, np.ascontiguousarray(records.targets[order]), weights, Table(features))
 
 
 def _order(records: Records) -> NDArray[np.intp]:
     """The finite records' row numbers, sorted by a hash of features and target, and by features and target themselves
-    where unequal records share a hash: floating-point sums in this order do not depend on the order of the rows."""
+    where unequal records share a hash: floating-point sums in this order do not depend on the order of the rows. Equal
+    records are sorted by their weights."""
     words = records.features.view(f"u{records.features.itemsize}")
     targets = records.targets.astype(np.uint64)
     odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)
     keys = np.einsum("ij,j->i", words, odd[1:]) + targets * odd[0]
     order = np.flatnonzero(records.valid)
-    order = order[np.argsort(keys[order], kind="stable")]
+    weights = np.ones(len(keys)) if records.weights is None else records.weights
+    order = order[np.lexsort((weights[order], keys[order]))]
 
     def whole(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
@@ -264,5 +278,5 @@ def _order(records: Records) -> NDArray[np.intp]:
     if unequal.any():
         shared = np.isin(keys[order], keys[order[same[unequal]]])
         rows = order[shared]
-        order[shared] = rows[np.lexsort((*whole(rows).T, keys[rows]))]
+        order[shared] = rows[np.lexsort((weights[rows], *whole(rows).T, keys[rows]))]
     return order

@@ -134,8 +134,8 @@ class Oracle:
         center: Vector | None = None,
         scale: Vector | None = None,
     ) -> Query:
-        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson batch. The sum is not divided
-        by the scale: the noise is multiplied by it. Sensitivity: max_norm.
+        """sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson batch. Sensitivity:
+        max_norm, as no weight is above 1. The sum is not divided by the scale: the noise is multiplied by it.
 
         ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
         """
@@ -145,11 +145,18 @@ class Oracle:
         return self._sum(part, (size,), max_norm, grid, sampling_probability, scale)
 
     def count(self) -> Query:
-        """The number of records. Sensitivity 1."""
-        return Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([len(self._records)], np.int64))
+        """The number of records, each counted by its weight. Sensitivity 1."""
+        grid = grid_below(1.0)
+
+        def evaluate(source: RandomSource) -> Integers:
+            if self._records.weighted:
+                return self.total(partial(_sum_weights, grid), 1, source)
+            return np.array([len(self._records) * int(1 / grid)], np.int64)
+
+        return Query((1,), 1.0, 1.0, grid, evaluate)
 
     def feature_sum(self, max_norm: float) -> Query:
-        """sum_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
+        """sum_k weight_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
         grid = grid_below(max_norm)
         return self._sum(partial(_features, max_norm, grid), (self._records.width,), max_norm, grid)
 
@@ -164,7 +171,7 @@ class Oracle:
         return Oracle(self.model, nothing, public, self._sampler)
 
     def norm_sum(self, w: Vector, max_norm: float) -> Query:
-        """sum_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
+        """sum_k weight_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
         return norm_sum(
             max_norm, lambda grid, source: self.total(partial(_norms, self.model, w, max_norm, grid), 1, source)
         )
@@ -172,7 +179,7 @@ class Oracle:
     def line_loss_sums(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
     ) -> Query:
-        """For each step s: sum_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
+        """For each step s: sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
 
         One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
         max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
@@ -223,16 +230,21 @@ def _clipped(
     return _gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
 
 
+def _sum_weights(grid: float, records: Records) -> Integers:
+    weights = np.ones(len(records)) if records.weights is None else records.weights
+    return np.array([confined(weights, 1.0, grid).sum()], np.int64)
+
+
 def _features(max_norm: float, grid: float, records: Records) -> Integers:
     total = np.zeros(records.width, np.int64)
     for piece in records.pieces(CHUNK):
-        rows = clipped_rows(piece.features.astype(np.float64), max_norm, grid)
+        rows = clipped_rows(piece.features.astype(np.float64), max_norm, grid, piece.weights)
         total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
     return total
 
 
 def _norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
-    found = confined(_gradients(model, w, records).norms(), max_norm, grid)
+    found = confined(_gradients(model, w, records).clipped_norms(max_norm), max_norm, grid)
     return np.array([found.sum()], np.int64)
 
 
@@ -241,4 +253,4 @@ def _line_losses(
 ) -> Integers:
     with np.errstate(over="ignore", invalid="ignore"):
         losses = model.line_losses(w, direction, steps, records)
-        return np.array([confined(each, max_loss, grid).sum() for each in losses], np.int64)
+        return np.array([confined(each, max_loss, grid, records.weights).sum() for each in losses], np.int64)

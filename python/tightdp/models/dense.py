@@ -95,19 +95,21 @@ def clipped_sum(
     grid: float | None = None,
     normalize: bool = False,
     taken: NDArray[np.bool_] | None = None,
+    weights: Vector | None = None,
 ) -> Integers:
     """sum_k m_k modulo 2^64 with m_k grid about g_k min(1, max_norm / |g_k|), grid = ``grid_for(...)`` or coarser.
 
     With ``center`` a or ``scale`` b: about (g_k - a) min(1, max_norm / |(g_k - a)/b|), not divided by b. The bound
     |m_k grid / b| <= max_norm holds exactly for every record. With ``normalize`` short records are brought to max_norm
-    as well. Records that are not ``taken``, or whose gradient is not finite, add 0.
+    as well. ``weights`` in [0, 1] multiply what was clipped, and leave the bound as it is. Records that are not
+    ``taken``, or whose gradient is not finite, add 0.
     """
     grid = grid or grid_for(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:
         bound, (norm, moved) = max_norm, _moved(layers, grid, center, scale)
-    _run(layers, moved, bound, 1 / grid, norm, normalize, taken, None, out)
+    _run(layers, moved, bound, 1 / grid, norm, normalize, taken, weights, None, out)
     return out
 
 
@@ -143,7 +145,7 @@ def add_products(
 def norms(layers: Sequence[Layer]) -> Vector:
     """|g_k|, never rounded down and a function of record k alone; 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
-    _run(layers, None, 1.0, 1.0, 0.0, False, None, out, None)
+    _run(layers, None, 1.0, 1.0, 0.0, False, None, None, out, None)
     return out
 
 
@@ -176,6 +178,7 @@ def _run(
     center_norm: float,
     normalize: bool,
     taken: NDArray[np.bool_] | None,
+    weights: Vector | None,
     found: Vector | None,
     out: Integers | None,
 ) -> None:
@@ -191,4 +194,5 @@ def _run(
         for i, layer in enumerate(layers)
     ]
     mask = None if taken is None else taken.astype(np.uint8)
-    _core.dense.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, found, out)
+    shares = None if weights is None else np.ascontiguousarray(weights)
+    _core.dense.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, shares, found, out)

@@ -39,10 +39,14 @@ def truncated(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.in
         return np.trunc(values / grid).astype(np.int64)
 
 
-def confined(values: npt.NDArray[np.floating[Any]], bound: float, grid: float) -> npt.NDArray[np.int64]:
-    """Values confined to [0, bound], NaN as 0, in multiples of ``grid`` toward zero."""
+def confined(
+    values: npt.NDArray[np.floating[Any]], bound: float, grid: float, weights: npt.NDArray[np.float64] | None = None
+) -> npt.NDArray[np.int64]:
+    """Values confined to [0, bound], NaN as 0, times ``weights`` in [0, 1], in multiples of ``grid`` toward zero."""
     scaled: npt.NDArray[np.float64] = np.fmax(values, 0.0, dtype=np.float64)
     np.minimum(scaled, bound, out=scaled)
+    if weights is not None:
+        scaled *= weights  # a product with a number of at most 1 is never rounded up beyond the other factor
     scaled *= 1 / grid
     return scaled.astype(np.int64)
 
@@ -67,10 +71,16 @@ def row_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[n
     return clip_factors(norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
-def clipped_rows(rows: npt.NDArray[np.float64], max_norm: float, grid: float) -> npt.NDArray[np.float64]:
-    """Each row scaled down to ``max_norm`` and truncated: integers, in units of the grid, as float64.
+def clipped_rows(
+    rows: npt.NDArray[np.float64], max_norm: float, grid: float, weights: npt.NDArray[np.float64] | None = None
+) -> npt.NDArray[np.float64]:
+    """Each row scaled down to ``max_norm``, times its weight in [0, 1], and truncated: integers, in units of the grid,
+    as float64.
 
     The norm of a row times the grid is at most ``max_norm`` exactly, and the row is a function of its own entries
     alone (docs/theory/exact.md). A row whose norm is past the doubles becomes 0.
     """
-    return np.trunc(rows * row_factors(rows, max_norm) * (1 / grid))
+    clipped = rows * row_factors(rows, max_norm)
+    if weights is not None:
+        clipped *= weights[:, None]
+    return np.trunc(clipped * (1 / grid))

@@ -140,8 +140,9 @@ class LinearModel:
         return affine(features, m[:, :-1], m[:, -1]) if self.intercept else affine(features, m, None)
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
-        residual = records.weighted(self.loss.residual(self._remembered(w, records), records.targets))
-        return Gradients([Layer(records.features, residual, records.units(self.intercept), self.intercept)])
+        residual = self.loss.residual(self._remembered(w, records), records.targets)
+        layer = Layer(records.features, residual, records.units(self.intercept), self.intercept)
+        return Gradients([layer], weights=records.weights)
 
     def losses(self, w: Vector, records: Records) -> Vector:
         return self._losses(self._remembered(w, records), records)
@@ -152,7 +153,7 @@ class LinearModel:
             yield self._losses(z - step * dz, records)
 
     def _losses(self, z: Array, records: Records) -> Vector:
-        values: Vector = records.weighted(self.loss.value(z, records.targets))
+        values = self.loss.value(z, records.targets)
         if not records.valid.all():
             values[~records.valid] = np.nan
         return values

@@ -72,15 +72,15 @@ class Perceptron(Model):
         given, z = self._forward(w, records.features)
         tables = self.layers(w)
         _, slope = ACTIVATIONS[self._activation]
-        error = records.weighted(self.head.residual(z, records.targets))
+        error = self.head.residual(z, records.targets)
         layers: list[Layer] = []
         for i in range(len(tables) - 1, -1, -1):
             units = dense.units(given[i], True) if i else records.units(True)
             layers.insert(0, Layer(given[i], error, units, True))
             if i:
                 error = affine(error, tables[i][:, :-1].T, None) * slope(given[i])
-        return Gradients(layers)
+        return Gradients(layers, weights=records.weights)
 
     def losses(self, w: Vector, records: Records) -> Vector:
-        values = records.weighted(self.head.value(self.scores(w, records.features), records.targets))
+        values = self.head.value(self.scores(w, records.features), records.targets)
         return np.where(records.valid, values, np.nan)

@@ -22,26 +22,37 @@ class Gradients:
     What a record adds to a sum is a vector of integers that depends on the record's own layers alone, of norm at most
     the bound in exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not
     finite, has norm 0 and adds 0. ``arithmetic`` says whether the layers themselves are functions of the record alone
-    to the last bit: "exact", or "idealised" where a user's callable computes them.
+    to the last bit: "exact", or "idealised" where a user's callable computes them. ``weights`` in [0, 1] multiply what
+    was clipped, so that they change no bound; None for all 1.
     """
 
-    def __init__(self, layers: Sequence[Layer], arithmetic: Arithmetic = "exact") -> None:
+    def __init__(
+        self, layers: Sequence[Layer], arithmetic: Arithmetic = "exact", weights: Vector | None = None
+    ) -> None:
         self.arithmetic: Arithmetic = arithmetic
-        self._layers = layers
+        self._layers, self._weights = layers, weights
 
     def norms(self) -> Vector:
         """|g_k|, shape (batch,), never rounded down; 0 for a record that does not contribute."""
         return dense.norms(self._layers)
 
+    def clipped_norms(self, max_norm: float) -> Vector:
+        """min(|g_k|, max_norm) times the weight of record k, shape (batch,); 0 for a norm past the doubles."""
+        norms = self.norms()
+        clipped = np.where(norms < np.inf, np.minimum(norms, max_norm), 0.0)
+        return clipped if self._weights is None else clipped * self._weights
+
     def clipped_sum(
         self, max_norm: float, center: Vector | None = None, scale: Vector | None = None, *, grid: float | None = None
     ) -> Integers:
-        """sum_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of a grid (``dense.grid_for`` the
-        same arguments, or what that returns for some number of records), shape (size,), modulo 2^64."""
-        return dense.clipped_sum(self._layers, max_norm, center, scale, grid=grid)
+        """sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of a grid
+        (``dense.grid_for`` the same arguments, or what that returns for some number of records), shape (size,), modulo
+        2^64."""
+        return dense.clipped_sum(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
 
     def unit_sum(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
-        """sum of max_norm g_k / |g_k| over the records ``taken``, in units of the grid."""
+        """sum of max_norm g_k / |g_k| over the records ``taken``, in units of the grid, whatever their weights: these
+        decide who is taken (docs/theory/dpis.md, section 3)."""
         return dense.clipped_sum(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
@@ -58,21 +69,23 @@ class Model(Protocol):
         """The gradient of each record's loss."""
 
     def losses(self, w: Vector, records: Records) -> Array:
-        """Each record's loss, a fresh array of shape (n,), a function of the record alone to the last bit where
-        ``arithmetic`` of the gradients is "exact"; NaN where it cannot be computed."""
+        """Each record's loss without its weight, a fresh array of shape (n,), a function of the record alone to the
+        last bit where ``arithmetic`` of the gradients is "exact"; NaN where it cannot be computed."""
 
     def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
         """``losses`` at ``w - step * direction`` for each step, for a line search."""
         return (self.losses(w - step * direction, records) for step in steps)
 
 
-def materialised(matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised") -> Gradients:
+def materialised(
+    matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised", weights: Vector | None = None
+) -> Gradients:
     """Gradients given as a plain (batch, size) matrix of float32 or float64."""
     finite = valid & np.isfinite(matrix).all(axis=1)
     if not finite.all():
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
     ones = np.ones((len(matrix), 1), matrix.dtype)
-    return Gradients([Layer(matrix, ones, dense.units(matrix, False, finite), False)], arithmetic)
+    return Gradients([Layer(matrix, ones, dense.units(matrix, False, finite), False)], arithmetic, weights)
 
 
 class CallableModel(Model):
@@ -111,7 +124,7 @@ class CallableModel(Model):
         matrix = _host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
-        return materialised(records.weighted(matrix), records.valid)
+        return materialised(matrix, records.valid, weights=records.weights)
 
     def losses(self, w: Vector, records: Records) -> Array:
         if self._losses is None:
@@ -119,7 +132,7 @@ class CallableModel(Model):
         values = _host(self._losses(w, records.features, records.targets))
         if values.shape != (len(records),):
             raise ValueError(f"losses must return shape ({len(records)},), got {values.shape}")
-        return np.where(records.valid, records.weighted(values), np.nan)
+        return np.where(records.valid, values, np.nan)
 
 
 def _host(array: Any) -> Array:

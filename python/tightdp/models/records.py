@@ -16,7 +16,8 @@ class Records:
     """Features ``(n, d)`` in float32 or float64 and a target each.
 
     A record with a non-finite feature is kept as a row of zeros and marked invalid: it then contributes 0 to every
-    sum. To refuse it, or to let its NaN through, would each reveal that it is there. ``weights`` multiply the losses.
+    sum. To refuse it, or to let its NaN through, would each reveal that it is there. ``weights`` in [0, 1], relative to
+    the largest, multiply what a record adds to a sum, after it was clipped; None for all 1.
     """
 
     memo: tuple[NDArray[np.float64], Array] | None = None
@@ -33,7 +34,7 @@ class Records:
             valid = np.asarray(np.isfinite(features).all(axis=1))
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
-        self.features, self.targets, self._weights = np.ascontiguousarray(features), targets, weights
+        self.features, self.targets, self.weights = np.ascontiguousarray(features), targets, weights
         self._units: dict[bool, Units] = {}
         self._whole: tuple[Records, slice | NDArray[np.intp]] | None = None
         self.valid: NDArray[np.bool_] = valid
@@ -61,30 +62,27 @@ class Records:
         for start in range(0, len(self), size):
             yield self._part(slice(start, start + size))
 
-    def weighted(self, values: Array) -> Any:
-        """Losses, or their derivatives, times the records' weights. What comes of it is clipped afterwards."""
-        if self._weights is None:
-            return values
-        column = self._weights.astype(values.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(values * (column if values.ndim == 1 else column[:, None]))
+    @property
+    def weighted(self) -> bool:
+        """Whether some weight may be below 1."""
+        return self.weights is not None
 
     def reweighted(self, weights: NDArray[np.float64]) -> Records:
-        """The same records, whose losses are multiplied by ``weights`` too."""
-        weights = weights if self._weights is None else self._weights * weights
+        """Returns the same records, with their weights multiplied by ``weights`` in [0, 1]."""
+        weights = weights if self.weights is None else self.weights * weights
         return Records(self.features, self.targets, self.valid, weights)
 
     def centered(self, center: NDArray[np.float64]) -> Records:
         """The same records with ``center``, public or released, subtracted from their features."""
         moved = np.subtract(self.features, center, dtype=self.features.dtype, casting="same_kind")
-        return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1), self._weights)
+        return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1), self.weights)
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
         """The chosen rows; None is all of them, without a copy."""
         return self if rows is None else self._part(rows)
 
     def _part(self, rows: slice | NDArray[np.intp]) -> Records:
-        weights = None if self._weights is None else self._weights[rows]
+        weights = None if self.weights is None else self.weights[rows]
         part = Records(self.features[rows], self.targets[rows], self.valid[rows], weights)
         part._whole = (self, rows)
         return part

@@ -15,7 +15,7 @@ from ..estimators.preparation import labels_in, labels_of, numbers_of_labels
 from ..estimators.private_estimator import PrivateEstimator
 from ..estimators.regression import Ridge, numbers_in
 from ..estimators.sklearn_interface import validate_data, validate_numbers
-from ..records.blocks import Blocks
+from ..records.blocks import Blocks, largest_weight
 from ..records.given import check_numbers
 from ..records.stream import scanned
 from .steps import cloned
@@ -30,6 +30,7 @@ def learning(last: Any) -> bool:
 def passed(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
     """The blocks after one pass, which no later one may contradict, and some targets that the last step takes if it
     takes all: of a classifier every label."""
+    check_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
         return scanned(blocks, numbers_in)[0], np.zeros(1)
     if learning(last):
@@ -51,6 +52,12 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
             trial._array(np.zeros((len(np.asarray(y)), width or 1)), y)
     else:
         validate_numbers(y)
+
+
+def check_weights(last: Any, blocks: Blocks | None) -> None:
+    """Raises ValueError where blocks hold weights, and the last step declares no largest one."""
+    if isinstance(last, PrivateEstimator) and blocks is not None:
+        largest_weight(last.max_sample_weight, blocks.weighted)
 
 
 def check_table(steps: Sequence[Any], X: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _check
 from .cells import targets_of
 from .numbers import as_numbers
 
@@ -173,6 +174,24 @@ def checked_weights(given: Any, records: int, *, some: bool = True) -> NDArray[n
     if not (np.isfinite(weights) & (weights >= 0)).all() or (some and not weights.any()):
         raise ValueError(WEIGHTS)
     return weights
+
+
+def largest_weight(declared: Any, weighted: bool) -> float:
+    """Returns the declared largest weight of a record, or 1 where records have none. Raises ValueError if it is missing
+    or is no positive number."""
+    if declared is not None:
+        return _check.positive("max_sample_weight", declared)
+    if weighted:
+        raise ValueError(
+            "max_sample_weight must be given where records have weights: a public number in (0, inf), not computed "
+            "from them. Weights count relative to it, and larger ones count as it"
+        )
+    return 1.0
+
+
+def relative_weights(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
+    """Returns weights over the largest, confined to [0, 1]: no quotient of a number by a larger one rounds above 1."""
+    return np.minimum(weights, largest) / largest
 
 
 def dense(features: Any, dtype: Any) -> NDArray[Any]:

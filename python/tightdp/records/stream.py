@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..models.records import Records
 from ..release.noise import RandomSource
-from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, parted
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, parted, relative_weights
 from .views import Counted, Look, View
 
 AHEAD = 2**28
@@ -41,12 +41,13 @@ class Prepared:
     size: int | None
     """So many records at a time; None for all of the block."""
     center: NDArray[np.float64] | None
+    largest: float
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
         targets, weights = parted(targets)
         records = self.prepare(features, targets)
         if weights is not None and isinstance(records, Records):
-            records = records.reweighted(weights)
+            records = records.reweighted(relative_weights(weights, self.largest))
         if self.center is not None:
             records = records.centered(self.center)
         pieces = [records] if self.size is None or not len(records) else records.pieces(self.size)
@@ -55,31 +56,38 @@ class Prepared:
 
 
 class Stream:
-    """Records in blocks for an oracle: sums over all of them, or over Poisson batches. ``blocks`` have been counted."""
+    """Records in blocks for an oracle: sums over all of them, or over Poisson batches. ``blocks`` have been counted.
 
-    def __init__(self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None) -> None:
-        self._blocks, self._prepare, self._center = blocks, prepare, center
+    ``largest`` is the declared largest weight, where blocks hold weights.
+    """
+
+    def __init__(
+        self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None, largest: float = 1.0
+    ) -> None:
+        self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
+        self.weighted = blocks.weighted or getattr(prepare, "weights", None) is not None
+        """Whether some weight may be below the largest."""
         self._lengths = cast(Lengths, blocks.lengths)
         self.width = blocks.width
         self._gathered: dict[float, Iterator[Block]] = {}
 
     @classmethod
-    def of(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None) -> Stream:
+    def of(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0) -> Stream:
         """After one pass, which applies ``check`` to the targets of each block; none where that is known."""
-        return cls(scanned(blocks, check)[0], prepare)
+        return cls(scanned(blocks, check)[0], prepare, largest=largest)
 
     def __len__(self) -> int:
         return int(self._lengths.sum())
 
     def centered(self, center: NDArray[np.float64]) -> Stream:
         """The same records with ``center`` subtracted from their features."""
-        return Stream(self._blocks, self._prepare, center)
+        return Stream(self._blocks, self._prepare, center, self._largest)
 
     def total(
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
     ) -> Integers:
         """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
-        work = Prepared(self._prepare, part, size, self._center)
+        work = Prepared(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
         for found in self._blocks.map(work) if probability >= 1.0 else self._sampled(work, source, probability):
             total += found
@@ -87,7 +95,7 @@ class Stream:
 
     def each(self, part: Callable[[Any], Any]) -> Iterable[Any]:
         """What ``part`` makes of the records of each block, in order."""
-        return self._blocks.map(Prepared(self._prepare, part, None, self._center))
+        return self._blocks.map(Prepared(self._prepare, part, None, self._center, self._largest))
 
     def _sampled(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
         if self._blocks.remote:
