@@ -16,6 +16,7 @@ from tightdp.train import (
     OutputPerturbation,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:X has features beyond 10")  # what a fit without bounds says of itself
 X = np.random.default_rng(0).random((500, 2)) * [50, 1]
 Y = np.where(X[:, 0] > 25, "yes", "no")
 
