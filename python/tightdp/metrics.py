@@ -25,7 +25,6 @@ from .algorithms.driver import opened, paid
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
-from .estimators.statements import listed
 from .gate.budget import FixedPlan, Target, noise_for
 from .gate.gate import Gate
 from .gate.oracle import Integers, Query
@@ -35,7 +34,7 @@ from .mechanisms import Gaussian
 from .records.cells import NESTED, column_of, same_cells
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
-from .statement.words import AGAIN
+from .statement.words import AGAIN, listed
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 

@@ -32,7 +32,6 @@ from .estimators.ownership import own
 from .estimators.ownership import within as parts_within
 from .estimators.preparation import labels_in, labels_of
 from .estimators.sklearn_interface import BaseEstimator, NotFittedError
-from .estimators.statements import listed
 from .gate.budget import Target
 from .gate.gate import Gate
 from .gate.oracle import Query
@@ -52,7 +51,7 @@ from .records.stream import scanned
 from .records.views import Chosen, Mapped, Tossed
 from .release.noise import RandomSource
 from .statement import Statement
-from .statement.words import AGAIN
+from .statement.words import AGAIN, listed
 
 __all__ = ["PrivateSearchCV"]
 

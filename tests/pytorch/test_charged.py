@@ -213,7 +213,9 @@ def test_the_statement():
     run = private(epsilon=2.0)
     stated = run.statement_
     assert (stated.privacy, stated.charged, stated.size) == (run.privacy_, run.charged_, 60)
-    assert stated.arithmetic == "idealised" and "roundings of single gradients" in " ".join(stated.not_covered)
+    assert stated.arithmetic == "idealised gradients" and "roundings of single gradients" in " ".join(
+        stated.not_covered
+    )
     assert dp.Statement.from_json(stated.to_json()) == stated
     counted = private(public_size=None, dataset=table(300), batch_size=30).statement_
     assert "number of records with noise" in str(counted) and "given" not in counted.public["number of records"]

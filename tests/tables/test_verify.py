@@ -12,8 +12,11 @@ from effort import bounded
 
 import tightdp as dp
 from tightdp import _core
+from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
 from tightdp.cli.files import reserved
+from tightdp.statement.recomputed import UNITS
+from tightdp.statement.verdict import verdict_on
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 STATED = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, size=1000, settings={"steps": "1000"}, dataset="people")
@@ -44,13 +47,11 @@ def test_what_train_writes_is_verified(trained, capsys):
         with_ledger = ["--ledger", str(folder / "l"), "--model", str(folder / "people.model.json")]
         assert verify(folder / name, *with_ledger) == 0
         out = capsys.readouterr().out
-        assert model.statement.guarantee in out and "bound: computed again from the account" in out
-        assert model.parameters_hash in out and "ledger: entry 1 of 'people of 2030' is what was charged" in out
+        assert model.statement.guarantee in out and "epsilon: from the account" in out
+        assert "ledger: entry 1 of 'people of 2030' is what was charged" in out
     assert verify(folder / "page.html", "--json") == 0
-    assert (
-        json.loads(capsys.readouterr().out)["checked"][-1]
-        == "page: is that of the statement, to the last character (line ends aside)"
-    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["compared"]["page"] == "is that of the statement, to the last character (line ends aside)"
     assert ledger.identity in model.statement.ledger and model.statement.dataset == "people of 2030"
 
 
@@ -193,13 +194,111 @@ def test_words_of_another_version_are_said_to_be_unchecked(tmp_path, capsys):
     (tmp_path / "s.json").write_text(json.dumps(plain))
     assert verify(tmp_path / "s.json") == 3
     out = capsys.readouterr().out
-    assert "words: those of version 0.0.1, which this one cannot check" in out and STATED.guarantee in out
+    assert "guarantee: whether version 0.0.1 wrote it" in out.partition("no file can show:")[2]
+    assert STATED.guarantee in out
 
 
 @pytest.mark.parametrize("engine", ["renyi", "prv", "grid"])
 def test_the_bound_of_another_engine_is_its_own(engine):
     made = dp.Statement("a", RUN.epsilon(1e-5, engine=engine), 1e-5, RUN)
     assert dp.Statement.from_json(made.to_json()) == made
+
+
+def leaves(plain, path=()):
+    """The places of all values that are no objects and no lists, and of empty ones."""
+    if isinstance(plain, (dict, list)) and plain:
+        for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
+            yield from leaves(value, (*path, key))
+    else:
+        yield path
+
+
+def changes(value):
+    """Values of other types, and another one of its own."""
+    others = [None, True, [], {}, [[1.0]], {"type": "Gaussian"}, "x", -3, 10**350]
+    moved = {bool: lambda: not value, float: lambda: 2 * value + 1, int: lambda: value + 1, str: lambda: value + "!"}
+    return [other for other in others if other != value] + ([moved[type(value)]()] if type(value) in moved else [])
+
+
+def entry_of(path):
+    """The entry of the verdict that a place in a model or a statement belongs to."""
+    return ".".join(map(str, path[: 2 if path[0] == "statement" else 1]))
+
+
+def outcome(capsys, path):
+    """Whether a file is refused in one line, or the entries that no file can show."""
+    code = verify(path, "--json")
+    out, err = capsys.readouterr()
+    if code == 2:
+        assert len(err.splitlines()) == 1 and len(err) < 2500
+        return None
+    return json.loads(out)["no file can show"]
+
+
+@pytest.mark.parametrize("kind", ["model", "statement"])
+def test_every_edit_is_refused_or_listed(trained, tmp_path, kind, capsys):
+    """Each leaf of a file gets another type or value, and each entry is removed: the file is refused, or the verdict
+    lists the entry among those that no file can show."""
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    plain = plain if kind == "model" else plain["statement"]
+    path = tmp_path / "f.json"
+    for place in leaves(plain):
+        at = plain
+        for name in place:
+            at = at[name]
+        for value in changes(at):
+            path.write_text(json.dumps(edited(plain, place, value)))
+            unseen = outcome(capsys, path)
+            assert unseen is None or entry_of(place) in unseen, (place, value)
+        if isinstance(place[-1], str):
+            fewer = copy.deepcopy(plain)
+            inner = fewer
+            for name in place[:-1]:
+                inner = inner[name]
+            del inner[place[-1]]
+            path.write_text(json.dumps(fewer))
+            unseen = outcome(capsys, path)
+            assert unseen is None or entry_of(place) in unseen, place
+
+
+def test_every_entry_is_in_the_verdict():
+    verdict = verdict_on(STATED)
+    assert {*verdict.recomputed, *verdict.compared, *verdict.unseen} == set(STATED.to_dict())
+
+
+@pytest.mark.parametrize("name", ["labels", "bounds of age"])
+def test_public_facts_are_those_of_the_columns(trained, tmp_path, name, capsys):
+    plain = json.loads((trained[0] / "people.model.json").read_text())
+    bad = edited(plain, ("statement", "public", name), "declared: 1 to 2")
+    (tmp_path / "m.json").write_text(json.dumps(bad))
+    assert verify(tmp_path / "m.json") == 2
+    assert "what the model does" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[" * 10**6, '{"a":' * 10**6, "[" + "1," * 2**21 + "1]", "[" + "9" * 10**6 + "]"])
+def test_what_is_not_parsed(tmp_path, text, capsys):
+    """Bytes, values, digits and depth are limited before anything is built."""
+    (tmp_path / "f.json").write_text(text)
+    assert verify(tmp_path / "f.json") == 2
+    assert len(capsys.readouterr().err) < 500
+    for read in (dp.Statement.from_json, dp.Accountant.from_json):
+        with pytest.raises(ValueError, match="text must be what"):
+            read(text)
+
+
+def test_a_refusal_has_a_budget_of_work():
+    """Ten allocations of several steps took 4.6 seconds, most of which no budget was charged for."""
+    run = sum((dp.RandomAllocation(dp.Gaussian(1 + k / 50), 1000, selected=3) * 1 for k in range(10)), dp.Composition())
+    account = dp.Accountant()
+    account.compose(run)
+    before = _core.work_spent()
+    with pytest.raises(ValueError, match="epsilon is said to be"):
+        dp.Statement.from_dict({**STATED.to_dict(), "account": json.loads(account.to_json())})
+    assert _core.work_spent() - before < 2 * UNITS
+    apart = [_core.work_spent()]
+    with _core.Budget(UNITS):
+        dp.RandomAllocation(dp.Gaussian(1.37), 1000, selected=3).epsilon(1e-5)
+    assert _core.work_spent() - apart[0] >= sums.UNITS
 
 
 def sampled(inner, q=0.01):

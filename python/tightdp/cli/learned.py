@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators.statements import listed
 from ..gate.shares import Spent
 from ..pipeline import PrivatePipeline
 from ..preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
@@ -21,6 +20,7 @@ from ..records.columns import LEARN, Category, Column, Learned, Number, together
 from ..records.rows import Rows
 from ..records.text import names_in
 from ..statement import Statement
+from ..statement.words import listed
 
 Group = tuple[bool, bool, bool | None]
 """Whether columns are categories, whether these or bounds are learned, and whether numbers for missing ones are; None

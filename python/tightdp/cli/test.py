@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..estimators.statements import listed
 from ..metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ..records.rows import Rows
+from ..statement.words import listed
 from ..tables.model import load
 from . import files
 from .number import number

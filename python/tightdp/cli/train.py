@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from .._strict_json import parse_json
 from ..estimators.catalog import ALGORITHMS, MODELS
 from ..estimators.regression import Ridge
-from ..estimators.statements import listed
 from ..ledger import Ledger
 from ..printed import format_up
 from ..records.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
@@ -28,7 +27,7 @@ from ..records.rows import Rows
 from ..records.schema import MOST
 from ..records.text import number_of
 from ..statement import Statement
-from ..statement.words import AGAIN, one_line
+from ..statement.words import AGAIN, listed, one_line
 from ..tables.model import REGRESSION, TableModel
 from . import declared, files
 from .composition import check_writable

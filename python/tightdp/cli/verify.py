@@ -1,8 +1,8 @@
 """tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account.
 
-Everything is computed again: the bound from the account, the words from the values, the hash from the parameters, the
-page from the statement. What the noise and the records were cannot be seen from a file. Exit code 0 says that all of it
-agrees, 2 that something differs, which one line names, and 3 that another version wrote the words, which were not
+The bound is computed again from the account, the words from the values, the hash from the parameters, the page from the
+statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that all
+of it agrees, 2 that something differs, which one line names, and 3 that another version wrote the words, which were not
 checked, while the bound is right.
 """
 
@@ -18,7 +18,9 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..statement import Statement
 from ..statement.page import kept_in
+from ..statement.parameters import READERS
 from ..statement.recomputed import check_file
+from ..statement.verdict import Verdict, verdict_on
 from ..tables.model import TableModel, read
 
 EPILOG = """\
@@ -31,7 +33,10 @@ example:
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("file", type=Path, help="a model file, a statement as JSON, or the page of a statement")
     p.add_argument(
-        "--model", type=Path, help="the model that the statement or page is about, if FILE is not that model"
+        "--model",
+        type=Path,
+        help="the model that the statement or page is about, if FILE is not that model: a model file of tightdp train, "
+        "or a state_dict as .pt or .safetensors",
     )
     p.add_argument("--ledger", metavar="LEDGER", help="also: this ledger was charged for it")
     p.add_argument(
@@ -42,24 +47,37 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what was checked. ValueError, with one line, where something differs."""
-    statement, checked = _checked(arguments.file, arguments.patient)
+    statement, verdict, at = _checked(arguments.file, arguments.patient)
     if arguments.model is not None:
-        hashed = read(
-            arguments.model, lambda plain: TableModel.from_dict(plain, patient=arguments.patient)
-        ).parameters_hash
+        hashed = _hash(arguments.model, arguments.patient)
         if statement.parameters != hashed:
             raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
-        checked.append(f"parameters: those of {arguments.model}, {hashed}")
+        verdict.compare(f"{at}parameters", f"is the hash of {arguments.model}")
     if arguments.ledger is not None:
-        checked.append(_charged(arguments.file, statement, Ledger(arguments.ledger)))
+        verdict.compare(f"{at}ledger", _charged(arguments.file, statement, Ledger(arguments.ledger)))
+    parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
     if arguments.json:
-        print(json.dumps({"file": str(arguments.file), "guarantee": statement.guarantee, "checked": checked}))
+        print(json.dumps({"file": str(arguments.file), "guarantee": statement.guarantee, **parts}))
     else:
-        print("\n".join([f"{arguments.file}: {statement.guarantee}", *checked]))
+        lines = [f"{arguments.file}: {statement.guarantee}"]
+        for title, entries in parts.items():
+            lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
+        print("\n".join(lines))
     return 0 if statement.version == __version__ else 3
 
 
-def _checked(file: Path, patient: bool) -> tuple[Statement, list[str]]:
+def _hash(model: Path, patient: bool) -> str:
+    """Returns the hash of a model's parameters, by the kind of its file."""
+    if model.suffix in READERS:
+        return READERS[model.suffix](model)
+    return read(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
+
+
+_Checked = tuple[Statement, Verdict, str]
+"""The statement of a file, what was checked of the file, and what stands before the statement's entries there."""
+
+
+def _checked(file: Path, patient: bool) -> _Checked:
     check_file(str(file), file)
     try:
         text = file.read_text(encoding="utf-8")
@@ -71,38 +89,31 @@ def _checked(file: Path, patient: bool) -> tuple[Statement, list[str]]:
     return read(file, lambda plain: _of(plain, patient))
 
 
-def _of(plain: Any, patient: bool) -> tuple[Statement, list[str]]:
+def _of(plain: Any, patient: bool) -> _Checked:
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
-        if model.statement.parameters is None and model.statement.date:
-            raise ValueError("parameters must have their hash in the statement, which was taken out of it")
-        if model.statement.parameters is None:
-            return model.statement, [*_said(model.statement), "parameters: the statement has no hash of them"]
-        return model.statement, [*_said(model.statement), f"parameters: have the hash {model.parameters_hash}"]
+        verdict = verdict_on(model.statement).within("statement")
+        for entry in (each for each in plain if each != "statement"):
+            verdict.compare(entry, "is a part of what has the hash in statement.parameters")
+        verdict.compare("columns", f"{verdict.compared['columns']}, and has the bounds and categories of the statement")
+        verdict.compare("statement.parameters", f"is the hash of the other entries, {model.parameters_hash}")
+        return model.statement, verdict, "statement."
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         statement = Statement.from_dict(plain, patient=patient)
-        return statement, _said(statement)
+        return statement, verdict_on(statement), ""
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
-def _page(file: Path, text: str, kept: str, patient: bool) -> tuple[Statement, list[str]]:
+def _page(file: Path, text: str, kept: str, patient: bool) -> _Checked:
     try:
         statement = Statement.from_json(kept, patient=patient)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
     if statement.to_html() != text:
         raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
-    return statement, [*_said(statement), "page: is that of the statement, to the last character (line ends aside)"]
-
-
-def _said(statement: Statement) -> list[str]:
-    return [
-        f"bound: computed again from the account, different mechanisms: {len(statement.charged.parts):,}",
-        "words: follow from the values"
-        if statement.version == __version__
-        else f"words: those of version {statement.version}, which this one cannot check; the line above is its own",
-        "not to be seen from a file: its date, the data set's name, and that noise was drawn as it says",
-    ]
+    verdict = verdict_on(statement)
+    verdict.compare("page", "is that of the statement, to the last character (line ends aside)")
+    return statement, verdict, ""
 
 
 def _charged(file: Path, statement: Statement, ledger: Ledger) -> str:
@@ -117,4 +128,4 @@ def _charged(file: Path, statement: Statement, ledger: Ledger) -> str:
     ]
     if not found:
         raise ValueError(f"{file}: the ledger has no entry of what the statement says was charged")
-    return f"ledger: entry {', '.join(map(str, found))} of {ledger.dataset!r} is what was charged"
+    return f"entry {', '.join(map(str, found))} of {ledger.dataset!r} is what was charged"

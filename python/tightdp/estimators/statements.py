@@ -15,10 +15,8 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..records.cells import type_name
 from ..statement import Statement
-from ..statement.words import AGAIN
+from ..statement.words import AGAIN, listed
 
-MOST = 20
-"""How many labels or bounds a statement lists."""
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
     "data to make them, such as a scaler."
@@ -147,12 +145,6 @@ def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]
 def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
     """The lines of both, each once."""
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
-
-
-def listed(values: Sequence[str]) -> str:
-    """The first of them."""
-    more = f", and {len(values) - MOST:,} more" if len(values) > MOST else ""
-    return ", ".join(values[:MOST]) + more
 
 
 def bounds_of(given: Any) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.statements import listed
 from ..gate.count_threshold import occurring
 from ..gate.gate import Gate
 from ..gate.shares import Spent
@@ -21,6 +20,7 @@ from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, text_of
+from ..statement.words import listed
 from .cells import cells_of, check_width, counts_of
 from .transformer import PrivateTransformer
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..composition import Composition
-from ..estimators.statements import bounds_of, listed
+from ..estimators.statements import bounds_of
 from ..gate.gate import Gate
 from ..gate.shares import Spent
+from ..statement.words import listed
 from . import quantiles
 from .passes import Values, width_of
 from .scalers import _width

@@ -17,7 +17,6 @@ from ..composition import Composition
 from ..estimators.all_or_nothing import whole
 from ..estimators.ownership import check_free
 from ..estimators.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from ..estimators.statements import listed
 from ..gate.budget import FixedPlan, Target, noise_for
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, Spent
@@ -30,7 +29,7 @@ from ..records.given import check_numbers
 from ..records.views import Mapped
 from ..release.noise import RandomSource
 from ..statement import Statement
-from ..statement.words import AGAIN
+from ..statement.words import AGAIN, listed
 from .cells import check_width, in_blocks
 from .passes import streamed
 

@@ -75,7 +75,8 @@ class Statement:
     public : what was taken to be public, and how it is known: such as {"labels": "declared: no, yes"}
     size : the number of records that the run used, given as public or released with noise; None if there is none
     taken : the names in ``public`` of facts that were read off the data, and so declared public: a warning names each
-    arithmetic : "exact" if what was released is what is charged to the last bit, else "idealised"
+    arithmetic : "exact" if what was released is what is charged to the last bit; "idealised gradients" if sums and
+        noise are exact, and what is summed is not; else "idealised"
     seeded : whether the noise came from a seed
     outside : what the bound leaves out, besides what every bound leaves out
     ledger : which ledger was charged, if one was
@@ -102,7 +103,7 @@ class Statement:
     public: Mapping[str, str] = field(default_factory=dict)
     size: int | None = None
     taken: tuple[str, ...] = ()
-    arithmetic: Literal["exact", "idealised"] = "exact"
+    arithmetic: Literal["exact", "idealised gradients", "idealised"] = "exact"
     seeded: bool = False
     outside: tuple[str, ...] = ()
     ledger: str | None = None
@@ -180,6 +181,11 @@ class Statement:
             )
         if self.arithmetic == "idealised":
             found.append("Arithmetic is idealised: what the roundings of released numbers reveal is not covered.")
+        if self.arithmetic == "idealised gradients":
+            found.append(
+                "Gradients are idealised: that their roundings may depend on other records is not covered. Their sums "
+                "and the noise are exact."
+            )
         found += [f"What was taken to be public was read off the data: {name}." for name in self.taken]
         return tuple(found)
 
@@ -299,7 +305,7 @@ class Statement:
 def _claim(lower: float, above: float, engine: str) -> Bound:
     """Returns the interval that a file claims. Raises ValueError for ends that cross and engines that there are not."""
     if lower > above or lower < 0:
-        raise ValueError(f"epsilon is said to be from {lower!r} to {above!r}, and must be at least epsilon_lower >= 0")
+        raise ValueError(f"epsilon is said to be from {lower!r} to {above!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:
         raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.shown(engine)}")
     return Bound(lower, above, engine)

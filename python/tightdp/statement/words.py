@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from ..options import Neighbors
@@ -18,6 +18,8 @@ RELATIONS: Mapping[Neighbors, str] = {
 
 ARITHMETIC: Mapping[str, str] = {
     "exact": "exact: sums of integers and exactly sampled noise; what is released is what is charged, to the last bit",
+    "idealised gradients": "exact in sums and noise, and idealised in the gradients that are summed: what the "
+    "roundings of one record's gradient owe to other records of its batch is left out",
     "idealised": "idealised: the guarantee is that of real numbers, and leaves out the roundings of released ones",
 }
 
@@ -26,6 +28,8 @@ NOISE: Mapping[bool, str] = {
     True: "reproducible from a seed, so that whoever knows the seed can subtract it",
 }
 
+MOST_LISTED = 20
+"""How many labels or bounds a statement lists."""
 ACCUSED = 1.0
 """Per cent of those who are not in the data: the rate of false accusations that a guarantee is translated at."""
 LARGEST_FACTOR = 700.0
@@ -85,3 +89,9 @@ def one_line(text: str) -> str:
     """``text`` with escapes for what does not print, such as ends of lines: a category may be any text, and must not
     look like a line of the statement."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def listed(values: Sequence[str]) -> str:
+    """Returns the first ``MOST_LISTED`` values in one line, and how many more there are."""
+    more = f", and {len(values) - MOST_LISTED:,} more" if len(values) > MOST_LISTED else ""
+    return ", ".join(values[:MOST_LISTED]) + more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,7 @@ from ..records.columns import Category, Column, Number, encode
 from ..records.rows import Rows
 from ..statement import Statement
 from ..statement.recomputed import check_file
+from ..statement.words import listed
 
 FORMAT = 1
 Read = TypeVar("Read")
@@ -64,6 +65,7 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
+        _check_facts(self.statement, {"labels": listed(self.classes), **_facts(self.columns)})
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -197,6 +199,36 @@ class TableModel:
         written = made._parameters()
         check_same({name: plain[name] for name in written}, written)
         return made
+
+
+def _facts(columns: Sequence[Column]) -> dict[str, str]:
+    """Bounds, categories and numbers for missing ones as a statement writes them, by the names that it gives them."""
+    found = {}
+    for column in columns:
+        if isinstance(column, Category):
+            found[f"categories of {column.name}"] = listed(column.categories)
+            continue
+        found[f"bounds of {column.name}"] = f"{column.low:g} to {column.high:g}"
+        if column.missing is not None:
+            found[f"missing numbers of {column.name}"] = f"{column.missing:g}"
+    return found
+
+
+def _check_facts(statement: Statement, facts: Mapping[str, str]) -> None:
+    """Raises ValueError where the statement says of a label or a column something else than the model does: as a fact
+    that is public, or as one that was learned with noise."""
+    for name, value in facts.items():
+        said = statement.public.get(name)
+        if said not in (None, f"declared: {value}", f"those that occur: {value}", f"declared: {value} stands for them"):
+            raise ValueError(f"public must say of {name!r} what the model does, {_check.shown(value)}, got "
+                             f"{_check.shown(said)}")  # fmt: skip
+        learned = name.replace("missing numbers of ", "a noisy median of ", 1)
+        ways = [f"{learned}{how}: " for how in (", by noisy counts", ", by noisy quantiles", ", for missing numbers")]
+        for line in statement.released:
+            for said in (line.removeprefix(way) for way in ways if line.startswith(way)):
+                if said != value and not said.startswith(f"{value}; "):
+                    raise ValueError(f"released must say of {name!r} what the model does, {_check.shown(value)}, got "
+                                     f"{_check.shown(line)}")  # fmt: skip
 
 
 _HINTS: Mapping[str, Any] = {

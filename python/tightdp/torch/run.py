@@ -164,13 +164,19 @@ class PrivateRun:
 
     @property
     def statement_(self) -> Statement:
-        """What the bound covers, what it rests on and what lies outside."""
+        """What the bound covers, what it rests on and what lies outside.
+
+        It has the hash of ``model.state_dict()`` as that is now, and the data set's name: the ledger's, or the type of
+        ``dataset``.
+        """
         numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return run_statement.make_statement(
             subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
             resumed=self._account.resumed and self._world.first,
+            hashed=run_statement.hash_model(self.model),
+            dataset=type(self.loader.dataset).__name__,
         )  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:

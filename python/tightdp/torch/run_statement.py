@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from ..algorithms.dpis import DPIS
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..statement import Statement
+from ..statement.parameters import hash_state
 from ..statement.words import AGAIN
+from .checks import is_sharded
 from .plan import Plan
 
 _GRADIENTS = (
@@ -55,11 +61,22 @@ _RESUMED = (
 )
 
 
+def hash_model(model: Any) -> str | None:
+    """Returns the hash of a model's ``state_dict``; None where it holds more than tensors, or parameters are spread
+    over processes, none of which has them all."""
+    state = model.state_dict()
+    if any(is_sharded(each) or not isinstance(each, torch.Tensor) for each in state.values()):
+        return None
+    return hash_state(state)
+
+
 def make_statement(
     subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
-    *, padded: bool = False, failures: int = 0, resumed: bool = False,
+    *, padded: bool = False, failures: int = 0, resumed: bool = False, hashed: str | None = None,
+    dataset: str | None = None,
 ) -> Statement:  # fmt: skip
-    """The statement of a run that trains so many numbers."""
+    """Returns the statement of a run that trains so many numbers, with the hash of its model's ``state_dict`` and the
+    name of its data set."""
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
     if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
@@ -80,7 +97,7 @@ def make_statement(
             "settings": f"batches of {plan.batch_size:g}, norms of at most {plan.sensitivity:g}, the optimizer",
         },
         size=plan.records,
-        arithmetic="idealised",
+        arithmetic="idealised" if plan.arithmetic == "float" else "idealised gradients",
         seeded=seeded,
         outside=(
             _SUMS[plan.arithmetic],
@@ -94,4 +111,6 @@ def make_statement(
             AGAIN,
         ),
         ledger=name_of(ledger),
+        parameters=hashed,
+        dataset=dataset if ledger is None else ledger.dataset,
     )

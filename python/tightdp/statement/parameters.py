@@ -1,0 +1,165 @@
+"""The hash of named arrays, such as the state_dict of a PyTorch model, which ties a statement to files of them.
+
+It is the SHA-256 of all entries in the order of their names. Each is ``["name", "dtype", [shape]]`` as JSON without
+blanks, an end of line, and the bytes of the array: little-endian, the last index running fastest. Types have the names
+of the safetensors format (docs/howto/verify.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from .._strict_json import parse_json, read_object
+
+SIZES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
+    "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
+}  # fmt: skip
+"""Bytes of a number of each type, by its name in the safetensors format."""
+_TORCH = {
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "uint16": "U16",
+    "int16": "I16", "float16": "F16", "bfloat16": "BF16", "uint32": "U32", "int32": "I32", "float32": "F32",
+    "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64",
+}  # fmt: skip
+LONGEST_HEADER = 2**25
+"""Bytes of a safetensors file before its numbers."""
+_CHUNK = 2**20
+
+
+class Named(NamedTuple):
+    """One array: its name, the type and shape of its numbers, and what yields their bytes in pieces."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    pieces: Callable[[], Iterable[Any]]
+
+
+def hash_arrays(arrays: Iterable[Named]) -> str:
+    """Returns the hash of arrays, each of which has a name of its own."""
+    found = hashlib.sha256()
+    for name, dtype, shape, pieces in sorted(arrays, key=lambda each: each.name.encode()):
+        found.update(json.dumps([name, dtype, shape], separators=(",", ":")).encode() + b"\n")
+        for piece in pieces():
+            found.update(piece)
+    return f"sha256:{found.hexdigest()}"
+
+
+def hash_state(state: Any) -> str:
+    """Returns the hash of a ``state_dict``. Raises ValueError for anything but tensors by their names."""
+    if not isinstance(state, Mapping) or not state:
+        raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
+    return hash_arrays([_of_tensor(name, tensor) for name, tensor in state.items()])
+
+
+def _of_tensor(name: Any, tensor: Any) -> Named:
+    import torch
+
+    if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"must be a state_dict, tensors by their names, got {type(tensor).__name__} at {name!r:.100}")
+    dtype = _TORCH.get(str(tensor.dtype).removeprefix("torch."))
+    if dtype is None or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise ValueError(f"must have dense tensors of the types of safetensors, got {tensor.dtype} at {name!r:.100}")
+
+    def pieces() -> Iterable[Any]:
+        plain = tensor.detach().to("cpu").contiguous().reshape(-1)
+        return [] if plain.numel() == 0 else [plain.view(torch.uint8).numpy()]
+
+    return Named(name, dtype, list(tensor.shape), pieces)
+
+
+def hash_torch_file(path: Path) -> str:
+    """Returns the hash of a ``state_dict`` that ``torch.save`` wrote, which is read without running code of its own."""
+    _check_kind(path)
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(f"{path}: needs PyTorch to be read; a .safetensors file does not") from None
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a damaged file makes of the reader
+        raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
+    try:
+        return hash_state(state)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def hash_safetensors(path: Path) -> str:
+    """Returns the hash of the arrays of a safetensors file: the length of a header in eight bytes, a header of JSON,
+    and numbers without gaps. Raises ValueError for anything else."""
+    _check_kind(path)
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > min(size - 8, LONGEST_HEADER):
+                raise ValueError("is no safetensors file: its header is longer than it may be")
+            header = parse_json(file.read(length).decode())
+            return hash_arrays(_read_header(header, file, 8 + length, size))
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error)[:500]}") from None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a header says of one array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Named]:
+    """Returns the arrays of a file whose numbers are at ``start`` and fill it to its end."""
+    if not isinstance(header, dict):
+        raise ValueError("is no safetensors file: its header is no object")
+    found, ends = [], [(start, start)]
+    for name, plain in header.items():
+        if name == "__metadata__":
+            continue
+        entry = read_object(_Entry, plain, f"header[{name!r}]")
+        first, last = entry.data_offsets
+        bytes_each = SIZES.get(entry.dtype)
+        if bytes_each is None or not 0 <= first <= last or min(entry.shape, default=0) < 0:
+            raise ValueError(f"header[{name!r:.100}] must have a dtype of the format, a shape and ascending offsets")
+        if last - first != math.prod(entry.shape) * bytes_each:
+            raise ValueError(f"header[{name!r:.100}] must have as many bytes as its shape has numbers")
+        ends.append((start + first, start + last))
+        found.append(Named(name, entry.dtype, list(entry.shape), partial(_pieces, file, start + first, last - first)))
+    ends.sort()
+    if ends[-1][1] != size or any(one[1] != other[0] for one, other in pairwise(ends)):
+        raise ValueError("header must describe every byte of the file once")
+    return found
+
+
+def _pieces(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
+    file.seek(at)
+    while length > 0:
+        piece = file.read(min(length, _CHUNK))
+        if not piece:
+            raise ValueError("ends before its numbers do")
+        length -= len(piece)
+        yield piece
+
+
+def _check_kind(path: Path) -> None:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path}: must be a file, and this is a folder, a pipe or a device")
+
+
+READERS: Mapping[str, Callable[[Path], str]] = {
+    ".safetensors": hash_safetensors,
+    ".pt": hash_torch_file,
+    ".pth": hash_torch_file,
+}
+"""What reads the hash of a file of parameters, by the end of its name."""
