@@ -112,7 +112,7 @@ def hash_safetensors(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What a header says of one array."""
+    """Entry of a header for one array."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -162,4 +162,4 @@ READERS: Mapping[str, Callable[[Path], str]] = {
     ".pt": hash_torch_file,
     ".pth": hash_torch_file,
 }
-"""What reads the hash of a file of parameters, by the end of its name."""
+"""Readers of the hash of a file of parameters, by the end of its name."""

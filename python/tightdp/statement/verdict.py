@@ -40,7 +40,7 @@ UNSEEN = {
 
 
 class Verdict(NamedTuple):
-    """What was found of each entry of a file, with its place in the file as the key. An entry may be in two lists: what
+    """Findings on each entry of a file, with its place in the file as the key. An entry may be in two lists: what
     it says was compared, and that it is true cannot be seen."""
 
     recomputed: dict[str, str]

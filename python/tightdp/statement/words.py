@@ -29,7 +29,7 @@ NOISE: Mapping[bool, str] = {
 }
 
 MOST_LISTED = 20
-"""How many labels or bounds a statement lists."""
+"""Most labels or bounds that a statement lists."""
 ACCUSED = 1.0
 """Per cent of those who are not in the data: the rate of false accusations that a guarantee is translated at."""
 LARGEST_FACTOR = 700.0
