@@ -23,8 +23,8 @@ TYPES: Mapping[str, type[Mechanism]] = {
         PrivacyLoss, d.RepeatAndSelect, d.Group,
     )
 }  # fmt: skip
-"""Classes that a file may name: public mechanisms, whose constructors check everything. Others serve inside of engines, which
-give them parameters that nobody checks again."""
+"""Classes that a file may name: public mechanisms, whose constructors check everything. Others serve inside of engines,
+which give them parameters that nobody checks again."""
 DEEPEST = 16
 """Mechanisms inside of one another."""
 

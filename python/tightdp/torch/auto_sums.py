@@ -35,6 +35,11 @@ class AutoSums(ProductSums):
         else:
             check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
+    def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
+        if self._serves_form(model, loss_fn, batch, records):
+            return super().find_gradients(model, loss_fn, batch, records)
+        return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
+
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         if self._serves_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places)

@@ -63,6 +63,17 @@ class Coins:
         raise TypeError("Coins cannot be copied or pickled: a copy would repeat its draws")
 
 
+def draw_look_order(records: int, seed: int) -> list[int]:
+    """The order in which some records are taken to see whether anything is kept between them: each three times.
+
+    The first one is taken twice in a row, so that whatever changes with every record shows at once. The rest is random:
+    what changes rarely, or by certain records alone, shows if it falls between two turns of a record.
+    """
+    rest = [0, *(i for i in range(1, records) for _ in range(3))]
+    random.Random(seed).shuffle(rest)
+    return [0, 0, *rest]
+
+
 def seed_host(seed: int) -> None:
     """Seeds the generators of NumPy and of ``random``."""
     np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002 (the global generator)

@@ -39,6 +39,10 @@ class ExactSums(IntegerSums):
         if not self.in_turn:
             check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
+    def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
+        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
+        return gradients.join_rows(batch, records)
+
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         for rows, weights in self._gradients_in_places(model, loss_fn, batch, records, places):
             self._add_clipped(rows, weights)

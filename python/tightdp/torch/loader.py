@@ -19,7 +19,7 @@ from ..accounting.adaptive.filters import BudgetExceeded
 from ..release.noise import RandomSource, source
 from ..release.sampling import poisson_sample
 from .account import Account
-from .coins import Coins, read_without_trace, restore_generators
+from .coins import Coins, draw_look_order, read_without_trace, restore_generators
 from .key import Key
 from .places import STREAMS, Places, choose_size, draw_places
 from .process_group import World
@@ -37,6 +37,9 @@ SAFE_OPTIONS = (
 ALIKE, FIRST, LOOKS = -1, -2, -3
 """Numbers, below those of draws, of what is read beside them; the looks at whether anything is kept go down from the
 last."""
+
+READ = 8
+"""Records that are read three times to see whether anything is kept."""
 
 
 class Batch:
@@ -264,12 +267,13 @@ class RunLoader(PoissonLoader):
         return list(chain.from_iterable(super()._read_parts(iter([(ALIKE, rows)]))))
 
     def _check_reading(self) -> None:
-        """ValueError where what a record is read as depends on what was read before, as two records show."""
+        """ValueError where what a record is read as depends on what was read before, as some random records show."""
         number = LOOKS - self._account.steps
-        drawn = (self._coins.of_record(number, place) % len(self.dataset) for place in (-1, -2))
-        one, other = ((i, self._coins.of_record(number, i)) for i in drawn)
+        rows = [self._coins.of_record(number, -1 - place) % len(self.dataset) for place in range(READ)]
+        drawn = [(i, self._coins.of_record(number, i)) for i in rows]
+        order = draw_look_order(READ, self._coins.common(number))
         with torch.random.fork_rng(devices=[]), restore_generators():
-            check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), one, other)
+            check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), drawn, order)
 
     def _draw_all(self, steps: int) -> Iterator[Rows]:
         first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps

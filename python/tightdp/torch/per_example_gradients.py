@@ -54,6 +54,10 @@ class PerExampleGradients:
             some = [tensor[start : start + step] for tensor in tensors]
             yield self._side_by_side(some, rebuild) if self.vectorized else self._in_turn(some, rebuild)
 
+    def join_rows(self, batch: Any, records: int) -> list[Any]:
+        """Returns the gradients of all records, a tensor (records, *shape) for each parameter."""
+        return [torch.cat(rows) for rows in zip(*self.of(batch, records), strict=True)]
+
     def _side_by_side(self, tensors: list[Any], rebuild: collated.Rebuild) -> list[Any]:
         def loss(values: dict[str, Any], *one: Any) -> Any:
             alone = rebuild([tensor.unsqueeze(0) for tensor in one])

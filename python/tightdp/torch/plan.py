@@ -90,7 +90,7 @@ class Plan:
 
     @property
     def steps_between_looks(self) -> int:
-        """After so many steps a record is taken twice again, to see whether anything is kept: an epoch, or more."""
+        """After so many steps some records are taken again, to see whether anything is kept: an epoch, or more."""
         return max(self.steps_per_epoch, LOOK)
 
     @property

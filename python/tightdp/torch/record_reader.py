@@ -77,16 +77,18 @@ def _join_records(records: list[Any]) -> Any:
     return found[0][1](rows)
 
 
-def check_reads_repeat(reader: RecordReader, one: tuple[int, int], other: tuple[int, int]) -> None:
-    """ValueError unless a record is read alike, with the same coins, before and after another one."""
-    before, _, after = (_record_content(reader[drawn]) for drawn in (one, other, one))
-    if before != after:
-        raise ValueError(
-            "dataset and collate_fn must make the same of a record whatever was read before it: a record was read "
-            "twice, with the same seed of all global generators, and became something else the second time. Keep no "
-            "count, iterator or generator between records, and draw from the global generators of PyTorch, NumPy or "
-            "random, which are seeded for each record"
-        )
+def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
+    """ValueError unless each record is read alike, with the same coins, whenever its turn comes in ``order``."""
+    found: dict[int, Any] = {}
+    for i in order:
+        content = _record_content(reader[drawn[i]])
+        if found.setdefault(i, content) != content:
+            raise ValueError(
+                "dataset and collate_fn must make the same of a record whatever was read before it: a record was read "
+                "again, with the same seed of all global generators, and became something else. Keep no count, "
+                "iterator or generator between records, and draw from the global generators of PyTorch, NumPy or "
+                "random, which are seeded for each record"
+            )
 
 
 def _record_content(record: Any) -> Any:

@@ -24,11 +24,11 @@ from . import checks, collated, run_state, run_statement
 from .account import Account
 from .adaclip import MomentsState, make_moments
 from .algorithms import TITLES
-from .coins import device_of, seed_pass, with_common_coins
+from .coins import device_of, draw_look_order, run_uncompiled, seed_pass, with_common_coins
 from .frozen_state import Copies, check_unchanged
 from .importance import ImportanceLoader
 from .key import NOISE, Key
-from .loader import Batch, RunLoader
+from .loader import LOOKS, Batch, RunLoader
 from .places import Places
 from .plan import Plan
 from .process_group import Fact, World
@@ -37,7 +37,14 @@ from .record_reader import Part
 from .released_loss import LOSSES, LossSum, MeanLoss
 from .released_share import ShareAccount, release_share
 from .saved_run import SavedRun
-from .self_test import check_first_record, check_gradients_repeat, loosen_bounds
+from .self_test import (
+    check_against_autograd,
+    check_first_record,
+    check_gradients_repeat,
+    find_plain_gradient,
+    take_singles,
+    warn_of_no_gradient,
+)
 from .step_sums import SumMaker
 from .sums import Sums
 from .unit_sums import ExactUnits, OnePassUnits
@@ -213,7 +220,7 @@ class PrivateRun:
             looks = None if before is None else self._move_parts(before)
             new = self._sums is None or not self._sums.serves(parameters)
             if new or self.steps_ % self.plan.steps_between_looks == 0:
-                parts, looks = self._test_first_record(loss_fn, parameters, parts, looks)
+                parts, looks = self._test_first_record(loss_fn, parameters, parts, looks, new=new)
         if looks is not None:
             look = partial(self._look_at_norms, loss_fn, parameters, looks, batch)
             account, loader = self._account, self.loader
@@ -270,7 +277,7 @@ class PrivateRun:
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._exclude_others(), torch.enable_grad():
-            sums = self._make_plain_sums(self._parameters())
+            sums = self._sum_maker.make_plain(self._parameters())
             take = partial(self._sum_with_same_coins, loss_fn, sums)
             return audit_records(self.loader.read_alike, take, self.plan, np.arange(n), tried)
 
@@ -399,12 +406,13 @@ class PrivateRun:
         return sums.candidates.remember(self._world)
 
     def _test_first_record(
-        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None
+        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
         """Looks at the first records, and refuses what the account would not be true of, or what cannot be clipped.
 
-        It returns the parts as they were. Where the step has no records, the first one of the data set is looked at: so
-        it is the first step that is refused, whatever was drawn.
+        It returns the parts as they were. ``new`` says that nothing was looked at before. Where the step has no
+        records, the first one of the data set is looked at: so it is the first step that is refused, whatever was
+        drawn.
         """
         first = parts if looks is None else looks
         with self._seed_pass(next(self._passes)):
@@ -412,15 +420,38 @@ class PrivateRun:
             for part, records in held or self._move_parts(self.loader.first()):
                 check_first_record(self.model, loss_fn, parameters, part, records)
                 sums = self._sum_maker.make(parameters)
-                plain = sums if self._sum_maker.is_plain else self._make_plain_sums(parameters)
                 with self._records_apart(loss_fn) as loss:
-                    for each in {sums, plain}:
-                        each.check(self.model, loss, part, records)
-                plain.follow(loosen_bounds(self.plan))  # until the step begins
-                check_gradients_repeat(partial(self._sum_with_same_coins, loss_fn, plain), part, records)
+                    sums.check(self.model, loss, part, records)
+                self._look_at_gradients(loss_fn, sums, part, records, new=new)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
+
+    def _look_at_gradients(self, loss_fn: LossFunction, sums: Sums, part: Any, records: int, *, new: bool) -> None:
+        """Refuses gradients that depend on what went before, and at the first look those that are wrong."""
+        singles = take_singles(part, records)
+        order = draw_look_order(len(singles), self._coins.common(LOOKS - self.steps_))
+        find = partial(self._find_gradient, loss_fn, sums)
+        found = check_gradients_repeat(find, singles, order)
+        if new:
+            if not sums.in_turn:  # whose gradients are those of autograd
+                plain = partial(self._find_plain_gradient, loss_fn, sums)
+                check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
+            warn_of_no_gradient(found)
+
+    def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
+        """The gradient of a record as the sums have it, with the same coins each time."""
+        loss = with_common_coins(loss_fn, self._coins.common(0))
+        with check_unchanged(self.model, self._copies), self._seed_pass(0):
+            return sums.find_gradients(self.model, loss, one, 1)
+
+    def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
+        """The gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
+        loss = with_common_coins(loss_fn, self._coins.common(number))
+        with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
+            found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
+        pairs = zip(sums.parameters.values(), found, strict=True)
+        return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
     def _sum_with_same_coins(
         self, loss_fn: LossFunction, sums: Sums, parts: list[Part], places: list[Places | None] | None = None
@@ -440,10 +471,6 @@ class PrivateRun:
         sums.follow(self._account.now)
         sums.clear()
         return sums
-
-    def _make_plain_sums(self, parameters: dict[str, Any]) -> Sums:
-        """Sums of clipped gradients, whatever the algorithm is."""
-        return self._sum_maker.make_plain(parameters)
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
         return sums.release(self._noise_source())

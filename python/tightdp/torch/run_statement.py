@@ -38,7 +38,7 @@ _OTHERS = (
 )
 _ONE_BY_ONE = (
     "That the model keeps nothing between records: they go through it one after the other, and its code sees their "
-    "values. Its buffers and parameters are compared, and one record is tried again after another."
+    "values. Its buffers and parameters are compared, and a few records are tried again after others."
 )
 
 _RANKS = (

@@ -24,8 +24,6 @@ class SumMaker:
 
     def __init__(self, plan: Plan, moments: Moments | None, candidates: Candidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates
-        self.is_plain = moments is None and candidates is None
-        """Whether a step adds clipped gradients as they are."""
 
     def make_plain(self, parameters: dict[str, Any]) -> Sums:
         """Sums of clipped gradients, whatever the algorithm is."""

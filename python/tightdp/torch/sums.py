@@ -20,6 +20,11 @@ class Sums:
         self._plan, self._parameters, self._totals = plan, parameters, totals
         self._kinds = _identify_parameters(parameters)
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters it was made for, by name."""
+        return self._parameters
+
     def serves(self, parameters: dict[str, Any]) -> bool:
         """Whether these are the parameters it was made for."""
         return _identify_parameters(parameters) == self._kinds
@@ -51,6 +56,10 @@ class Sums:
 
         With ``places`` they are computed where records stand in a physical batch of fixed shape.
         """
+        raise NotImplementedError
+
+    def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
+        """The gradients of some records before they are clipped, a tensor (records, *shape) for each parameter."""
         raise NotImplementedError
 
     def values(self) -> list[Any]:

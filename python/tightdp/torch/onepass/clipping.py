@@ -56,6 +56,14 @@ class OnePassSums(Sums):
     ) -> None:
         self._add_factors(self._find_factors(model, loss_fn, batch, records), records)
 
+    def find_gradients(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> list[Any]:
+        factors = self._find_factors(model, loss_fn, batch, records)
+        with torch.no_grad():
+            return [
+                factors[i].rows().reshape(records, *p.shape) if i in factors else p.new_zeros(records, *p.shape)
+                for i, p in enumerate(self._parameters.values())
+            ]
+
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
     ) -> dict[int, Factors]:
