@@ -2,6 +2,7 @@ import math
 import pickle
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 import tightdp as dp
@@ -216,3 +217,18 @@ def test_what_reveals_nothing_changes_no_answer(nothing):
         for ask in (lambda r: r.epsilon(1e-6), lambda r: r.delta(0.3), lambda r: r.advantage()):
             assert ask(run) == ask(run + nothing * 5)
     assert nothing.epsilon(1e-6).upper == 0 and nothing.delta(0.0).upper == 0
+
+
+def test_errors_name_what_to_do_instead():
+    run = dp.Gaussian(1.0) * 3
+    for given in ([dp.Gaussian(1.0), dp.Gaussian(2.0)], [(dp.Gaussian(1.0), 2, 3)], [None]):
+        with pytest.raises(TypeError, match=r"pairs \(Mechanism, count\)"):
+            dp.Composition(given)
+    with pytest.raises(TypeError, match="epsilon_batch"):
+        run.epsilon(np.array([1e-5, 1e-6]))
+    with pytest.raises(TypeError, match="profile"):
+        run.delta([1.0, 2.0])
+    with pytest.raises(TypeError, match=r"noise_multiplier\(\) has no argument 'sample_rate'.*sampling_probability"):
+        dp.noise_multiplier(2.0, 1e-5, sample_rate=0.01, steps=10)
+    with pytest.raises(TypeError, match=r"epsilon\(\) has no argument 'relation'.*neighbors"):
+        run.epsilon(1e-5, relation="add")

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -81,3 +82,14 @@ def test_infinities_and_domains():
     assert outward.log(0.0).lo == -INF and outward.log1p(-2.0).lo == -INF
     assert (Range(0.0) * INF).hi == 0 and Range(1.0, INF).clamp(0.0, 2.0).hi == 2.0
     assert (1 / Range(5e-324)).hi == INF and (Range(1e-300) * 1e-300).hi > 0
+
+
+def test_quotients_of_ranges_hold_the_quotients_of_their_ends():
+    """Ends that are not whole numbers of units, among them those whose reciprocals round down."""
+    draw = np.random.default_rng(11)
+    for _ in range(20_000):
+        a, b = draw.uniform(1, 2, 2)
+        one, other = Range(a, math.nextafter(a, math.inf)), Range(b, math.nextafter(b, math.inf))
+        found = one / other
+        assert Fraction(found.lo) <= Fraction(one.lo) / Fraction(other.hi)
+        assert Fraction(one.hi) / Fraction(other.lo) <= Fraction(found.hi)

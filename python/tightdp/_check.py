@@ -38,6 +38,13 @@ def real(name: str, value: Any, accepted: str = "a real number") -> float:
     return x + 0.0  # -0.0 becomes 0.0: equal values have one repr
 
 
+def one_number(name: str, value: Any, advice: str) -> Any:
+    """Returns ``value`` unless it is an array or a list; TypeError with the advice if it is."""
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
+        raise TypeError(f"{name} must be one number, got {shown(value)}: {advice}")
+    return value
+
+
 def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
     """``values`` of any shape as doubles, which may be infinite or NaN; what is no number is refused."""
     try:

@@ -205,9 +205,10 @@ class Composition(Composable):
 
     def __init__(self, parts: Iterable[tuple[Mechanism, int]] = ()) -> None:
         checked = []
-        for mechanism, count in parts:
-            if not isinstance(mechanism, Mechanism):
-                raise TypeError(f"parts must be pairs (Mechanism, count), got {mechanism!r}")
+        for part in parts:
+            if not (isinstance(part, (tuple, list)) and len(part) == 2 and isinstance(part[0], Mechanism)):
+                raise TypeError(f"parts must be pairs (Mechanism, count), got {part!r}; runs are composed by + and *")
+            mechanism, count = part
             checked.append((mechanism, _check.count("count", count)))
         self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
         self._latest: Parts | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, TypeVar, get_args
+from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 Neighbors = Literal["add_or_remove", "add", "remove", "replace", "replace_special"]
 NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
@@ -45,7 +46,10 @@ Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
 def asks(function: Asking) -> Asking:
-    """Shows the reader of a signature the keywords that ``**options: Unpack[Options]`` stands for."""
+    """Shows the reader of a signature the keywords that ``**options: Unpack[Options]`` stands for.
+
+    A keyword that is none of the signature's is refused by the function's own name.
+    """
     signature = inspect.signature(function)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     options = [
@@ -53,5 +57,15 @@ def asks(function: Asking) -> Asking:
         for name, annotation, default in _KEYWORDS
         if name not in signature.parameters
     ]
-    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return function
+    shown = signature.replace(parameters=[*own, *options])
+
+    @functools.wraps(function)
+    def checked(*values: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in shown.parameters:
+                names = ", ".join(one for one in shown.parameters if one != "self")
+                raise TypeError(f"{function.__name__}() has no argument {name!r}; its arguments are {names}")
+        return function(*values, **keywords)
+
+    checked.__signature__ = shown  # type: ignore[attr-defined]
+    return cast(Asking, checked)

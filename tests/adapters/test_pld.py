@@ -4,6 +4,7 @@ import copy
 import inspect
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -232,3 +233,11 @@ def test_riskcal_with_its_defaults(monkeypatch):
     found = dpsgd.find_noise_multiplier_for_err_rates(alpha=0.01, beta=0.9, sample_rate=0.01, num_steps=1000)
     curve = (dp.PoissonSampled(dp.Gaussian(found), 0.01) * 1000).tradeoff(0.01)
     assert curve.lower == pytest.approx(0.9, abs=2e-3)
+
+
+def test_noise_a_unit_of_sensitivity_is_the_largest_that_is_no_more():
+    draw = np.random.default_rng(5)
+    for noise, sensitivity in draw.uniform(0.1, 10.0, (1000, 2)):
+        found = pld._per_sensitivity("parameter", noise, sensitivity)
+        assert Fraction(found) * Fraction(sensitivity) <= Fraction(noise)
+        assert Fraction(math.nextafter(found, math.inf)) * Fraction(sensitivity) > Fraction(noise)

@@ -75,7 +75,8 @@ class Question(NamedTuple):
 
     def epsilon(self, delta: float) -> Bound:
         """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in [0, 1). At 0 it is the largest privacy loss."""
-        at = _check.below_one("delta", delta)
+        at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
+        at = _check.below_one("delta", at)
         if at == 0:
             return self._largest_loss()
         return self._worst(
@@ -100,7 +101,7 @@ class Question(NamedTuple):
 
     def delta(self, epsilon: float) -> Bound:
         """Bounds on delta(epsilon), any finite real epsilon."""
-        at = _check.real("epsilon", epsilon)
+        at = _check.real("epsilon", _check.one_number("epsilon", epsilon, "profile answers an array of epsilons"))
         return self._worst(lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request))
 
     def profile(self, epsilons: ArrayLike) -> Curve:

@@ -174,7 +174,8 @@ class PrivacyFilter(Capped):
         "gaussian": 1/noise_multiplier^2 of Gaussians, sampled ones as if on all records. It is the tightest for
         Gaussians on all records. It also admits the releases listed in ``others``, each up to its count.
     order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
-    expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee.
+    expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee. Name
+        it for sampled steps: the order that is best for Gaussians on all records may pay for a fraction of them.
     others : for "gaussian" alone: the other releases to keep room for
     failure : for "renyi" alone: the part of ``delta`` that is set aside for mechanisms that are only approximately
         private

@@ -85,8 +85,8 @@ def _odds(eta: float, mean: float) -> Range:
     target = math.log(mean)
     low, high = 0.0, 1.0
     while _log_mean(eta, high).lo < target + _MARGIN and high < 1e300:
-        low, high = high, 2 * high
-    inside = (low, high)
+        high *= 2
+    inside = (low, high)  # what was too low for the second end need not be for the first
     for aim in (0, 1):  # the last l whose mean is surely below, then the first whose is surely above
         least, most = inside
         for _ in range(_BISECTIONS):
