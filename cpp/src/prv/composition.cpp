@@ -109,7 +109,9 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
 
     const double floor = -2 * composed->mesh();
     const Curve curve = composed->curve(floor);
-    answer.rounding = composed->rounding(curve, floor, 1.1 * large);
+    // The lower end is read where the curve is this error above `large`, and a small share of it grows with that value.
+    const double first = answer.tails + composed->rounding(curve, floor, large);
+    answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);
     // Reading eps off the curve: its logarithm and its grid point are rounded.
     const auto reading = [&](double eps) { return 16 * u * (std::fabs(eps) + 1); };
