@@ -294,12 +294,15 @@ def test_a_lower_pair_is_reversed_itself():
 
 
 def test_a_filter_keeps_room_for_all_that_a_table_may_be():
-    """Q = (.05 e^2.01, 1 - .05 e^2.01) is allowed, and more of a Gaussian beside it than it leaves room for is not."""
+    """Q = (.05 e^2.01, 1 - .05 e^2.01) is allowed: .237 at epsilon 1 in the second order, without any Gaussian."""
     losses = -2.0, math.log(0.95 / (1 - 0.05 * math.e**2))
     found = dp.PrivacyLoss(losses, (0.05, 0.95), loss_error=0.01, relation="replace")
+    with pytest.raises(ValueError, match=r"^others must be"):
+        dp.PrivacyFilter(1.0, 0.235, family="gaussian", neighbors="replace", others=found)
     cap = dp.PrivacyFilter(1.0, 0.25, family="gaussian", neighbors="replace", others=found).cap
     moved = 0.05 * math.exp(2.01)
     pair = np.array([moved, 1 - moved]), np.array([0.05, 0.95])
+    assert divergence(*pair, 1.0) > 0.235
     assert cap > 0 and beside_gaussian(math.sqrt(cap), *pair, 1.0) <= 0.25
 
 

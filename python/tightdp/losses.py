@@ -212,10 +212,10 @@ class PrivacyLoss(Mechanism):
             relation=relation,
         )
         masses = -np.diff(np.append(below, infinity))
-        low = Table(y[masses > 0], masses[masses > 0], infinity)
+        from_below = Table(y[masses > 0], masses[masses > 0], infinity)
         # Losses that were moved up leave less of Q to large losses of Q against P.
-        high = Table(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
-        found = complete_from_below(low, high, 0.0, _UNSURE)
+        from_above = Table(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
+        found = complete_from_below(from_below, from_above, 0.0, _UNSURE)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
         return replace(upper, mirrored=mirrored, optimistic=known, loss_error=found.slack)
 
