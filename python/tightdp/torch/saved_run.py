@@ -11,7 +11,7 @@ from .process_group import World
 
 
 class SavedRun:
-    """What the folder of ``make_private`` holds of a run, if it was given one.
+    """The run that the folder of ``make_private`` holds, if it was given one.
 
     ``files`` are those of the first process, and ``about`` is what a run must have in common with the one in the
     folder to go on with it.
@@ -56,7 +56,7 @@ class SavedRun:
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str) -> dict[str, Any] | None:
-        """What the run of that name saved last, on the first process; None where there is nothing."""
+        """Returns what the run of that name saved last, on the first process; None where there is nothing."""
         return None if self._files is None else self._files.tensors(name)
 
     def save_tensors(self, steps: int, tensors: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ class SumMaker:
         return made
 
     def make(self, parameters: dict[str, Any]) -> Sums:
-        """What a step of the algorithm adds up."""
+        """Sums that a step of the algorithm makes."""
         if self._moments is not None:
             return CenteredSums(self._plan, parameters, self._moments)
         if self._candidates is not None:
