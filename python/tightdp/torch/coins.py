@@ -126,12 +126,13 @@ class CoinGuard(TorchFunctionMode):
     """
 
     def __enter__(self) -> Any:
-        devices = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+        cuda: Any = torch.cuda
+        devices = cuda.default_generators if cuda.is_initialized() else ()
         self._seeds = [(g.initial_seed, g.initial_seed()) for g in (torch.default_generator, *devices)]
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        super().__exit__(kind, error, trace)
+        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         if error is None:
             self._check_seeds("the loss was computed")
 
@@ -160,7 +161,7 @@ class CoinGuard(TorchFunctionMode):
 
 
 def _name_function(func: Any) -> str:
-    return resolve_name(func) or getattr(func, "__name__", repr(func))
+    return str(resolve_name(func) or getattr(func, "__name__", repr(func)))
 
 
 def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
