@@ -60,12 +60,12 @@ def asks(function: Asking) -> Asking:
     shown = signature.replace(parameters=[*own, *options])
 
     @functools.wraps(function)
-    def checked(*values: Any, **keywords: Any) -> Any:
+    def refuse_unknown(*values: Any, **keywords: Any) -> Any:
         for name in keywords:
             if name not in shown.parameters:
                 names = ", ".join(one for one in shown.parameters if one != "self")
                 raise TypeError(f"{function.__name__}() has no argument {name!r}; its arguments are {names}")
         return function(*values, **keywords)
 
-    checked.__signature__ = shown  # type: ignore[attr-defined]
-    return cast(Asking, checked)
+    refuse_unknown.__signature__ = shown  # type: ignore[attr-defined]
+    return cast(Asking, refuse_unknown)

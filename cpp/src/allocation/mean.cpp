@@ -64,7 +64,7 @@ class Builder {
     Atoms finish(const Sum& x) const {
         Atoms out;
         const double t = x.count;
-        // What has next to no mass under P may have some under Q: it is spread between 0 and infinity, or dropped.
+        // An atom with next to no mass under P may have some under Q: it is spread between 0 and infinity, or dropped.
         const auto put = [&](double value, double p, double q) {
             if (p / t > kFaintest) {
                 out.loss.push_back(std::log(value / t));

@@ -98,7 +98,7 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case Replaced(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
             base = law(replaced(inner), "remove")
-            return _exchanged(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
+            return _replace_in_sample(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
             ahead, behind = mixtures.weights_of(norms, shares), mixtures.NOTHING
             return _mixture(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
@@ -109,7 +109,7 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _exchanged(law(replaced(inner), "remove"), law(inner, "remove"), q, q)
+            return _replace_in_sample(law(replaced(inner), "remove"), law(inner, "remove"), q, q)
         case Replaced(PrivacyLoss() as given):
             one = _law_of_pair(given.dominated)
             return Pair(_law_of_pair(either_order(given.dominating)), (one, one.reversed()))
@@ -179,7 +179,7 @@ def _sampled(inner: m.Mechanism, q: float, direction: Direction) -> Pair:
     return Pair(upper, tuple(one.poisson(q, add) for one in base.lowers))
 
 
-def _exchanged(base: Pair, member: Pair, low: float, high: float) -> Pair:
+def _replace_in_sample(base: Pair, member: Pair, low: float, high: float) -> Pair:
     """A record of a sample is replaced: ``base`` is the pair of replacing it in the sample, and the probability that
     it is there lies between ``low`` and ``high``. ``member`` is attained by data sets whose other records all look
     alike; under Poisson sampling one of the two records may contribute nothing."""
