@@ -80,6 +80,20 @@ def test_weights_of_classes_predict_as_many_positives_as_scikit_learn(rare, algo
     assert abs(np.mean(found) - expected) <= 0.03
 
 
+@pytest.mark.parametrize("largest", [9000.0, 1 / 5000])
+def test_weights_of_records_predict_as_many_positives_as_scikit_learn(rare, largest):
+    """Weights of 500 to 9,000, and the same over 45 million: of 1/n at most. They raise the share of positives by half or more."""
+    X = rare[0]
+    g = np.random.default_rng(8)
+    y = (X[:, 0] + g.normal(size=5000) > 0.5).astype(int)
+    weights = np.where(y == 1, g.uniform(4000, 9000, 5000), g.uniform(500, 4000, 5000)) * (largest / 9000)
+    expected = Exact(C=1e6).fit(X, y, weights / largest).predict(X).mean()
+    assert expected > 1.5 * Exact().fit(X, y).predict(X).mean()
+    settings = {"epsilon": 3.0, "delta": 1e-5, "max_sample_weight": largest}
+    made = [LogisticRegression(**settings, random_state=seed).fit(X, y, weights) for seed in range(5)]
+    assert abs(np.mean([each.predict(X).mean() for each in made]) - expected) <= 0.03
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
 @pytest.mark.parametrize("public_size", [None, 900])
 def test_equal_weights_change_no_bit(table, algorithm, public_size):
