@@ -82,7 +82,7 @@ def test_weights_of_classes_predict_as_many_positives_as_scikit_learn(rare, algo
 
 @pytest.mark.parametrize("largest", [9000.0, 1 / 5000])
 def test_weights_of_records_predict_as_many_positives_as_scikit_learn(rare, largest):
-    """Weights of 500 to 9,000, and the same over 45 million: of 1/n at most. They raise the share of positives by half or more."""
+    """Weights of 500 to 9,000, and the same over 45 million: of 1/n at most. They raise the share by half or more."""
     X = rare[0]
     g = np.random.default_rng(8)
     y = (X[:, 0] + g.normal(size=5000) > 0.5).astype(int)
