@@ -94,7 +94,7 @@ class Question(NamedTuple):
         upper = max(largest_of(*pair) for pair in pairs)
         if any(is_unbounded(*pair) for pair in pairs):
             return Bound(math.inf, math.inf, "closed_form")
-        lower = max(attained_loss(*pair) for pair in pairs)
+        lower = max(attained_loss(parts) for parts, _ in pairs)
         if lower == 0 < upper:
             lower = self.epsilon(_NEXT_TO_NOTHING).lower
         return Bound(lower, upper, "closed_form")

@@ -31,9 +31,9 @@ def largest_of(parts: Parts, direction: Direction) -> float:
     return total.hi
 
 
-def attained_loss(parts: Parts, direction: Direction) -> float:
+def attained_loss(parts: Parts) -> float:
     """A lower bound of the largest loss, for mechanisms of which it is attained, and 0 for others."""
-    if direction == "replace" or not all(isinstance(mechanism, _ATTAINED) for mechanism, _ in parts):
+    if not all(isinstance(mechanism, _ATTAINED) for mechanism, _ in parts):
         return 0.0
     total = Range(0.0)
     for mechanism, count in parts:

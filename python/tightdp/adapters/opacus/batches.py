@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opacus.data_loader import DPDataLoader
+from opacus.data_loader import CollateFnWithEmpty, DPDataLoader
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data.distributed import DistributedSampler
 
@@ -62,6 +62,6 @@ def prepare_empty_batches(loader: Any) -> None:
     Opacus learns the form from the first batch that has a record, and guesses one of lists before, which fails for
     records that are dicts. Shapes and types of record 0 are public, as of every record.
     """
-    collate = getattr(loader, "collate_fn", None)
-    if getattr(collate, "first_batch", 0) is None and len(loader.dataset):
+    collate = loader.collate_fn
+    if isinstance(collate, CollateFnWithEmpty) and collate.first_batch is None and len(loader.dataset):
         collate([loader.dataset[0]])
