@@ -129,10 +129,12 @@ class CoinGuard(TorchFunctionMode):
         cuda: Any = torch.cuda
         devices = cuda.default_generators if cuda.is_initialized() else ()
         self._seeds = [(g.initial_seed, g.initial_seed()) for g in (torch.default_generator, *devices)]
-        return super().__enter__()  # type: ignore[no-untyped-call]
+        base: Any = super()  # its methods have types where PyTorch is installed alone
+        return base.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        base: Any = super()
+        base.__exit__(kind, error, trace)
         if error is None:
             self._check_seeds("the loss was computed")
 
