@@ -353,3 +353,15 @@ def test_no_step_has_the_curve_of_nothing():
     at = np.array([-1.0, 0.0, 2.0])
     found = ENGINE.above(((dp.PureDP(0.0), 5),), "remove", at)
     assert found == pytest.approx([-math.expm1(-1.0), 0.0, 0.0]) and found[0] >= -math.expm1(-1.0)
+
+
+@pytest.mark.parametrize("eps", [1.02, 1.1, 1.2])
+def test_samples_of_the_least_probabilities_and_losses_of_hundreds(eps):
+    q, e0 = 1e-304, 701.0  # ln(1 - q + q e^e0) = 1.3, though ln q + e0 = 1
+    with mp.workdps(60):
+        base = mp.log1p(mp.expm1(mp.mpf(eps)) / mp.mpf(q))
+        pure = mp.mpf(q) * -mp.expm1(base - mp.mpf(e0)) / (1 + mp.exp(-mp.mpf(e0)))
+        laplace = mp.mpf(q) * -mp.expm1((base - 1 / mp.mpf(1 / e0)) / 2)
+    for mechanism, truth in ((dp.PureDP(e0), pure), (dp.Laplace(1 / e0), laplace)):
+        bound = dp.PoissonSampled(mechanism, q).delta(eps, neighbors="remove", engine="grid")
+        assert bound.lower <= truth <= bound.upper

@@ -68,6 +68,15 @@ def test_functions_hold_the_exact_value_within_four_ulps(name, any_sign, positiv
             assert abs(getattr(math, name)(x) - truth) <= 2 * math.ulp(nearest)
 
 
+@pytest.mark.parametrize("name", ["exp", "expm1"])
+@pytest.mark.parametrize("x", [709.78, 709.781, 709.7827, 709.782712893384, 709.7827128933841, 709.79])
+def test_exponentials_next_to_overflow_hold_the_exact_value(name, x):
+    found = getattr(outward, name)(x)
+    with mp.workdps(60):
+        truth = getattr(mp, name)(mp.mpf(x))
+        assert found.lo <= truth <= found.hi
+
+
 @pytest.mark.parametrize(
     ("name", "x", "value"),
     [("exp", 0.0, 1.0), ("expm1", 0.0, 0.0), ("log", 1.0, 0.0), ("log1p", 0.0, 0.0), ("sqrt", 0.0, 0.0)],

@@ -88,6 +88,12 @@ def test_log_sums(a, b):
         assert abs(mp.mpf(_testing.logaddexp(a, b)) - exact) <= 3 * UNIT * (abs(exact) + 1)
 
 
+@pytest.mark.parametrize("log_p", [-1e99, -1.1e100, -4.9e299, -5.1e299, -1e305, -1.7e308])
+def test_quantiles_of_the_least_probabilities(log_p):
+    with mp.workdps(DIGITS):  # ln Phi(x) = -x^2/2 - ln|x| - ..., which is -x^2/2 to 90 digits
+        assert error_in_units(_core.log_ndtri(log_p), -mp.sqrt(-2 * mp.mpf(log_p))) <= 16
+
+
 def test_edges():
     inf = math.inf
     assert (_core.ndtr(-inf), _core.ndtr(inf)) == (0, 1) and _core.ndtr(0) == pytest.approx(0.5, rel=2e-15)
@@ -113,6 +119,18 @@ def exact_loss(t, q):
 def test_sampled_loss(t, q):
     with mp.workdps(400):
         assert error_in_units(_testing.sampled_loss(t, q), exact_loss(mp.mpf(t), q)) <= 8
+
+
+@pytest.mark.parametrize("q", [1e-250, 1e-280, 1e-288, 1e-304, 2.4e-310, 5e-324])
+@pytest.mark.parametrize("v", [-20.0, -1.0, 0.0, 1.0, 5.0, 30.0, 60.0, 300.0])
+def test_sampled_loss_of_the_least_probabilities(q, v):
+    t = v - math.log(q)
+    with mp.workdps(400):
+        loss = exact_loss(mp.mpf(t), q)
+        assert error_in_units(_testing.sampled_loss(t, q), loss) <= 8
+        for y in (1e-9, 0.05, 0.9, 1.1):
+            back = mp.log1p(mp.expm1(y) / mp.mpf(q))
+            assert abs(_testing.sampled_loss_inverse(y, q) - back) <= 8 * UNIT * abs(back) + 16 * UNIT
 
 
 @many

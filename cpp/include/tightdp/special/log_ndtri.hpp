@@ -18,7 +18,7 @@ namespace tightdp {
 TIGHTDP_HD inline double log_ndtri(double log_p) noexcept {
     constexpr double ln2 = 0.69314718055994530942;
     if (!(log_p < 0)) return log_p == 0 ? HUGE_VAL : static_cast<double>(NAN);
-    if (log_p == -HUGE_VAL) return -HUGE_VAL;
+    if (log_p < -1e100) return -std::sqrt(2.0) * std::sqrt(-log_p);  // all but x^2/2 is nothing there
     const bool mirrored = log_p > -ln2;
     const double target = mirrored ? log1mexp(log_p) : log_p;
     double x = -std::sqrt(-2 * target);

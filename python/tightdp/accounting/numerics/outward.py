@@ -23,7 +23,7 @@ Number = Union["Range", float]
 def down(x: float, relative: float = 0.0) -> float:
     """A float below every real within ``relative`` (and, for underflow, 4 subnormals) and one rounding of ``x``."""
     if x in (INF, -INF):
-        return LARGEST if x > 0 else x
+        return LARGEST * (1 - 2 * relative) if x > 0 else x
     return math.nextafter(x - relative * abs(x) - (4 * TINY if relative else 0.0), -INF)
 
 
@@ -118,11 +118,17 @@ def _monotone(function: Callable[[float], float], least: float = -INF) -> Callab
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x < 709.78 else INF
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return INF
 
 
 def _expm1(x: float) -> float:
-    return math.expm1(x) if x < 709.78 else INF
+    try:
+        return math.expm1(x)
+    except OverflowError:
+        return INF
 
 
 def _log(x: float) -> float:
