@@ -5,7 +5,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// pi/4 = kHigh + kLow to 2^-84: kHigh has 22 bits, so f * kHigh is exact for the dyadic f below (31 bits).
+// pi/4 = kHigh + kLow to 2^-79: kHigh has 23 bits, so f * kHigh is exact for the dyadic f below (at most 30 bits).
 constexpr double kHigh = 0x1.921fb4p-1;
 constexpr double kLow = 0x1.4442d18469899p-25;
 
