@@ -35,8 +35,7 @@ class Gaussian final : public Density {
 
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
         alignas(64) double z[CellBlock::kCells + 8], reach[CellBlock::kCells];
-        const double half = 0.5 * mu_, inverse = 1 / mu_;
-        for (std::size_t i = 0; i <= count; ++i) z[i] = edges[i] * inverse + half;
+        for (std::size_t i = 0; i <= count; ++i) z[i] = at(edges[i]);
         const std::size_t padded = (count + 7) / 8 * 8;
         for (std::size_t i = count + 1; i <= padded; ++i) z[i] = z[count];
         const double most = TIGHTDP_SELECT_SIMD(grid_gaussian_cells)(mu_, z, padded, out.s, out.t, out.log_scale,
@@ -50,13 +49,13 @@ class Gaussian final : public Density {
     }
 
     Left left_of(double y) const override {
-        const double z = y / mu_ + 0.5 * mu_;
+        const double z = at(y);
         return {log_below(z - mu_), log_below(z)};
     }
 
     Right right_of(double y) const override {
         CellBlock block;
-        wide(y / mu_ + 0.5 * mu_, kInfinity, 0, block);
+        wide(at(y), kInfinity, 0, block);
         const auto log_of = [&](double x) { return x > 0 ? block.log_scale[0] + std::log(x) : -kInfinity; };
         return {{log_of(block.s[0]), block.rel[0]}, {log_of(block.t[0]), block.rel[0]}};
     }
@@ -81,6 +80,9 @@ class Gaussian final : public Density {
     }
 
   private:
+    // Where the loss is y: of cells and of tails the same number (grid.md, section 6.7).
+    double at(double y) const { return y * inverse_ + half_; }
+
     // An interval [z0, z1] as far as the normal law with this mean has more than e^{-42} of what it has there.
     struct Reach {
         double first, last;
@@ -167,7 +169,7 @@ class Gaussian final : public Density {
     // Least square over an interval.
     static double nearest(double a, double b) { return a <= 0 && b >= 0 ? 0 : std::min(a * a, b * b); }
 
-    double mu_;
+    double mu_, inverse_ = 1 / mu_, half_ = 0.5 * mu_;
 };
 
 }  // namespace
