@@ -23,7 +23,7 @@ from .coins import Coins, draw_look_order, read_without_trace, restore_generator
 from .key import Key
 from .places import STREAMS, Places, choose_size, draw_places
 from .process_group import World
-from .record_reader import Part, RecordCollator, RecordReader, check_reads_repeat
+from .record_reader import AloneRead, Part, RecordCollator, RecordReader, check_reads_repeat
 
 Rows = npt.NDArray[np.intp]
 SAFE_OPTIONS = (
@@ -34,9 +34,9 @@ SAFE_OPTIONS = (
 ``worker_init_fn``: which worker reads a record depends on the other records, so workers must not differ."""
 
 
-ALIKE, FIRST, LOOKS = -1, -2, -3
-"""Numbers, below those of draws, of what is read beside them; the looks at whether anything is kept go down from the
-last."""
+FIRST, LOOKS, AUDITS = -1, -2, -(2**62)
+"""Numbers, below those of draws, of what is read beside them: the first record, and from where the looks at whether
+anything is kept and the trials of audits go down."""
 
 READ = 8
 """Records that are read three times to see whether anything is kept."""
@@ -262,9 +262,11 @@ class RunLoader(PoissonLoader):
         with self._account.ended_by_an_error():
             yield from super()._read_parts(pieces)
 
-    def read_alike(self, rows: Rows) -> list[Part]:
-        """The parts of some records, with the same coins each time."""
-        return list(chain.from_iterable(super()._read_parts(iter([(ALIKE, rows)]))))
+    def read_alone(self, rows: Rows, number: int) -> list[AloneRead]:
+        """Some records, each collated to a batch of one, with the coins of that number."""
+        reader = RecordReader(self.dataset, self._collate or default_collate)
+        with torch.random.fork_rng(devices=[]), restore_generators():
+            return [reader.read_noted((int(i), self._coins.of_record(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
         """ValueError where what a record is read as depends on what was read before, as some random records show."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,16 @@ from .coins import seed_generators
 
 Part = tuple[Any, int]
 """Collated records of one shape, and their number."""
+
+
+class AloneRead(NamedTuple):
+    """A record that was read and collated alone."""
+
+    batch: Any
+    raw: Any
+    """Content of what the data set returned."""
+    collated: Any
+    """Content of ``batch``."""
 
 
 class RecordReader(Dataset[Any]):
@@ -30,10 +41,23 @@ class RecordReader(Dataset[Any]):
         return len(self._dataset)
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
+        return self.collate_alone(self.read_raw(drawn))
+
+    def read_raw(self, drawn: tuple[int, int]) -> Any:
+        """Returns the record of the data set at an index, before it is collated."""
         index, seed = drawn
         seed_generators(seed)
-        record = self._dataset[index]
+        return self._dataset[index]
+
+    def collate_alone(self, record: Any) -> Any:
         return record if self._collate is None else self._collate([record])
+
+    def read_noted(self, drawn: tuple[int, int]) -> AloneRead:
+        """Reads and collates a record, and notes what it was in between and afterwards."""
+        record = self.read_raw(drawn)
+        raw = describe_content(record)
+        batch = self.collate_alone(record)
+        return AloneRead(batch, raw, describe_content(batch))
 
 
 class RecordCollator:
@@ -44,33 +68,38 @@ class RecordCollator:
     """
 
     def __init__(self, *, alone: bool, in_order: bool) -> None:
-        self._join, self._in_order = _join_records if alone else default_collate, in_order
+        self._join, self._in_order = join_records if alone else default_collate, in_order
 
     def __call__(self, records: list[Any]) -> list[Part]:
-        groups: dict[Any, list[Any]] = {}
-        changes, last = 0, None
-        for record in records:
-            form = _describe_form(record)
-            changes += self._in_order and form != last
-            last = form
-            groups.setdefault((changes, form), []).append(record)
-        return [(self._join(group), len(group)) for group in groups.values()]
+        groups = group_forms(map(describe_form, records), in_order=self._in_order)
+        return [(self._join([records[i] for i in group]), len(group)) for group in groups]
 
 
-def _describe_form(x: Any) -> Any:
+def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
+    """The places at which each form occurs; ``in_order`` begins another group wherever the form changes."""
+    groups: dict[Any, list[int]] = {}
+    changes, last = 0, None
+    for i, form in enumerate(forms):
+        changes += in_order and form != last
+        last = form
+        groups.setdefault((changes, form), []).append(i)
+    return list(groups.values())
+
+
+def describe_form(x: Any) -> Any:
     """What a record is made of, apart from the numbers in it."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape
     if isinstance(x, Mapping):
-        return type(x), *((key, _describe_form(inner)) for key, inner in x.items())
+        return type(x), *((key, describe_form(inner)) for key, inner in x.items())
     if isinstance(x, (list, tuple)):
-        return type(x), *map(_describe_form, x)
+        return type(x), *map(describe_form, x)
     return type(x)
 
 
-def _join_records(records: list[Any]) -> Any:
+def join_records(records: list[Any]) -> Any:
     """One batch of batches of one, of one form. ValueError for what is not made of dense tensors of one row."""
     found = [collated.split_records(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
@@ -96,3 +125,20 @@ def _record_content(record: Any) -> Any:
     return collated.describe_structure(record), [
         (t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors
     ]
+
+
+def describe_content(x: Any) -> Any:
+    """Returns the form and the bytes of ``x``, to be compared with those of the same record later.
+
+    An object that cannot be pickled is taken to be the same as any other of its type.
+    """
+    if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
+        return describe_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(x, Mapping):
+        return type(x), [(key, describe_content(inner)) for key, inner in x.items()]
+    if isinstance(x, (list, tuple)):
+        return type(x), [describe_content(inner) for inner in x]
+    try:
+        return type(x), pickle.dumps(x)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return type(x)

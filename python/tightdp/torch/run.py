@@ -28,12 +28,12 @@ from .coins import device_of, draw_look_order, run_uncompiled, seed_pass, with_c
 from .frozen_state import Copies, check_unchanged
 from .importance import ImportanceLoader
 from .key import NOISE, Key
-from .loader import LOOKS, Batch, RunLoader
-from .places import Places
+from .loader import AUDITS, LOOKS, Batch, RunLoader
+from .places import Rows
 from .plan import Plan
 from .process_group import Fact, World
-from .record_locality import Audit, audit_records
-from .record_reader import Part
+from .record_locality import Audit, PlacedPart, Take, audit_records, copy_if_possible, square_outputs
+from .record_reader import AloneRead
 from .released_loss import LOSSES, LossSum, MeanLoss
 from .released_share import ShareAccount, release_share
 from .saved_run import SavedRun
@@ -267,9 +267,11 @@ class PrivateRun:
     def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
         """How far one record moves the sums before noise, by trying on the first ``records`` of the data set.
 
-        Each of the last ``tried`` of them is left out, put back and left out again, with the same coins: through the
-        data set, the collation, the model and the loss, up to the sums of clipped gradients. Nothing is charged and
-        nothing is released: what it finds is as private as the records. Try it on made-up records of the same form.
+        Each of the last ``tried`` of them is left out, put in front of the others, in their middle or at their end, and
+        left out again, with the same coins: through the data set, the collation, the model and the loss, up to the
+        sums of clipped gradients. Each of the three times has other coins. If a record moves the sums too far, the
+        audit says where that arose, from what was read and from copies of the model. Nothing is charged and nothing
+        is released: what it finds is as private as the records. Try it on made-up records of the same form.
         """
         checks.check_loss_fn(loss_fn)
         n = min(_check.count("records", records, least=2), len(self.loader.dataset))
@@ -277,9 +279,20 @@ class PrivateRun:
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._exclude_others(), torch.enable_grad():
-            sums = self._sum_maker.make_plain(self._parameters())
-            take = partial(self._sum_with_same_coins, loss_fn, sums)
-            return audit_records(self.loader.read_alike, take, self.plan, np.arange(n), tried)
+            parameters = self._parameters()
+            untouched = copy_if_possible(self.model)
+
+            def take_copied(outputs: bool) -> Take:
+                taken = square_outputs(loss_fn) if outputs else loss_fn
+                model = copy_if_possible(untouched)
+                copies = dict(model.named_parameters())
+                return self._take_with_same_coins(taken, model, {name: copies[name] for name in parameters})
+
+            take = self._take_with_same_coins(loss_fn, self.model, parameters)
+            return audit_records(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
+
+    def _read_for_audit(self, rows: Rows, trial: int) -> list[AloneRead]:
+        return self.loader.read_alone(rows, AUDITS - trial)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
@@ -453,16 +466,22 @@ class PrivateRun:
         pairs = zip(sums.parameters.values(), found, strict=True)
         return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
-    def _sum_with_same_coins(
-        self, loss_fn: LossFunction, sums: Sums, parts: list[Part], places: list[Places | None] | None = None
-    ) -> list[Any]:
-        """What parts add up to, with the same coins for each that has the same place."""
-        sums.clear()
-        loss, device = with_common_coins(loss_fn, self._coins.common(0)), device_of(self.model)
-        for (part, records), place in zip(parts, places or [None] * len(parts), strict=True):
-            with check_unchanged(self.model, self._copies), self._seed_pass(0):
-                sums.add(self.model, loss, collated.move_batch(part, device), records, place)
-        return sums.values()
+    def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
+        """Returns the function that adds up the parts of a trial of an audit.
+
+        Its coins are those of the trial: each record that has the same place has the same.
+        """
+        sums, device = self._sum_maker.make_plain(parameters), device_of(model)
+
+        def take(parts: list[PlacedPart], trial: int) -> list[Any]:
+            sums.clear()
+            loss = with_common_coins(loss_fn, self._coins.common(AUDITS - trial))
+            for part, records, places in parts:
+                with check_unchanged(model), self._seed_pass(AUDITS - trial):
+                    sums.add(model, loss, collated.move_batch(part, device), records, places)
+            return sums.values()
+
+        return take
 
     def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
         """Sums to add to: those that were looked at, or others for a data set that has no records yet."""

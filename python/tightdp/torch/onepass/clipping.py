@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
@@ -11,7 +12,7 @@ import torch
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
 from .. import collated
-from ..places import Places
+from ..places import Places, fill_places
 from ..plan import Plan
 from ..sums import Sums, make_integer_sums
 from .convolutions import Convolved
@@ -54,7 +55,8 @@ class OnePassSums(Sums):
     def add(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int, places: Places | None = None
     ) -> None:
-        self._add_factors(self._find_factors(model, loss_fn, batch, records), records)
+        batch, records, weights = fill_places(places, batch, records)
+        self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights)
 
     def find_gradients(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> list[Any]:
         factors = self._find_factors(model, loss_fn, batch, records)
@@ -98,16 +100,20 @@ class OnePassSums(Sums):
         return {i: plan_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add_factors(self, factors: dict[int, Factors], records: int) -> None:
+    def _add_factors(self, factors: dict[int, Factors], records: int, weights: Any = None) -> None:
+        """Adds the clipped gradients of records, of those alone whose weight is 1 and not 0."""
         bounds = self._plan.max_norm
+        zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
+        if weights is not None:
+            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # as a gradient that is not finite
         if len(bounds) == 1:
-            self._add_together(factors, bounds[0], records)
+            self._add_together(factors, bounds[0], zero)
         else:
             for i, each in factors.items():
-                self._add_together({i: each}, bounds[i], records)
+                self._add_together({i: each}, bounds[i], zero)
 
-    def _add_together(self, factors: dict[int, Factors], bound: float, records: int) -> None:
-        """Adds gradients whose norm is that of all these parameters.
+    def _add_together(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
+        """Adds gradients whose norm is that of all these parameters. ``zero`` is what their squares are added to.
 
         The rows of the largest convolution are made last, some at a time, when all that is missing of the norms is
         theirs: each piece is added as soon as it is there, and gone.
@@ -115,7 +121,6 @@ class OnePassSums(Sums):
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
         last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
         others = {i: each for i, each in factors.items() if i != last}
-        zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         squares = sum((each.squares() for each in others.values()), zero)
         if last is None:
             weights = self._weigh(squares.sqrt(), bound)
