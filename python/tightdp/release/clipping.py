@@ -132,7 +132,7 @@ def _starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
 
 @functools.lru_cache(256)
 def in_steps(grid: float, deviation: float) -> float:
-    """``deviation`` over ``grid``, at least the real product that ``deviation`` was rounded from, and at most 2^39."""
+    """``deviation`` over ``grid``, and at most 2^39; below that, at least the real product that it was rounded from."""
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
 
