@@ -324,3 +324,24 @@ def test_epsilon_and_noise_multiplier():
     refused("unexpected keyword argument 'nonsense'", nonsense=1)
     with pytest.raises(TypeError):
         make_private(mlp(), torch.optim.SGD(mlp().parameters()), table())
+
+
+class Branches(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else super().forward(-x)
+
+
+@pytest.mark.parametrize("arithmetic", ["auto", "exact", "float", "products"])
+def test_what_vmap_cannot_take_is_told_in_a_line(arithmetic):
+    model = nn.Sequential(nn.Linear(5, 5), Branches(5, 3))
+    run = private(model, arithmetic=arithmetic)
+    with pytest.raises(ValueError, match=r"1 \(Branches\) cannot be") as told:
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert "\n" not in str(told.value) and len(str(told.value)) < 700
+
+
+def test_a_loss_without_an_axis_is_told_how_to_get_one():
+    run = private()
+    with pytest.raises(ValueError, match=r"model\(\*\*batch\)\.loss\[None\]"):
+        run.step(lambda model, batch: cross_entropy(model, batch).mean(), next(iter(run.loader)))
+    run.step(lambda model, batch: cross_entropy(model, batch).mean()[None], next(iter(run.loader)))

@@ -180,7 +180,7 @@ def check_losses(losses: Any, records: int) -> Any:
         raise ValueError(
             f"loss_fn must return one loss for each record, shape (records,), got {collated.format_shape(losses)}: a "
             f"loss that is reduced over the batch mixes records. Use reduction='none', and the mean over what one "
-            f"record has"
+            f"record has. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]"
         )
     if not losses.is_floating_point():
         raise TypeError(f"loss_fn must return real losses, got {losses.dtype}")

@@ -117,7 +117,7 @@ def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch
             raise
         raise ValueError(
             f"model must be one that torch.func.vmap takes records through, each alone: {name_module(model, error)} "
-            f"cannot be ({str(error).splitlines()[0]}). Write it with operations on whole tensors (torch.where for a "
+            f"cannot be ({shorten_error(error)}). Write it with operations on whole tensors (torch.where for a "
             f"branch by values), or take arithmetic='one-by-one', where records go through one after the other and it "
             f"is assumed that the model keeps nothing between them"
         ) from error
@@ -133,6 +133,11 @@ SIGNS = (
     "match the broadcast shape",
 )
 """What PyTorch says where it cannot go on record by record."""
+
+
+def shorten_error(error: BaseException) -> str:
+    """Returns the first sentence of an error of PyTorch."""
+    return str(error).partition("\n")[0].partition(". ")[0]
 
 
 def name_module(model: Any, error: BaseException) -> str:

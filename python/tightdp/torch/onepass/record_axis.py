@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .. import checks, collated
-from ..per_example_gradients import SIGNS, name_module
+from ..per_example_gradients import SIGNS, name_module, shorten_error
 from ..side_by_side import side_by_side
 from .use import Unsupported
 
@@ -56,7 +56,7 @@ class RecordAxis:
             raise ValueError(
                 f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
                 f"{name_module(model, error)} cannot be, because what it computes depends on values of the batch, or "
-                f"PyTorch says why not: {error}. arithmetic='one-by-one' takes any module"
+                f"PyTorch says why not ({shorten_error(error)}). arithmetic='one-by-one' takes any module"
             ) from error
         return found[0]
 
