@@ -75,7 +75,7 @@ def entry(**mechanism):
         (ValueError, "history must be a list", plain(history=3)),
         (ValueError, "type must be one of", plain(entry(type=[]))),
         (ValueError, r"history\[0\] must be an object", plain(3)),
-        (ValueError, r"history\[0\] must have the entries mechanism, count", plain({})),
+        (ValueError, r"history\[0\] must have the entries .* fewer: count, mechanism", plain({})),
         (ValueError, "mechanism: type must be", plain({"mechanism": {}, "count": 1})),
         (ValueError, "type must be one of", plain(entry(type="eval"))),
         (ValueError, "type must be one of", plain(entry(type="A" * 10**7))),
@@ -106,7 +106,7 @@ def test_no_entry_is_filled_in_or_passed_over(change):
 
 def test_wrong_parameters_in_json_are_named():
     plain = {"tightdp_accountant": 1, "neighbors": "replace", "history": [entry(type="Gaussian", sigma=1)]}
-    with pytest.raises(ValueError, match=r"mechanism must have the entries noise_multiplier and no others"):
+    with pytest.raises(ValueError, match=r"mechanism must have the entries .* more: sigma"):
         dp.Accountant.from_json(json.dumps(plain))
     plain["history"][0]["mechanism"] = {"type": "Gaussian", "noise_multiplier": -1}
     with pytest.raises(ValueError, match="noise_multiplier must be a number in"):

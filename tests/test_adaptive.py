@@ -85,7 +85,8 @@ def test_every_triangle_is_below_one_step(sigma, q):
 def kernels(sigma, q, n=900):
     """The spacing, and per kernel P-masses at -n h, .. n h and infinity."""
     h = (4.0 / sigma**2 + 8.0 / sigma) / n
-    return h, _core.fixed_size_kernels(1 / sigma, q, n, h)
+    testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
+    return h, testing.fixed_size_kernels(1 / sigma, q, n, h)
 
 
 def curves(h, laws, epsilon):

@@ -118,10 +118,10 @@ def test_bad_options_are_named(error, name, options):
 
 
 @pytest.mark.parametrize(
-    ("error", "delta"), [(ValueError, 0), (ValueError, 1), (ValueError, float("nan")), (TypeError, "x")]
+    ("error", "delta"), [(ValueError, -0.1), (ValueError, 1), (ValueError, float("nan")), (TypeError, "x")]
 )
-def test_delta_lies_in_the_open_unit_interval(error, delta):
-    with pytest.raises(error, match=r"^delta must be a number in \(0, 1\)"):
+def test_delta_lies_in_the_half_open_unit_interval(error, delta):
+    with pytest.raises(error, match=r"^delta must be a number in \[0, 1\)"):
         G.epsilon(delta)
 
 

@@ -292,6 +292,7 @@ def test_declared_texts_in_meta_estimators_that_hand_on_places(kind):
     def made(classes):
         inner = LogisticRegression(epsilon=5.0, delta=1e-5, classes=classes, random_state=0)
         if kind == "BaggingClassifier":
+            inner.set_params(max_sample_weight=1.0)  # it hands on weights, which are 1 for a sample of all records
             return ensemble.BaggingClassifier(inner, n_estimators=2, max_samples=1.0, bootstrap=False)
         return getattr(ensemble, kind)([("one", inner), ("two", clone(inner))])
 

@@ -33,18 +33,6 @@ void bind_fixed_size(py::module_& m) {
         },
         "mu"_a, "q"_a, "count"_a, "blocks"_a, "n"_a, "h"_a, "tilt"_a, "beyond"_a);
     m.def(
-        "fixed_size_kernels",
-        [](double mu, double q, std::size_t n, double h) {
-            const std::vector<Kernel> menu = tightdp::fixed_size::triangles(mu, q, n, h);
-            py::array_t<double> masses({menu.size(), 2 * n + 2});
-            for (std::size_t i = 0; i < menu.size(); ++i) {
-                double* row = masses.mutable_data(static_cast<py::ssize_t>(i), 0);
-                *std::copy(menu[i].mass.begin(), menu[i].mass.end(), row) = menu[i].infinity;
-            }
-            return masses;
-        },
-        "mu"_a, "q"_a, "n"_a, "h"_a);
-    m.def(
         "worst_below",
         [](const Array& masses, std::size_t count, double h, double tilt) {
             if (masses.ndim() != 2 || masses.shape(0) < 1 || masses.shape(1) % 2 == 0)

@@ -3,6 +3,7 @@
 
 void bind_clipping(py::module_& m);
 void bind_contour(py::module_& m);
+void bind_fixed_size(py::module_& m);
 void bind_grid(py::module_& m);
 void bind_prv(py::module_& m);
 void bind_random(py::module_& m);
@@ -14,6 +15,7 @@ PYBIND11_MODULE(_testing, m) {
     py::module_::import("tightdp._core");  // knows the streams and the distributions
     bind_clipping(m);
     bind_contour(m);
+    bind_fixed_size(m);
     bind_grid(m);
     bind_prv(m);
     bind_random(m);

@@ -1,0 +1,19 @@
+// tightdp._testing: the kernels of an adversary who chooses the pair of each step.
+#include "../../bindings/bind.hpp"
+#include "fixed_size/triangles.hpp"
+
+void bind_fixed_size(py::module_& m) {
+    using namespace py::literals;
+    m.def(
+        "fixed_size_kernels",
+        [](double mu, double q, std::size_t n, double h) {
+            const std::vector<tightdp::fixed_size::Kernel> menu = tightdp::fixed_size::triangles(mu, q, n, h);
+            py::array_t<double> masses({menu.size(), 2 * n + 2});
+            for (std::size_t i = 0; i < menu.size(); ++i) {
+                double* row = masses.mutable_data(static_cast<py::ssize_t>(i), 0);
+                *std::copy(menu[i].mass.begin(), menu[i].mass.end(), row) = menu[i].infinity;
+            }
+            return masses;
+        },
+        "mu"_a, "q"_a, "n"_a, "h"_a);
+}
