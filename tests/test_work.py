@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from effort import bounded
+from effort import UNITS, bounded
 from together import alone
 
 import tightdp as dp
@@ -63,6 +63,15 @@ def test_many_distinct_parts_that_only_moments_serve():
     many = bounded(lambda: run(64, 1).epsilon(1e-5, neighbors="remove"))
     few = run(8, 8).epsilon(1e-5, neighbors="remove")
     assert few.upper < many.upper < 1.2 * few.upper
+
+
+def test_work_that_no_budget_is_charged_for_is_bounded():
+    """The curve of a sample of fixed size asks for 10,901 deltas at once, and its budget ends before the last."""
+    run = dp.FixedSizeSampled(dp.ZCDP(1.162), 10, 60000) * 100
+    before = _core.work_passed_by_all(), _core.work_spent()
+    assert run.epsilon(1e-8, neighbors="replace").lower > 0
+    passed, spent = _core.work_passed_by_all() - before[0], _core.work_spent() - before[1]
+    assert passed <= UNITS and passed - spent <= UNITS / 20
 
 
 def test_a_trade_off_whose_deltas_take_long():

@@ -407,6 +407,8 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= std::max(kRead * width * upper[i], floor); };
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
+        // The last words of an epsilon are not charged: of those that no budget is left for, only one may have them.
+        if (work::exhausted()) break;
         // What lies further right is read off the same curve, as far as that is precise.
         const Reader reader = [&](const Curves& curves) {
             for (std::size_t j = i + 1, wide = 0; j < n && wide < kWide; ++j) {

@@ -59,6 +59,9 @@ inline void spend(std::int64_t units) {
     if (c.spent > c.limit) throw OutOfWork{};
 }
 
+// Whether more was spent than the limit allows: spend would throw.
+inline bool exhausted() noexcept { return counter().spent > counter().limit; }
+
 // Whether this thread is asked to stop, looked at once in so many units: for loops that must not throw, and
 // whose work is not charged.
 inline bool asked_to_stop(std::int64_t units) noexcept {

@@ -146,6 +146,8 @@ def _below(mu: float, q: float, count: int, spacing: float, tilt: float, floor: 
         Side(*(ends.reshape(places.shape) for ends in _core.grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
     )
+    if not _core.work_charge(0):  # the last of these deltas are unknown
+        raise _UnknownError
     menu = [masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
     found = _core.worst_below(np.array(menu), count // block, spacing, tilt)
     # Where a value is drowned by its error, that of a larger epsilon holds.
