@@ -196,6 +196,31 @@ def test_a_group_in_a_poisson_sample_is_that_of_mixtures(neighbors):
             assert bound.lower <= truth <= bound.upper and bound.upper - bound.lower < 1e-5 * truth
 
 
+@pytest.mark.parametrize("neighbors", ["remove", "add", "replace"])
+@pytest.mark.parametrize(("q", "size"), [(1.0, 2), (0.3, 3)])
+def test_a_group_under_a_mixture_is_that_of_the_sums_of_its_records(neighbors, q, size):
+    sigma, norms, shares = 2.5, (0.0, 0.5, 1.0, 1.75), (0.5, 0.25, 0.125, 0.125)
+    one = dp.MixtureOfGaussians(sigma, norms, shares)
+    sums = {0.0: 0.0}
+    drawn = [(0.0, 1 - q), *((norm, q * share) for norm, share in zip(norms, shares, strict=True))]
+    for draws in itertools.product(drawn, repeat=size):
+        at = sum(norm for norm, _ in draws)
+        sums[at] = sums.get(at, 0.0) + math.prod(p for _, p in draws)
+    exact = dp.MixtureOfGaussians(sigma, tuple(sums), tuple(sums.values())) * 10
+    group = (one if q == 1 else dp.PoissonSampled(one, q)) * 10
+    for delta in (1e-3, 1e-6):
+        found, truth = (run.epsilon(delta, neighbors=neighbors) for run in (group.group(size), exact))
+        assert found.lower <= truth.upper and truth.lower <= found.upper and found.width <= 1e-3 * found.upper
+
+
+def test_a_group_whose_sums_are_too_many_is_that_of_the_chain():
+    norms = tuple(math.sqrt(prime) / 10 for prime in (2, 3, 5, 7, 11, 13))
+    group = dp.MixtureOfGaussians(3.0, norms, (0.125,) * 4 + (0.25,) * 2).group(9)
+    # A record contributes at most the largest norm, and with it alone the group's noise is that of one Gaussian.
+    assert group.delta(1.0).lower <= dp.Gaussian(3.0 / (9 * norms[-1])).delta(1.0).upper
+    assert group.delta(1.0).upper < 1
+
+
 def test_a_group_of_a_class_is_that_of_the_chain():
     """e-DP: the chain of data sets that randomised response makes, on a grid."""
     eps, size = 0.4, 3

@@ -114,9 +114,10 @@ class Group(Derived):
 
     The bound holds for smaller groups, too. ``dataset_size`` of a mechanism counts the whole group, which cannot be
     larger; where its records are added or removed, each link of the chain has one record fewer. Two cases are exact:
-    Gaussians, Laplace noise and their discrete forms have ``size`` times the sensitivity, and Poisson samples of
-    Gaussians become mixtures. In all other cases the upper end holds for all mechanisms with the privacy profile of
-    ``mechanism``, and is exact for them; the lower end is that of one record (docs/theory/derived.md section 2).
+    Gaussians, Laplace noise and their discrete forms have ``size`` times the sensitivity, and Gaussians in Poisson
+    samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other cases the
+    upper end holds for all mechanisms with the privacy profile of ``mechanism``, and is exact for them; the lower end
+    is that of one record (docs/theory/derived.md section 2).
     ``size`` is at most 1000. ``Composition.group`` treats each mechanism of a composition by itself where that is
     exact.
     """
@@ -163,17 +164,19 @@ def grouped(run: Composition, size: int) -> Composition:
     size = _check.count("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
-    own = [part for part in run.parts if scaled(part[0], size) or _known(part[0])]
+    own = [part for part in run.parts if scaled(part[0], size) or _known(part[0], size)]
     rest = Composition(part for part in run.parts if part not in own)
     made = Composition((Group(mechanism, size), count) for mechanism, count in own)
     return made + Composition(((Group(rest, size), 1),)) if rest else made
 
 
-def _known(mechanism: Mechanism) -> bool:
-    """Whether groups have a bound of their own that composes."""
+def _known(mechanism: Mechanism, size: int) -> bool:
+    """Returns whether groups of ``size`` have a bound of their own that composes."""
     match mechanism:
         case m.PoissonSampled(m.Gaussian()):
             return True
+        case m.MixtureOfGaussians(_, norms) | m.PoissonSampled(m.MixtureOfGaussians(_, norms)):
+            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` norms, or of a 0 besides
         case m.ZCDP(_, xi):
             return xi == 0
     return False

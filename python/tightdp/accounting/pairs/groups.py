@@ -1,20 +1,23 @@
-"""A group of records in a Poisson sample of Gaussian noise: mixtures (docs/theory/derived.md section 2)."""
+"""Groups of records as mixtures of Gaussians (docs/theory/derived.md section 2)."""
 
 from __future__ import annotations
 
 import math
-from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
 from ...derived import scaled
 from .replaced import Replaced, ReplacedGaussian
 
-_MOST = 999
-"""Records whose number in the sample is one component each of a mixture."""
-_MARGIN = 1e-12
-"""By which probabilities are moved up or down: more than a thousand of them round by in their sum."""
+_MOST = 1000
+"""Components of a mixture."""
+_MARGIN = 4e-12
+"""Share by which probabilities are moved up or down: more than convolutions that end with so many components err."""
 _LEAST = 1e-300
+
+_Shifts = tuple[tuple[float, float], ...]
+"""Sensitivities of one record and their probabilities, those of 0 included."""
 
 
 def of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
@@ -23,34 +26,74 @@ def of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
 
 
 def mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
-    """A mixture that dominates a group's pair (``up``), or that it dominates: equal but for roundings."""
+    """Returns a mixture that dominates a group's pair (``up``), or that it dominates: equal but for roundings."""
     match mechanism:
-        case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1 and size <= _MOST:
-            return _mixture(sigma, q, size, up)
-        case ReplacedGaussian(sigma, q) if q < 1 and size <= _MOST:
-            return Replaced(_mixture(sigma, q, size, up))
+        case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1:
+            return _mixture(sigma, ((0.0, 1 - q), (1.0, q)), size, up)
+        case m.MixtureOfGaussians(sigma, norms, shares):
+            return _mixture(sigma, tuple(zip(norms, shares, strict=True)), size, up)
+        case m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q):
+            drawn = tuple((norm, q * share) for norm, share in zip(norms, shares, strict=True))
+            return _mixture(sigma, ((0.0, 1 - q), *drawn), size, up)
+        case ReplacedGaussian(sigma, q):
+            inner = mixture(m.PoissonSampled(m.Gaussian(sigma), q), size, up)
+            return Replaced(inner) if inner else None
+        case Replaced(m.MixtureOfGaussians() | m.PoissonSampled(m.MixtureOfGaussians()) as one):
+            inner = mixture(one, size, up)
+            return Replaced(inner) if inner else None
     return None
 
 
-def _mixture(sigma: float, q: float, size: int, up: bool) -> m.MixtureOfGaussians:
-    shares = _binomial(q, size, up)
-    return m.MixtureOfGaussians(sigma, tuple(map(float, shares)), tuple(shares.values()))
-
-
 @lru_cache(maxsize=64)
-def _binomial(q: float, size: int, up: bool) -> dict[int, float]:
-    """Of how many of the group are in the sample: probabilities whose upper tails are no smaller, or no larger."""
-    found: dict[int, float] = {}
+def _mixture(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
+    """Returns the mixture of the sum of ``size`` records, with upper tails that are no smaller, or no larger; None if
+    it has too many components."""
+    sums = _convolve(one, size)
+    if sums is None:
+        return None
+    found: dict[float, float] = {}
     left = 1.0
-    with localcontext(Context(prec=40)):
-        inside, outside = Decimal(q), 1 - Decimal(q)
-        for k in range(size, 0, -1):
-            p = float(math.comb(size, k) * inside**k * outside ** (size - k))
-            share = max(p * (1 + _MARGIN), _LEAST) if up else p * (1 - _MARGIN)
-            share = min(share, left)
-            if share >= _LEAST:
-                found[k] = share
-                left -= share
+    for exact, p in sorted(sums.items(), reverse=True):
+        share = min(max(p * (1 + _MARGIN), _LEAST) if up else p * (1 - _MARGIN), left)
+        if share >= _LEAST and exact > 0:
+            shift = _rounded(exact, up)
+            found[shift] = found.get(shift, 0.0) + share
+            left -= share
     if left > 0:
-        found[0] = left
-    return found
+        found[0.0] = found.get(0.0, 0.0) + left
+    if not found.keys() - {0.0}:
+        return None
+    return m.MixtureOfGaussians(sigma, tuple(found), tuple(found.values()))
+
+
+def _convolve(one: _Shifts, size: int) -> dict[Fraction, float] | None:
+    """Returns the distribution of the sum of ``size`` records, in plain numbers; None if it has too many values."""
+    exact = [Fraction(shift) for shift, _ in one]
+    unit = max(shift.denominator for shift in exact)  # a power of 2
+    steps = [(int(shift * unit), p) for shift, (_, p) in zip(exact, one, strict=True)]
+    if size > _MOST or (len(steps) - 1) * size >= _MOST or max(exact) * size > _LARGEST:
+        return None
+    sums = {0: 1.0}
+    for _ in range(size):
+        longer: dict[int, float] = {}
+        for at, p in sums.items():
+            for step, share in steps:
+                longer[at + step] = longer.get(at + step, 0.0) + p * share
+        if len(longer) > _MOST:
+            return None
+        sums = longer
+    return {Fraction(at, unit): p for at, p in sums.items()}
+
+
+_LARGEST = 1e300
+"""Shift up to which sums of shifts are doubles."""
+
+
+def _rounded(exact: Fraction, up: bool) -> float:
+    """Returns the double next to a positive number, on one side of it."""
+    near = float(exact)
+    if up and near < exact:
+        return math.nextafter(near, math.inf)
+    if not up and near > exact:
+        return math.nextafter(near, 0.0)
+    return near
