@@ -74,7 +74,7 @@ sys.platform, os.open = "win32", open_file
 from tightdp.torch.checkpoint import Checkpoint
 folder = tempfile.mkdtemp()
 first = Checkpoint(folder)
-first.record_charges(types.SimpleNamespace())
+first.record_charges(types.SimpleNamespace(), "run")
 first.begin({"a": 1}, {})
 first.charge(3)
 assert first.read({})["steps"] == 3 and len(held) == 1

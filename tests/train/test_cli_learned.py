@@ -172,7 +172,7 @@ def test_bounds_that_cannot_be_right_are_warned_of(tmp_path, public, capsys):
     assert "bounds of age cannot be right: they are learned from about 600 records" in said
     assert "not to be published" in said and narrow.high - narrow.low < 77
     about = (
-        f"(these cannot be right: they are learned from about {statement.size:,} records, and with this noise it takes"
+        f"; these cannot be right: they are learned from about {statement.size:,} records, and with this noise it takes"
     )
     assert about in statement.released[0]  # by a public number, which stands in the statement as well
     enough = int(said.partition("it takes ")[2].partition(". ")[0].replace(",", ""))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "level.hpp"
 #include "runtime/work.hpp"
@@ -61,6 +62,14 @@ Side finished(const Product& product, const Level& level) {
     return out;
 }
 
+// By how much at least the norm of weights exceeds that of others that they dominate, rounded up; at least 1.
+double lowered(const Weights& w, const Weights& below) {
+    const double have = std::accumulate(w.w.begin(), w.w.end(), 0.0);
+    const double left = std::accumulate(below.w.begin(), below.w.end(), 0.0);
+    const double points = static_cast<double>(w.w.size() + below.w.size());
+    return std::max(1.0, have / left * std::exp(w.log_scale - below.log_scale)) * (1 + 2 * u * points + 0x1p-40);
+}
+
 }  // namespace
 
 double StepSums::infinity(bool high) const {
@@ -70,7 +79,9 @@ double StepSums::infinity(bool high) const {
     return high ? std::min(1.0, mass * (1 + rel)) : mass * (1 - rel);
 }
 
-double log_without(double infinity) { return infinity < 1 ? std::log1p(-infinity) : -HUGE_VAL; }
+double log_without(double infinity) {
+    return infinity < 1 ? std::log1p(-infinity) : -HUGE_VAL;
+}
 
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells) {
     const double from = std::floor((range.left - lattice.anchor) / lattice.h - 1e-6);
@@ -139,8 +150,11 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
                 fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);
                 fine.error2 = 0;
             }
-            const Inexact law{coarsen(fine.w, lattice, upward), fine.error1 * lean, fine.error2 * lean * std::sqrt(2.0),
-                              fine.log_error, std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
+            Weights coarsened = coarsen(fine.w, lattice, upward);
+            // Errors meet three true factors, whose norms are measured by what lies below them (section 5.2).
+            const double more = upward ? lean : lean * std::pow(lowered(fine.w, coarsened), 3);
+            const Inexact law{std::move(coarsened), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
+                              fine.log_error,       std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
             return transform(law, next.window.exponents, next.h, next.n);
         };
         auto made = std::make_shared<Coarse>();

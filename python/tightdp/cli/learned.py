@@ -177,7 +177,7 @@ def _stated(
             released.append(f"categories of {column.name}, by noisy counts: {shown}")
             continue
         if column.bounds == LEARN:
-            doubt = f" (these cannot be right: {doubtful[column.name]})" if column.name in doubtful else ""
+            doubt = f"; these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
             released.append(f"bounds of {column.name}, by noisy quantiles: {known.low:g} to {known.high:g}{doubt}")
         if column.missing == LEARN:
             released.append(f"a noisy median of {column.name}, for missing numbers: {known.missing:g}")

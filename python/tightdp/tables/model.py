@@ -65,7 +65,8 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
-        _check_facts(self.statement, {"labels": listed(self.classes), **_facts(self.columns)})
+        labels = {} if self.model == REGRESSION else {"labels": listed(self.classes)}
+        _check_facts(self.statement, {**labels, **_facts(self.columns)})
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -215,10 +216,13 @@ def _facts(columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _check_facts(statement: Statement, facts: Mapping[str, str]) -> None:
-    """Raises ValueError where the statement says of a label or a column something else than the model does: as a fact
-    that is public, or as one that was learned with noise."""
+    """Raises ValueError unless the statement says of each label and column what the model does: as a fact that is
+    public, or as one that was learned with noise."""
     for name, value in facts.items():
         said = statement.public.get(name)
+        stated = said is not None
+        if stated and said.startswith("those that occur: ") != (name in statement.taken):
+            raise ValueError(f"taken must name {name!r} where public says that those that occur are taken, and only there")
         if said not in (None, f"declared: {value}", f"those that occur: {value}", f"declared: {value} stands for them"):
             raise ValueError(f"public must say of {name!r} what the model does, {_check.shown(value)}, got "
                              f"{_check.shown(said)}")  # fmt: skip
@@ -226,9 +230,12 @@ def _check_facts(statement: Statement, facts: Mapping[str, str]) -> None:
         ways = [f"{learned}{how}: " for how in (", by noisy counts", ", by noisy quantiles", ", for missing numbers")]
         for line in statement.released:
             for said in (line.removeprefix(way) for way in ways if line.startswith(way)):
+                stated = True
                 if said != value and not said.startswith(f"{value}; "):
                     raise ValueError(f"released must say of {name!r} what the model does, {_check.shown(value)}, got "
                                      f"{_check.shown(line)}")  # fmt: skip
+        if not stated:
+            raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
 
 
 _HINTS: Mapping[str, Any] = {
