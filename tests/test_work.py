@@ -60,7 +60,7 @@ def test_many_distinct_parts_that_only_moments_serve():
         found = [dp.PoissonSampled(dp.BoundedRange(1 + i / parts), 0.01) * count for i in range(parts)]
         return sum(found[1:], found[0])
 
-    many = bounded(lambda: run(64, 1).epsilon(1e-5, neighbors="remove"))
+    many = bounded(lambda: run(64, 1).epsilon(1e-5, neighbors="remove"), units=6.1e9, calls=8e6)  # all of its budget
     few = run(8, 8).epsilon(1e-5, neighbors="remove")
     assert few.upper < many.upper < 1.2 * few.upper
 

@@ -7,6 +7,7 @@ runs all the cases of killed.py and nothing else.
 import datetime
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import torch
@@ -24,6 +25,7 @@ from tightdp.release.noise import Philox
 from tightdp.torch import DPAdam, LossRelease
 from tightdp.torch.distributed.ranks import Ranks
 
+warnings.filterwarnings("ignore", "the gradients of all records")  # of ``still``, where noise is all there is
 SEED = 7
 FIXED = {"physical_size": 2}
 LOSSES = {"physical_size": 2, "release_loss": LossRelease(2.0, every=3)}

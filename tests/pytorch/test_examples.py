@@ -18,7 +18,7 @@ SMALLEST = [
     "cifar10.py --made-up 40 --epochs 1 --batch-size 20",
     "char_lstm.py --made-up 60 --epochs 1 --batch-size 20",
     "char_lstm.py --made-up 60 --epochs 1 --batch-size 20 --mode gru",
-    "imdb.py --made-up 60 --epochs 1 --max-sequence-length 8",
+    "imdb.py --made-up 60 --batch-size 32 --epochs 1 --max-sequence-length 8",
     "peft_lora.py --made-up 40 --epochs 1 --batch-size 8",
     "trainer.py --made-up 64 --num_train_epochs 1",
 ]
