@@ -3,6 +3,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import norm
 
 import tightdp as dp
@@ -182,3 +184,11 @@ def test_a_batch_agrees_with_single_queries_and_broadcasts():
                 assert max(b.lower, lower[i, j]) <= min(b.upper, upper[i, j])
                 assert upper[i, j] - lower[i, j] <= 1e-9 * upper[i, j] or b.engine != "contour"
     assert dp.epsilon_batch([], 0.1, 1, 1e-5).upper.shape == (0,)
+
+
+@given(alpha=st.floats(0.0, 1.0))
+def test_the_line_of_nothing_is_held_by_both_ends(alpha):
+    """What reveals nothing has the curve 1 - alpha, which is seldom a double."""
+    curve = dp.PoissonSampled(dp.PureDP(1e-300), 1e-9).tradeoff([alpha])
+    truth = 1 - Fraction(alpha)
+    assert Fraction(float(curve.lower[0])) <= truth <= Fraction(float(curve.upper[0])) + Fraction(2, 10**300)

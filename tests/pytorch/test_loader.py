@@ -11,11 +11,12 @@ pytest.importorskip("torch", reason="needs torch")
 
 import torch
 from small import private
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
 import tightdp as dp
 from tightdp.torch import PoissonLoader
 from tightdp.torch.loader import SAFE_OPTIONS
+from tightdp.torch.record_reader import RecordCollator, RecordReader
 
 
 class Squares(Dataset):
@@ -190,3 +191,29 @@ def test_options_that_are_safe_change_no_batch():
 def test_bad_settings(name, value):
     with pytest.raises((TypeError, ValueError), match=rf"^{name} must"):
         PoissonLoader(**{"dataset": numbers(3), "sampling_probability": 0.5, name: value})
+
+
+class Refilled(Dataset):
+    """Returns its one buffer, filled anew with each record, as a tensor, an array or within a dict."""
+
+    def __init__(self, kind):
+        self.kind, self.buffer = kind, torch.zeros(3)
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        self.buffer[:] = index
+        x = self.buffer.numpy() if self.kind == "array" else self.buffer
+        return {"x": x} if self.kind == "dict" else (x, index)
+
+
+@pytest.mark.parametrize("collate", [None, default_collate])
+@pytest.mark.parametrize("kind", ["tensor", "array", "dict"])
+def test_a_buffer_that_is_filled_again_holds_no_other_record(kind, collate):
+    """What a record was when it was read stays, whatever the data set writes into its memory afterwards."""
+    reader = RecordReader(Refilled(kind), collate)
+    records = [reader[index, 0] for index in range(12)]
+    (found, count) = RecordCollator(alone=collate is not None, in_order=False)(records)[0]
+    x = found["x"] if kind == "dict" else found[0]
+    assert count == 12 and x.tolist() == [[float(index)] * 3 for index in range(12)]

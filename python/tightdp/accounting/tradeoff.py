@@ -97,8 +97,12 @@ def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
     lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
-    lower = np.clip(lower, 0.0, 1 - alphas)
-    return Curve(lower, np.clip(upper, lower, 1 - alphas))
+    rounded = 1 - alphas
+    rest = (1 - rounded) - alphas  # exact: what rounding took from 1 - alpha, or added to it
+    below = np.where(rest < 0, np.nextafter(rounded, 0.0), rounded)
+    above = np.where(rest > 0, np.nextafter(rounded, 1.0), rounded)
+    lower = np.clip(lower, 0.0, below)
+    return Curve(lower, np.clip(upper, lower, above))
 
 
 def _bounds(delta: Ask, nodes: Array, tolerance: float) -> Array:

@@ -221,7 +221,7 @@ def _check_facts(statement: Statement, facts: Mapping[str, str]) -> None:
     for name, value in facts.items():
         said = statement.public.get(name)
         stated = said is not None
-        if stated and said.startswith("those that occur: ") != (name in statement.taken):
+        if said is not None and said.startswith("those that occur: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
         if said not in (None, f"declared: {value}", f"those that occur: {value}", f"declared: {value} stands for them"):
             raise ValueError(f"public must say of {name!r} what the model does, {_check.shown(value)}, got "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,8 @@ class RecordReader(Dataset[Any]):
         return len(self._dataset)
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
-        return self.collate_alone(self.read_raw(drawn))
+        # Copied before the next record is read: a data set may fill one buffer again and again.
+        return copy_arrays(self.collate_alone(self.read_raw(drawn)))
 
     def read_raw(self, drawn: tuple[int, int]) -> Any:
         """Returns the record of the data set at an index, before it is collated."""
@@ -56,8 +58,26 @@ class RecordReader(Dataset[Any]):
         """Reads and collates a record, and notes what it was in between and afterwards."""
         record = self.read_raw(drawn)
         raw = describe_content(record)
-        batch = self.collate_alone(record)
+        batch = copy_arrays(self.collate_alone(record))
         return AloneRead(batch, raw, describe_content(batch))
+
+
+def copy_arrays(x: Any) -> Any:
+    """Returns a record whose tensors and arrays share no memory with those of ``x``."""
+    if isinstance(x, torch.Tensor):
+        return x.clone()
+    if isinstance(x, np.ndarray):
+        return x.copy()
+    if isinstance(x, Mapping):
+        inner = {key: copy_arrays(value) for key, value in x.items()}
+        if type(x) is dict or not isinstance(x, MutableMapping):
+            return inner
+        made = copy.copy(x)  # of a class of its own, whose constructor may take other arguments
+        made.update(inner)
+        return made
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*map(copy_arrays, x))
+    return type(x)(map(copy_arrays, x)) if isinstance(x, (list, tuple)) else x
 
 
 class RecordCollator:
