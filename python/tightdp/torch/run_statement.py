@@ -34,7 +34,8 @@ _SUMS = {
 }
 _OTHERS = (
     "What code of the user's hides on purpose: the data set, the collation, the model and the loss get one record at a "
-    "time, and must keep nothing of it elsewhere than in what they return."
+    "time, and must keep nothing of it elsewhere than in what they return. What the data set returns for a record must "
+    "follow from that record alone, and not from others that it reads beside it."
 )
 _ONE_BY_ONE = (
     "That the model keeps nothing between records: they go through it one after the other, and its code sees their "
