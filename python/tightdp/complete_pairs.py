@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-9
-"""How far a sum of probabilities may be from 1 and still be meant as 1."""
+"""Largest distance from 1 of a sum of probabilities that is taken to be 1."""
 SMALL_ERROR = 1e-6
 """Loss errors up to this stay with the losses as their slack, as roundings do. Larger ones move the losses."""
 _ULP = 2.0**-52

@@ -62,7 +62,7 @@ Side finished(const Product& product, const Level& level) {
     return out;
 }
 
-// By how much at least the norm of weights exceeds that of others that they dominate, rounded up; at least 1.
+// Ratio of the tilted norm of weights to that of weights below them, rounded up and at least 1.
 double lowered(const Weights& w, const Weights& below) {
     const double have = std::accumulate(w.w.begin(), w.w.end(), 0.0);
     const double left = std::accumulate(below.w.begin(), below.w.end(), 0.0);

@@ -80,7 +80,7 @@ class Gaussian final : public Density {
     }
 
   private:
-    // Where the loss is y: of cells and of tails the same number (grid.md, section 6.7).
+    // Point at which the loss is y. Cells and tails must share this number (grid.md, section 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
     // An interval [z0, z1] as far as the normal law with this mean has more than e^{-42} of what it has there.

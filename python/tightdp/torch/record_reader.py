@@ -107,7 +107,7 @@ def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[in
 
 
 def describe_form(x: Any) -> Any:
-    """What a record is made of, apart from the numbers in it."""
+    """Returns the types and shapes of a record, without its numbers."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
