@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -187,6 +187,7 @@ def test_a_batch_agrees_with_single_queries_and_broadcasts():
 
 
 @given(alpha=st.floats(0.0, 1.0))
+@example(alpha=1 - 2**-53)
 def test_the_line_of_nothing_is_held_by_both_ends(alpha):
     """What reveals nothing has the curve 1 - alpha, which is seldom a double."""
     curve = dp.PoissonSampled(dp.PureDP(1e-300), 1e-9).tradeoff([alpha])

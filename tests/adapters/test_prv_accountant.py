@@ -126,7 +126,7 @@ def test_nothing_composed():
         (ValueError, "delta_error", lambda: prv.PRVAccountant(STEP, 0.1, math.nan)),
         (TypeError, "prvs", lambda: prv.PRVAccountant([dp.Gaussian(1.0)], 0.1, 1e-9)),
         (TypeError, "prvs", lambda: prv.PRVAccountant([], 0.1, 1e-9)),
-        (ValueError, "delta", lambda: prv.PRVAccountant(STEP, 0.1, 1e-9).compute_epsilon(0.0)),
+        (ValueError, "delta", lambda: prv.PRVAccountant(STEP, 0.1, 1e-9).compute_epsilon(-1e-9)),
         (ValueError, "mu", lambda: prv.LaplaceMechanism(0.0)),
         (ValueError, "noise_multiplier", lambda: prv.GaussianMechanism(-1.0)),
         (ValueError, "sampling_probability", lambda: prv.PoissonSubsampledGaussianMechanism(1.1, 1.0)),

@@ -18,6 +18,7 @@ COLUMNS = [
     {"kind": "number", "name": "age", "low": 20.0, "high": 60.0},
     {"kind": "category", "name": "clinic", "categories": ["north", "south"]},
 ]
+FACTS = {"bounds of age": "declared: 20 to 60", "categories of clinic": "declared: north, south"}
 PLAIN = {
     "tightdp_model": 1,
     "model": "logistic",
@@ -32,19 +33,23 @@ PLAIN = {
 TABLE = {"clinic": ["north", "south", "east", "north"], "age": [20, "60", 40.0, 1e9], "name": ["a", "b", "c", "d"]}
 
 
-def hashed(plain):
-    """The model with the hash of its parameters in its statement, as the page on the format says."""
+def complete(plain):
+    """Returns the model with what its statement must say of it: each label and column, and the parameters' hash."""
     text = json.dumps({k: v for k, v in plain.items() if k != "statement"}, sort_keys=True, separators=(",", ":"))
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return {**plain, "statement": {**plain["statement"], "parameters": found} if plain["statement"] else {}}
+    facts = {"labels": f"declared: {', '.join(plain['classes'])}", **FACTS}
+    return {
+        **plain,
+        "statement": {**plain["statement"], "public": facts, "parameters": found} if plain["statement"] else {},
+    }
 
 
-PLAIN = hashed(PLAIN)
+PLAIN = complete(PLAIN)
 
 
 def saved(folder, **changes):
     path = folder / "m.json"
-    path.write_text(json.dumps(hashed({**PLAIN, **changes})))
+    path.write_text(json.dumps(complete({**PLAIN, **changes})))
     return path
 
 
@@ -56,7 +61,7 @@ def test_the_scores_are_those_of_the_features(tmp_path):
     np.testing.assert_allclose(model.decision_function(TABLE), z, rtol=1e-15)
     np.testing.assert_allclose(model.predict_proba(TABLE)[:, 1], 1 / (1 + np.exp(-z)), rtol=1e-13)
     assert model.predict(TABLE).tolist() == ["low", "high", "low", "high"]
-    assert replace(model.statement, parameters=None) == STATED
+    assert replace(model.statement, parameters=None, public={}) == STATED
 
 
 def test_it_is_saved_as_it_was_read(tmp_path):

@@ -70,8 +70,9 @@ def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
-    most = min(-np.log(inside.min()), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
+    most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
+    nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by the distance of slopes e^node
     known = _falling(_bounds(delta, nodes, tolerance))
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
@@ -85,7 +86,9 @@ def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
         split = np.unique(where[wide])
         split = np.unique(np.clip(np.concatenate((split - 1, split, split + 1)), 0, len(nodes) - 2))
         middles = 0.5 * (nodes[split] + nodes[split + 1])
-        middles = middles[(middles > nodes[split]) & (middles < nodes[split + 1]) & bool(wide.any())]
+        # A new node must have a slope of its own too.
+        slopes, left, right = (np.exp(at) for at in (middles, nodes[split], nodes[split + 1]))
+        middles = middles[(left < slopes) & (slopes < right) & bool(wide.any())]
         if not middles.size:
             break
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
