@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
+from tightdp.algorithms.adaclip import largest_batch
 from tightdp.torch import DPAdam
 from tightdp.torch.adaclip import CenteredSums
 from tightdp.train import DPIS, SGD, AdaCliP, CallableModel, fit
@@ -148,6 +149,18 @@ def test_a_resumed_run_knows_the_moments():
 def test_what_is_refused(settings, match):
     with pytest.raises((ValueError, TypeError), match=match):
         private(**{"algorithm": "adaclip", **settings})
+
+
+@pytest.mark.parametrize("records", [1, 2, 30])
+def test_a_noisy_count_below_the_batch_size_leaves_a_plan(records):
+    """A batch of all records has no plan: its share, its charge and its divisor are those of one record less."""
+    run = private(algorithm="adaclip", dataset=table(records), batch_size=10**5, public_size=None,
+                  epsilon=1.0, delta=1e-6, noise_multiplier=None, epochs=5)  # fmt: skip
+    plan = run._account.plan
+    assert plan.batch_size == largest_batch(plan.records) and 0 < plan.sampling_probability < 1
+    run.step(cross_entropy, next(iter(run.loader)))
+    assert np.isfinite(run._moments.center).all()
+    assert run.privacy_.upper <= 1.0
 
 
 def test_an_optimizer_that_takes_all_coordinates_to_have_the_same_noise():

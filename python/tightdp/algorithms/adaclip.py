@@ -92,8 +92,7 @@ class AdaCliP:
 
     def steps(self, public: Public, target: Target) -> Steps:
         """All that is released."""
-        # A batch of all records has no plan. Of a single record, half is sampled.
-        largest = max(public.records - 1, 0.5)
+        largest = largest_batch(public.records)
         q = FRACTION if self.batch_size is None else min(self.batch_size, largest) / public.records
         steps = math.ceil(self.epochs / q)
         noise = noise_for(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
@@ -118,6 +117,11 @@ class AdaCliP:
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
         return Plan(FixedPlan(made.releases), run, steps, used)
+
+
+def largest_batch(records: int) -> float:
+    """Returns the largest expected batch size that has a plan: not all records, and half of a single one."""
+    return max(records - 1, 0.5)
 
 
 class Moments:

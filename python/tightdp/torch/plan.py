@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import _check
 from ..accounting.calibrate import calibrate
-from ..algorithms.adaclip import AdaCliP
+from ..algorithms.adaclip import AdaCliP, largest_batch
 from ..algorithms.algorithm import sampled
 from ..algorithms.dpis import DPIS
 from ..algorithms.record_count import PLAIN_SHARE
@@ -180,14 +180,15 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        found = plan_steps(settings, expected, turns, noise_multiplier, Public(records, size), target)
+        batch = min(expected, largest_batch(records)) if isinstance(own, AdaCliP) else expected
+        found = plan_steps(settings, batch, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
             rest = ApproximateDP(target.epsilon, target.delta)
-        rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(expected, records))
+        rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(batch, records))
         how: SumArithmetic = "exact" if rounded else arithmetic
-        made = Plan(records, expected, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
+        made = Plan(records, batch, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
         if not made.deviation <= clipping.largest_deviation("int64", made.grid):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
@@ -199,6 +200,11 @@ def plan(
         known = _check.count("public_size", public_size)
         if expected > known:
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
+        if isinstance(own, AdaCliP) and expected > largest_batch(known):
+            most = largest_batch(known)
+            raise ValueError(
+                f"batch_size must be less than public_size for AdaCliP, in (0, {most:g}], got {expected:g}"
+            )
         made = planned(known, noise, target)
         _warn_of_delta(made)
         if released is None:
