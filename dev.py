@@ -158,12 +158,13 @@ def pinned(*programs: str) -> list[str]:
 
 
 def lint() -> None:
-    """Style, types, and which module may import which; by the hooks' versions, which need Python 3.11."""
+    """Style, types, names, and which module may import which; by the hooks' versions, which need Python 3.11."""
     pip("install", *pinned("ruff", "mypy", "import-linter", "numpy"))
     run(BIN / "ruff", "check", ".")
     run(BIN / "ruff", "format", "--check", ".")
     run(BIN / "mypy")
     run(BIN / "lint-imports", "--no-cache", PYTHONPATH="python")
+    run(BIN / "python", "tools/check_names.py")
 
 
 def tidy() -> None:

@@ -17,7 +17,7 @@ exclude_patterns = ["_ext"]
 root_doc = "index"
 smartquotes = False  # a prime is no quotation mark, and -- begins an option
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"

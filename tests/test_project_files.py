@@ -51,10 +51,11 @@ def dev():
 
 
 def test_lint_runs_the_versions_of_the_hooks(dev, monkeypatch):
-    installed = []
+    installed, ran = [], []
     monkeypatch.setattr(dev, "pip", lambda *arguments: installed.extend(arguments[1:]))
-    monkeypatch.setattr(dev, "run", lambda *_, **__: None)
+    monkeypatch.setattr(dev, "run", lambda *command, **_: ran.append(command))
     dev.lint()
+    assert (dev.BIN / "python", "tools/check_names.py") in ran
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     assert {one.split("==")[0] for one in installed} == {"ruff", "mypy", "import-linter", "numpy"}
     for one in installed:
