@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -63,6 +64,20 @@ def pytest_addoption(parser):
 
 SKIPPED = set()
 """Names of tests, and of files that were skipped as a whole, in the process that gathers the reports."""
+
+
+OPTIONAL = {"flint", "matplotlib", "mpmath", "scipy", "sklearn"}
+"""Libraries of the extra [test] that a file of tests may import at its top."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Skips a file where a library that it imports is not installed: the others are collected all the same."""
+    report = yield
+    missing = report.failed and re.search(r"ModuleNotFoundError: No module named '(\w+)", str(report.longrepr))
+    if missing and missing[1] in OPTIONAL:
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"Skipped: needs {missing[1]}")
+    return report
 
 
 def name_of(nodeid):
