@@ -164,27 +164,52 @@ std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     return nodes;
 }
 
+// P-mass, from above, at the middle one of three losses of the curve that runs by chords through these values; none is
+// left where it is negative.
+struct Kink {
+    double mass, rounding;
+};
+
+Kink kink_at(const Side& s, std::size_t before, std::size_t at, std::size_t after,
+             const std::vector<std::size_t>& nodes, double h) {
+    const auto gap = [&](std::size_t i, std::size_t j) { return static_cast<double>(nodes[j] - nodes[i]) * h; };
+    const double left = -std::expm1(-gap(before, at)), right = after > at ? std::expm1(gap(at, after)) : HUGE_VAL;
+    return {(s[before] - s[at]) / left + (s[after] - s[at]) / right,
+            16 * u * ((s[before] + s[at]) / left + (s[after] + s[at]) / right)};
+}
+
+// The values through which the largest convex curve below all of them runs, but for roundings: chords between any of
+// them are above a convex curve that is below each.
+std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& nodes, double h) {
+    std::vector<std::size_t> kept{0};
+    for (std::size_t j = 1; j < s.size(); ++j) {
+        while (kept.size() > 1 && kink_at(s, kept[kept.size() - 2], kept.back(), j, nodes, h).mass < 0) kept.pop_back();
+        kept.push_back(j);
+    }
+    return kept;
+}
+
 // P-masses of the curve that runs by chords through these values, and for x < 1 through those of the reversed pair:
 // rounded up. Both bound one number at x = 1, so that the lesser of the two is the curve's value there.
 Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);
-    const auto gap = [&](std::size_t j) { return static_cast<double>(nodes[j + 1] - nodes[j]) * h; };
-    const std::size_t last = nodes.size() - 1;
-    const auto mass_at = [&](const Side& s, std::size_t j) {
-        const double before = -std::expm1(-gap(j - 1)), after = j < last ? std::expm1(gap(j)) : HUGE_VAL;
-        const double ahead = s[std::min(j + 1, last)];
-        const double mass = (s[j - 1] - s[j]) / before + (ahead - s[j]) / after;
-        return std::max(mass, 0.0) + 16 * u * ((s[j - 1] + s[j]) / before + (ahead + s[j]) / after);
+    const std::vector<std::size_t> ahead = hull_of(right, nodes, h), behind = hull_of(left, nodes, h);
+    const auto add_side = [&](const Side& s, const std::vector<std::size_t>& hull, bool mirrored) {
+        for (std::size_t k = 1; k < hull.size(); ++k) {
+            const std::size_t i = nodes[hull[k]];
+            const Kink kink = kink_at(s, hull[k - 1], hull[k], hull[std::min(k + 1, hull.size() - 1)], nodes, h);
+            const double mass = std::max(kink.mass, 0.0) + kink.rounding, e = static_cast<double>(i) * h;
+            kernel.mass[mirrored ? n - i : n + i] = mirrored ? mass * std::exp(-e) * (1 + 4 * u * (1 + e)) : mass;
+        }
     };
-    for (std::size_t j = 1; j <= last; ++j) {
-        const double e = static_cast<double>(nodes[j]) * h;
-        kernel.mass[n + nodes[j]] = mass_at(right, j);
-        kernel.mass[n - nodes[j]] = mass_at(left, j) * std::exp(-e) * (1 + 4 * u * (1 + e));
-    }
-    const double w = gap(0);
-    const double middle = 1 + (right[1] - start) / std::expm1(w) + (std::exp(-w) * left[1] - start) / -std::expm1(-w);
-    kernel.mass[n] = std::max(middle, 0.0) + 16 * u * (1 + 4 * start / w);
+    add_side(right, ahead, false);
+    add_side(left, behind, true);
+    const auto first = [&](const std::vector<std::size_t>& hull) { return static_cast<double>(nodes[hull[1]]) * h; };
+    const double w = first(ahead), v = first(behind);
+    const double middle =
+        1 + (right[ahead[1]] - start) / std::expm1(w) + (std::exp(-v) * left[behind[1]] - start) / -std::expm1(-v);
+    kernel.mass[n] = std::max(middle, 0.0) + 16 * u * (1 + 4 * start / std::min(w, v));
     return kernel;
 }
 
