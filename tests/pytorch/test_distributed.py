@@ -19,6 +19,7 @@ from scipy import stats
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
+from tightdp._owner import Owner
 from tightdp.release.sampling import poisson_sample
 from tightdp.torch import DPAdam
 from tightdp.torch.key import Keyed
@@ -239,15 +240,15 @@ def test_a_key_stays_where_it_is(monkeypatch):
     import pickle
 
     key = bytes(range(32))
-    assert (Keyed(key, 3).integers(4) == Keyed(key, 3).integers(4)).all()
-    assert (Keyed(key, 3).integers(4) != Keyed(key, 4).integers(4)).any()
+    assert (Keyed(key, 3, Owner()).integers(4) == Keyed(key, 3, Owner()).integers(4)).all()
+    assert (Keyed(key, 3, Owner()).integers(4) != Keyed(key, 4, Owner()).integers(4)).any()
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="would repeat"):
-            copied(Keyed(key, 0))
-    assert "0001" not in repr(Keyed(key, 0))
-    source = Keyed(key, 0)
+            copied(Keyed(key, 0, Owner()))
+    assert "0001" not in repr(Keyed(key, 0, Owner()))
+    source = Keyed(key, 0, Owner())
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(RuntimeError, match="forked child"):
+    with pytest.raises(RuntimeError, match="is a fork"):
         source.integers(1)
 
 

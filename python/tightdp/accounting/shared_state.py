@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from .. import _core
+from .._owner import Owner
 from ..mechanisms import Mechanism
 
 State = TypeVar("State")
@@ -37,13 +37,13 @@ class SharedState(Generic[State]):
     held at the fork. What was recorded up to the fork can be read.
     """
 
-    __slots__ = ("_advice", "_lock", "_process", "state")
+    __slots__ = ("_advice", "_lock", "_owner", "state")
 
     def __init__(self, state: State, advice: str) -> None:
         _core.check_arithmetic()
         self.state = state
         self._advice = advice
-        self._process = os.getpid()
+        self._owner = Owner()
         self._lock = threading.RLock()
 
     def change(self, step: Callable[[State], State]) -> None:
@@ -63,6 +63,4 @@ class SharedState(Generic[State]):
         """RuntimeError in a child that was forked from the process that made this, and in a thread whose arithmetic is
         not what the rounding of sums outward rests on."""
         _core.check_arithmetic()
-        if os.getpid() != self._process:
-            raise RuntimeError(f"this account belongs to process {self._process}, of which {os.getpid()} is a fork: "
-                               f"{self._advice}")  # fmt: skip
+        self._owner.check("this account", self._advice)

@@ -8,6 +8,7 @@ import pickle
 import re
 import secrets
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,24 +17,24 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from .._file_lock import FileLock
 from ..ledger import Ledger
 from ..ledger.progress import Progress
 from .account import FAILED, Account
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 FORMAT = 1
-_locks: WeakValueDictionary[Path, _Lock] = WeakValueDictionary()
-"""Of the folders that this process holds."""
+_locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
+"""The locks of the folders that this process holds."""
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
 """The checkpoint that may write to each of them."""
+_marking = threading.Lock()
+"""Held while a mark is written or a folder is taken over, so that whoever takes it over has seen all marks."""
 
 
 class Checkpoint:
     """The files of one run. One process at a time holds a folder; a later run of the same process takes it over.
+
+    The process that made it holds the lock of the file ``lock``, and its forked children do not.
 
     ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged, ".",
     for each sum of norms, "n", and for each step that failed, "!": it is charged once its byte is on the disk.
@@ -53,22 +54,30 @@ class Checkpoint:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder = path.resolve()
-            self._lock = _locks.get(self.folder) or _Lock(self.folder)
+            self._lock = _hold(self.folder)
+        except BlockingIOError:
+            raise ValueError(
+                "checkpoint must not be in use: another process holds it, and may take its steps"
+            ) from None
         except OSError as error:
-            raise ValueError(f"checkpoint must be a folder that can be written: {error}") from None
-        _locks[self.folder] = self._lock
+            raise ValueError(
+                f"checkpoint must be a folder that can be written, on a file system that has locks: {error}"
+            ) from None
         self._ledger, self._run = ledger, ""
         self._progress: Progress | None = None
         """What the ledger knows of this run, as this folder last heard of it."""
         self._turn, self._charges = "", 0
+        self._seen = b""
+        """The marks that the folder had when it was read."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
         """The state of the run that the folder holds, as ``run_state.make_state`` made it; None where there is none.
 
         ValueError unless that run was begun with the same ``about``.
         """
+        self._seen = self._read_marks()
         if not (self.folder / "run.json").exists():
-            if (self.folder / "tensors.pt").exists() or self._read_marks():
+            if (self.folder / "tensors.pt").exists() or self._seen:
                 raise self._refuse_damaged("run.json")
             return None
         try:
@@ -94,15 +103,19 @@ class Checkpoint:
 
     def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
-        self._put_file("charged", lambda path: path.touch())
-        if self._ledger is not None:
-            self._put_file("turns.json", lambda path: path.write_text("[]"))
         text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
-        self._put_file("run.json", lambda path: path.write_text(text))
+        with _marking:
+            self._check_unchanged(not (self.folder / "run.json").exists())
+            self._put_file("charged", lambda path: path.touch())
+            if self._ledger is not None:
+                self._put_file("turns.json", lambda path: path.write_text("[]"))
+            self._put_file("run.json", lambda path: path.write_text(text))
 
     def record_charges(self, account: Account, run: str) -> None:
         """Records here whatever the account charges from now on; no run that was made before may write here."""
-        _holders[self.folder] = self
+        with _marking:
+            self._check_unchanged(self._read_marks() == self._seen)
+            _holders[self.folder] = self
         self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
         if self._ledger is not None:
             turns = [*self._read_turns(), [self._charges, self._turn]]
@@ -124,13 +137,16 @@ class Checkpoint:
             self._progress = now
 
     def _write_marks(self, marks: str) -> None:
-        self._check_held()
-        file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(file, marks.encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+        """Returns once the marks are on the disk, and whoever takes the folder afterwards finds them there."""
+        with _marking:
+            self._check_held()
+            file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(file, marks.encode())
+                os.fsync(file)
+            finally:
+                os.close(file)
+            self._check_held()  # with the file of the lock gone, another process may have read the marks before
 
     def note(self, shares: list[list[float]]) -> None:
         """Returns once the share and the noise multiplier of each epoch are on the disk."""
@@ -211,7 +227,19 @@ class Checkpoint:
             return list(json.loads((self.folder / "shares.json").read_text()))
         return []
 
+    def _check_unchanged(self, unchanged: bool) -> None:
+        if not (unchanged and self._lock.is_held):
+            raise ValueError(
+                "checkpoint must not be in use: another run of this process went on with it. Nothing more was released"
+            )
+
     def _check_held(self) -> None:
+        """Raises RuntimeError unless this run may charge its steps in the folder."""
+        if not self._lock.is_held:
+            raise RuntimeError(
+                f"this run does not hold its checkpoint {str(self.folder)!r} any more, or this process is a fork of "
+                "the one that does: its file 'lock' must stay where it is. Go on from the folder by another run"
+            )
         if _holders.get(self.folder) is not self:
             raise RuntimeError("this run's checkpoint was taken over by a later run: continue with that one")
 
@@ -228,24 +256,12 @@ class Checkpoint:
         return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
 
 
-class _Lock:
-    """A folder's lock, which this process holds as long as the object lives; a forked child does not hold it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            if sys.platform == "win32":
-                msvcrt.locking(self._file, msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(
-                "checkpoint must not be in use: another process holds it, and may take its steps"
-            ) from None
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            os.close(self._file)
+def _hold(folder: Path) -> FileLock:
+    """Returns the lock of a folder, which this process may have held before. BlockingIOError where another holds it."""
+    known = _locks.get(folder)
+    lock = known if known is not None and known.is_held else FileLock(folder / "lock")
+    _locks[folder] = lock
+    return lock
 
 
 def _flush_to_disk(path: Path) -> None:

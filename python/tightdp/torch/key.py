@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from typing import Any, NoReturn
 
 from .. import _core
+from .._owner import Owner
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .coins import Coins
 from .process_group import World
@@ -19,14 +19,13 @@ NOISE = 2**63
 class Keyed(RandomSource):
     """ChaCha20 with a key that several processes hold: the k-th call draws from stream ``number + k``."""
 
-    __slots__ = ("_key", "_next", "_process")
+    __slots__ = ("_key", "_next", "_owner")
 
-    def __init__(self, key: bytes, number: int) -> None:
-        self._key, self._next, self._process = key, number, os.getpid()
+    def __init__(self, key: bytes, number: int, owner: Owner) -> None:
+        self._key, self._next, self._owner = key, number, owner
 
     def stream(self) -> _core.RandomStream:
-        if os.getpid() != self._process:
-            raise RuntimeError("a key of several ranks cannot be used in a forked child: it would repeat their draws")
+        self._owner.check("the key of several ranks", "a child would repeat their draws")
         number, self._next = self._next, self._next + 1
         return _core.chacha_stream(self._key, number)
 
@@ -45,7 +44,7 @@ class Key:
     """
 
     def __init__(self, world: World, seed: int | None) -> None:
-        self._seed, self._secret = seed, b""
+        self._seed, self._secret, self._owner = seed, b"", Owner()
         if seed is None and world.shares:
             self._secret = bytes.fromhex(world.on_first("the key", lambda: secrets.token_hex(32)))
 
@@ -53,7 +52,7 @@ class Key:
         """A source whose first stream is that one."""
         if self._seed is not None:
             return Philox(self._seed, number)
-        return Keyed(self._secret, number) if self._secret else SecureRandom()
+        return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
 
     def coins(self) -> Coins:
         """Those of all ranks: where a record is may depend on the others."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from .. import _check
+from .._owner import Owner
 from ..algorithms.adaclip import AdaCliP
 from ..bound import Bound
 from ..composition import Composition
@@ -86,7 +87,7 @@ class PrivateRun:
         self._sums: Sums | None = None
         self._copies: Copies = {}
         self._most_numbers, self._structure = 0, None
-        self._busy, self._coins = threading.Lock(), loader._coins
+        self._busy, self._coins, self._owner = threading.Lock(), loader._coins, Owner()
         self._passes = count()
         self._identity, self._saved, self._finished = identity, saved, 0
         size = sum(p.numel() for p in self._parameters().values())
@@ -302,6 +303,7 @@ class PrivateRun:
         """
         if not self.has_checkpoint:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
+        self._check_owner()
         tensors = self._collect_tensors()
         with self._world.together("saving"):
             self._saved.save_tensors(self.steps_, tensors)
@@ -319,6 +321,7 @@ class PrivateRun:
         drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
         and the statement says that the run went on.
         """
+        self._check_owner()
         before = self.steps_
         for name, part in self._learned.items():
             part.check_state(state.get(name) if isinstance(state, dict) else None)
@@ -520,12 +523,21 @@ class PrivateRun:
 
     @contextmanager
     def _exclude_others(self) -> Iterator[None]:
+        """One step at a time, of the process that made the run. RuntimeError for any other."""
+        self._check_owner()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")
         try:
             yield
         finally:
             self._busy.release()
+
+    def _check_owner(self) -> None:
+        self._owner.check(
+            "this run",
+            "parent and child would each take the steps that were charged once. Make another run in the child, which "
+            "is charged anew, or one that goes on from the checkpoint when the parent has ended",
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError("PrivateRun cannot be copied or pickled: each copy would spend the same budget")

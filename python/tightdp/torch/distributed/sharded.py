@@ -33,6 +33,7 @@ class ShardedRun(SharedRun):
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
+        self._check_owner()  # before ranks are asked for their parts
         with self._gather_parameters():
             super().step(loss_fn, batch)
 

@@ -1,0 +1,28 @@
+"""The process that an object belongs to."""
+
+from __future__ import annotations
+
+import os
+
+
+class Owner:
+    """The process that made an object. A forked child has a copy of the object and is another process.
+
+    >>> Owner().is_here
+    True
+    """
+
+    __slots__ = ("_process",)
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process is the owner."""
+        return os.getpid() == self._process
+
+    def check(self, name: str, advice: str) -> None:
+        """Raises RuntimeError in any other process; ``name`` is what belongs to the owner."""
+        if not self.is_here:
+            raise RuntimeError(f"{name} belongs to process {self._process}, of which {os.getpid()} is a fork: {advice}")
