@@ -130,9 +130,21 @@ class GridLaw:
     @staticmethod
     def bounded_range(eta: float) -> GridLaw: ...
     @staticmethod
-    def gaussian_mixture(
-        components: Sequence[tuple[float, float, float]], lost_p: float, lost_q: float, rel: float
-    ) -> GridLaw: ...
+    def approximate_dp(epsilon: float, delta: float) -> GridLaw: ...
+    @staticmethod
+    def randomized_response(p: float, buckets: float) -> GridLaw: ...
+    @staticmethod
+    def discrete_gaussian(sigma: float, sensitivity: float) -> GridLaw: ...
+    @staticmethod
+    def discrete_laplace(scale: float, sensitivity: float) -> GridLaw: ...
+    @staticmethod
+    def gaussian_mixtures(
+        ahead: Sequence[tuple[float, float]],
+        behind: Sequence[tuple[float, float]],
+        sigma: float,
+        lost: float,
+        rel: float,
+    ) -> tuple[GridLaw, GridLaw | None]: ...
     @staticmethod
     def zeroed_out(mu: float, q: float, add: bool) -> GridLaw: ...
     @staticmethod
@@ -157,6 +169,11 @@ class GridLaw:
 
 _GridParts = list[tuple[GridLaw, float]]
 
+GRID_KEPT_DEVIATIONS: float
+GRID_LEAST_SCALE: float
+GRID_LEAST_SHIFT: float
+GRID_MOST_ATOMS: float
+GRID_MOST_SHIFT: float
 GRID_STORE_BYTES: int
 GRID_USER_TOTAL: float
 

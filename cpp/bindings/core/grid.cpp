@@ -30,6 +30,14 @@ Handle made(Arguments... arguments) {
     return {make(arguments...)};
 }
 
+using WeightTuple = std::array<double, 2>;
+
+std::vector<Weight> weights_of(const std::vector<WeightTuple>& given) {
+    std::vector<Weight> weights;
+    for (const auto& [shift, probability] : given) weights.push_back({shift, probability});
+    return weights;
+}
+
 using PartTuple = std::tuple<Handle, double>;
 
 using Question = Bounds (*)(const std::vector<Part>&, double, double, std::size_t);
@@ -66,14 +74,18 @@ void bind_grid(py::module_& m) {
         .def_static("gaussian_replaced", &made<gaussian_replaced, double, double>, "mu"_a, "q"_a)
         .def_static("laplace", &made<laplace, double>, "mu"_a)
         .def_static("bounded_range", &made<bounded_range, double>, "eta"_a)
+        .def_static("approximate_dp", &made<approximate_dp, double, double>, "epsilon"_a, "delta"_a)
+        .def_static("randomized_response", &made<randomized_response, double, double>, "p"_a, "buckets"_a)
+        .def_static("discrete_gaussian", &made<discrete_gaussian, double, double>, "sigma"_a, "sensitivity"_a)
+        .def_static("discrete_laplace", &made<discrete_laplace, double, double>, "scale"_a, "sensitivity"_a)
         .def_static(
-            "gaussian_mixture",
-            [](const std::vector<std::array<double, 3>>& components, double lost_p, double lost_q, double rel) {
-                std::vector<Shifted> given;
-                for (const auto& [shift, p, q] : components) given.push_back({shift, p, q});
-                return Handle{gaussian_mixture(std::move(given), lost_p, lost_q, rel)};
+            "gaussian_mixtures",
+            [](const std::vector<WeightTuple>& ahead, const std::vector<WeightTuple>& behind, double sigma, double lost,
+               double rel) {
+                const auto [upper, lower] = gaussian_mixtures(weights_of(ahead), weights_of(behind), sigma, lost, rel);
+                return py::make_tuple(Handle{upper}, lower == upper ? py::none() : py::cast(Handle{lower}));
             },
-            "components"_a, "lost_p"_a, "lost_q"_a, "rel"_a)
+            "ahead"_a, "behind"_a, "sigma"_a, "lost"_a, "rel"_a)
         .def_static("zeroed_out", &made<zeroed_out, double, double, bool>, "mu"_a, "q"_a, "add"_a)
         .def_static("zeroed_out_member", &made<zeroed_out_member, double, double, bool>, "mu"_a, "q"_a, "add"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
@@ -95,6 +107,11 @@ void bind_grid(py::module_& m) {
     m.def("grid_kept", [] { return Store::shared().bytes(); });
     m.def("grid_found", [] { return Store::shared().found(); });
     m.attr("GRID_USER_TOTAL") = kUserTotal;
+    m.attr("GRID_LEAST_SHIFT") = kLeastShift;
+    m.attr("GRID_MOST_SHIFT") = kMostShift;
+    m.attr("GRID_LEAST_SCALE") = kLeastScale;
+    m.attr("GRID_MOST_ATOMS") = kMostAtoms;
+    m.attr("GRID_KEPT_DEVIATIONS") = kKeptDeviations;
     m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
     def_question(m, "grid_epsilon", epsilon, "delta");
     def_question(m, "grid_delta", delta, "epsilon");

@@ -18,7 +18,9 @@ namespace tightdp::grid {
 inline constexpr double u = kUnitRoundoff, kInfinity = HUGE_VAL;
 
 // The larger of two errors; what is no number is the largest.
-inline double worst(double a, double b) { return a >= b || a != a ? a : b; }
+inline double worst(double a, double b) {
+    return a >= b || a != a ? a : b;
+}
 
 // Masses of consecutive cells [e_i, e_{i+1}) of a density, all times e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
@@ -109,11 +111,11 @@ struct Law {
     std::vector<Atom> atoms;  // ascending losses
     double infinity = 0;      // P-mass where Q vanishes
     double minus_infinity = 0;
-    double mass_rel = 0;      // relative error of the two
-    double total_rel = 0;     // how far all masses together may be from 1, where a user gave them
+    double mass_rel = 0;   // relative error of the two
+    double total_rel = 0;  // how far all masses together may be from 1, where a user gave them
     double loss_slack = 0;
-    double anchor = 0;        // a loss that belongs on the lattice, as close to it as doubles are
-    double step = 0;          // if positive: so do anchor + step, anchor + 2 step, ...
+    double anchor = 0;  // a loss that belongs on the lattice, as close to it as doubles are
+    double step = 0;    // if positive: so do anchor + step, anchor + 2 step, ...
 
     // Made when first asked for. Threads that ask at once may each make it, and keep the first one's: waiting
     // for another thread would be for ever in a forked child, which has the law and not the thread.
@@ -154,12 +156,47 @@ std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, d
                                        double rel);
 LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel);
 
+// A distribution that dominates a mechanism, and one that it dominates; the same object where it is the mechanism's
+// own.
+struct LawPair {
+    LawPtr upper, lower;
+};
+
+// A distance from 0 and its probability.
+struct Weight {
+    double shift, probability;
+};
+
+// Gaussian noise of deviation `sigma` on sums: probabilities of shifts >= 0, ascending, to the right of 0 under P and
+// to the left under Q (mixtures.md, section 1). Probabilities are within a factor 1 +- rel, and those of either side
+// add up to 1 less `lost`, which is where the other has nothing. The largest shift / sigma lies between kLeastShift and
+// kMostShift.
+inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
+LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
+                          double lost, double rel);
+
 // Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
 inline constexpr double kUserTotal = 1e-8;
 
 // Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
              double anchor, double step, double total_rel = 0);
+
+// Binary randomised response at epsilon, or with probability delta no privacy at all.
+LawPtr approximate_dp(double epsilon, double delta);
+
+// With probability p in (0, 1) one of `buckets` answers at random, otherwise the true one; an integer of at least 2.
+LawPtr randomized_response(double p, double buckets);
+
+// Integer noise, P(n) ~ exp(-n^2 / 2 sigma^2) or exp(-|n| / scale), on a count that moves by `sensitivity`, an integer.
+// Losses are looked at one by one: they must be doubles (scale and sigma^2 at least kLeastScale), and few enough for
+// memory (2 kKeptDeviations sigma, or the sensitivity of discrete Laplace noise, at most kMostAtoms: 100 MB, half a
+// second).
+inline constexpr double kLeastScale = 1e-201, kMostAtoms = 1 << 21;
+// Of a discrete Gaussian in sigma: beyond lies less than e^-1000.
+inline constexpr double kKeptDeviations = 45;
+LawPtr discrete_gaussian(double sigma, double sensitivity);
+LawPtr discrete_laplace(double scale, double sensitivity);
 
 // (1-q) Q + q P against Q ("remove") or P against (1-q) P + q Q ("add"), grid.md section 6.1; q in (0, 1).
 LawPtr poisson(const LawPtr& base, double q, bool add);

@@ -6,6 +6,8 @@
 // losses >= 0 are asked for.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "law.hpp"
 #include "runtime/work.hpp"
@@ -368,6 +370,93 @@ LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, d
     law->minus_infinity = lost_q;
     law->mass_rel = rel;
     return law;
+}
+
+namespace {
+
+// Shifts of one mixture: of more, the least probable are taken for their neighbours, as each costs its own cells.
+constexpr std::size_t kMostShifts = 48;
+// Shifts smaller than this part of the largest one are taken for it, or for none.
+constexpr double kTiny = 1e-9;
+// Below this a shift's product with sigma may be off by less than a double can hold: it counts as rounded.
+constexpr double kLeastExact = 1e-250;
+
+double largest_shift(const std::vector<Weight>& weights, double sigma) {
+    return weights.back().shift / sigma;
+}
+
+bool divides_exactly(double shift, double sigma) {
+    return shift == 0 || (shift > kLeastExact && std::fma(shift / sigma, sigma, -shift) == 0);
+}
+
+// Whether no shift is rounded or merged.
+bool exact(const std::vector<Weight>& weights, double sigma) {
+    const double least = kTiny * largest_shift(weights, sigma);
+    return weights.size() <= kMostShifts && std::ranges::all_of(weights, [&](const Weight& one) {
+               return one.shift == 0 || (divides_exactly(one.shift, sigma) && one.shift / sigma > least);
+           });
+}
+
+// Shifts in deviations, rounded up or down; few of them, and none too small to be told from 0.
+std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sigma, bool high) {
+    const double least = kTiny * largest_shift(weights, sigma);
+    // In the order in which a shift stands for itself and for all up to the next one that does.
+    std::vector<Weight> ordered, found;
+    double at_none = 0;
+    for (const Weight& one : weights)
+        if (one.shift > 0)
+            ordered.push_back(one);
+        else
+            at_none += one.probability;
+    if (high) std::ranges::reverse(ordered);
+    // The most probable ones do, and the first.
+    std::vector<std::size_t> by_probability(ordered.size());
+    std::iota(by_probability.begin(), by_probability.end(), std::size_t{0});
+    std::ranges::sort(by_probability, {},
+                      [&](std::size_t i) { return std::pair(-ordered[i].probability, ordered[i].shift); });
+    by_probability.resize(std::min(by_probability.size(), kMostShifts - 1));
+    std::vector<bool> stands(ordered.size(), false);
+    for (const std::size_t i : by_probability) stands[i] = true;
+    double at = 0;
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+        const Weight& one = ordered[i];
+        if (i == 0 || stands[i]) {
+            at = one.shift / sigma;
+            if (!divides_exactly(one.shift, sigma)) at = std::nextafter(at, high ? kInfinity : 0);
+            if (at < least) at = high ? least : 0;
+        }
+        if (!found.empty() && found.back().shift == at)
+            found.back().probability += one.probability;
+        else
+            found.push_back({at, one.probability});
+    }
+    found.push_back({0, at_none});
+    return found;
+}
+
+LawPtr rounded_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma, double lost,
+                        double rel, bool high) {
+    std::vector<Shifted> components;
+    Shifted none{0, 0, 0};
+    const auto add = [&](double shift, double p, double q) {
+        if (shift != 0 && p + q > 0) components.push_back({shift, p, q});
+        if (shift == 0) none.p += p, none.q += q;
+    };
+    for (const Weight& one : in_deviations(ahead, sigma, high)) add(one.shift, one.probability, 0);
+    for (const Weight& one : in_deviations(behind, sigma, high)) add(-one.shift, 0, one.probability);
+    components.push_back(none);
+    return gaussian_mixture(components, lost, lost, rel);
+}
+
+}  // namespace
+
+LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
+                          double lost, double rel) {
+    // Sums of up to so many probabilities.
+    rel += 0x1p-50 * static_cast<double>(std::max(ahead.size(), behind.size()));
+    const LawPtr upper = rounded_mixtures(ahead, behind, sigma, lost, rel, true);
+    if (lost == 0 && exact(ahead, sigma) && exact(behind, sigma)) return {upper, upper};
+    return {upper, rounded_mixtures(ahead, behind, sigma, lost, rel, false)};
 }
 
 }  // namespace tightdp::grid

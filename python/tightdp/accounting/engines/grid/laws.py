@@ -18,7 +18,7 @@ from .... import mechanisms as m
 from ....complete_pairs import CompletePair
 from ....derived import Derived
 from ....losses import PrivacyLoss
-from ...numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
+from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import replaced
 from ...pairs.orders import either_order
@@ -28,15 +28,9 @@ from ..closed_form.truncation import truncation
 from . import mixtures
 
 U = 2.0**-53
-MOST_ATOMS = 1 << 21
-"""Discrete noise that takes more values than this is left to other engines: 100 MB, half a second."""
 MOST_LAWS = 4096
 """Laws that are remembered. What is kept of a composition is kept for the laws it was made of: with more distinct ones
 than this, every question composes anew. Sketches take up to 50 KB each."""
-LEAST_SCALE = 1e-201
-"""Of discrete Laplace noise, and of the square of sigma, for losses to be looked at one by one: those are doubles."""
-FAR = 45.0
-"""Standard deviations of a discrete Gaussian that are kept. Beyond lies less than e^-1000."""
 
 
 class Pair(NamedTuple):
@@ -55,9 +49,9 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
             return _refuse_whole(mechanism)
         case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
-        case m.DiscreteGaussian(sigma, _) if 2 * FAR * sigma > MOST_ATOMS:
+        case m.DiscreteGaussian(sigma, _) if 2 * _core.GRID_KEPT_DEVIATIONS * sigma > _core.GRID_MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
-        case m.DiscreteLaplace(_, sensitivity) if sensitivity > MOST_ATOMS:
+        case m.DiscreteLaplace(_, sensitivity) if sensitivity > _core.GRID_MOST_ATOMS:
             return f"discrete Laplace noise under sensitivity {sensitivity!r} has too many losses"
         case m.FixedSizeSampled() | m.SampledWithReplacement():
             return "batches of fixed size are accounted under 'replace' and 'replace_special' alone"
@@ -84,7 +78,7 @@ def _refuse_whole(mechanism: m.Mechanism) -> str | None:
             return refuse(inner, "remove") or refuse(replaced(inner), "remove")
         case _:
             return refuse(mechanism, "remove")
-    if not mixtures.LEAST_SHIFT <= shift <= mixtures.MOST_SHIFT:
+    if not _core.GRID_LEAST_SHIFT <= shift <= _core.GRID_MOST_SHIFT:
         return f"its mixtures have shifts between 1e-9 and 1e6 deviations of the noise, not {mechanism!r}"
     return None
 
@@ -135,9 +129,9 @@ def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case m.BoundedRange(eta):
             return _exact(_core.GridLaw.bounded_range(eta))
         case m.PureDP():
-            return _exact(_two_points(mechanism.nominal_epsilon, 0.0))
+            return _exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
         case m.ApproximateDP():
-            return _exact(_two_points(mechanism.nominal_epsilon, mechanism.nominal_delta))
+            return _exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
         case BinaryRange(eta, _):
             pair = _of_ranges(mechanism.atoms(), step=Range(eta))
             return _exact(pair.reversed() if direction == "add" else pair)
@@ -146,22 +140,22 @@ def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case ReplacedGaussian(sigma, q):
             return _exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
         case m.RandomizedResponse(p, buckets):
-            return _exact(_randomized_response(p, buckets))
-        case m.DiscreteGaussian(sigma, _) if sigma * sigma < LEAST_SCALE:
+            return _exact(_core.GridLaw.randomized_response(p, buckets))
+        case m.DiscreteGaussian(sigma, _) if sigma * sigma < _core.GRID_LEAST_SCALE:
             return _nearly_everything()
-        case m.DiscreteLaplace(scale, _) if scale < LEAST_SCALE:
+        case m.DiscreteLaplace(scale, _) if scale < _core.GRID_LEAST_SCALE:
             return _nearly_everything()
         case m.DiscreteGaussian(sigma, sensitivity):
-            return _exact(_discrete_gaussian(sigma, sensitivity))
+            return _exact(_core.GridLaw.discrete_gaussian(sigma, sensitivity))
         case m.DiscreteLaplace(scale, sensitivity):
-            return _exact(_discrete_laplace(scale, sensitivity))
+            return _exact(_core.GridLaw.discrete_laplace(scale, sensitivity))
         case PrivacyLoss():
             return _user_defined(mechanism, direction == "add" and not mechanism.mirrored)
     raise AssertionError(mechanism)
 
 
 def _nearly_everything() -> Pair:
-    """Of discrete noise under ``LEAST_SCALE``: all but e^-1e199 of the outputs have losses above 1e200."""
+    """Pair of discrete noise under ``GRID_LEAST_SCALE``: all but e^-1e199 of the outputs have losses above 1e200."""
     return Pair(_atoms([], [], [], 1.0, 1.0), (_atoms([1e200], [0.0], [4 * U]),))
 
 
@@ -190,10 +184,9 @@ def _replace_in_sample(base: Pair, member: Pair, low: float, high: float) -> Pai
 
 
 def _mixture(ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0) -> Pair:
-    upper = mixtures.law(ahead, behind, sigma, lost, high=True)
-    if lost == 0 and mixtures.exact(ahead, sigma) and mixtures.exact(behind, sigma):
-        return _exact(upper)
-    return Pair(upper, (mixtures.law(ahead, behind, sigma, lost, high=False),))
+    given = mixtures.middles(ahead), mixtures.middles(behind), sigma, lost, mixtures.relative(ahead, behind)
+    upper, lower = _core.GridLaw.gaussian_mixtures(*given)
+    return _exact(upper) if lower is None else Pair(upper, (lower,))
 
 
 def _with_replacement(mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool) -> Pair:
@@ -279,16 +272,6 @@ def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: R
     return _atoms(middles, logs, relative, mass, mass, error, slack, heaviest, width)
 
 
-def _two_points(epsilon: float, delta: float) -> _core.GridLaw:
-    """Binary randomised response at epsilon, or with probability delta no privacy at all."""
-    if delta == 1:
-        return _atoms([], [], [], 1.0, 1.0)
-    if epsilon == 0:
-        return _of_ranges([(Range(0.0), log1p(Range(-delta)))], delta)
-    right = log1p(Range(-delta)) - log1p(exp(Range(-epsilon)))
-    return _of_ranges([(Range(-epsilon), right - epsilon), (Range(epsilon), right)], delta, Range(2 * epsilon))
-
-
 def _replaced_class(pair: ReplacedClass) -> Pair:
     less, more = losses(pair)
     upper = _symmetric(more)
@@ -300,68 +283,6 @@ def _symmetric(found: Losses) -> _core.GridLaw:
     atoms = found.atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
     return _of_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
-
-
-def _randomized_response(p: float, buckets: int) -> _core.GridLaw:
-    other = Range(p) / buckets
-    loss = log1p((1 - Range(p)) / other)
-    truth = log(1 - Range(p) + other)
-    atoms = [(-loss, log(other)), (loss, truth)]
-    if buckets > 2:
-        atoms.insert(1, (Range(0.0), log(other * (buckets - 2))))
-    return _of_ranges(atoms, step=loss if buckets > 2 else 2 * loss)
-
-
-_NEAR = 11.0
-"""Standard deviations beyond which masses are below e^-60: their sum need not be exact, and numbers of very different
-sizes take ``math.fsum`` a microsecond each."""
-
-
-def _discrete_gaussian(sigma: float, sensitivity: int) -> _core.GridLaw:
-    reach = math.ceil(FAR * sigma) + 1
-    n = np.arange(-reach, reach + 1, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        exponent = -0.5 * (n / sigma) ** 2
-    masses = np.exp(exponent)
-    near = slice(max(reach - math.ceil(_NEAR * sigma), 0), reach + math.ceil(_NEAR * sigma) + 1)
-    far = float(masses[: near.start].sum()) + float(masses[near.stop :].sum())
-    total = math.fsum([*masses[near].tolist(), far])
-    log_masses = exponent - math.log(total)
-    step = sensitivity / sigma / sigma
-    losses = (n + 0.5 * sensitivity) * step
-    relative = (16 + 8 * np.abs(exponent) + 2 * abs(math.log(total))) * U
-    slack = 8 * U * float(np.abs(losses).max())
-    # Q is P moved to the left. What of it is there beyond P's atoms must not be lost: a sample mixes it into P.
-    beyond = np.exp(log_masses[:sensitivity])
-    mass = min(math.fsum(beyond), 1.0)
-    error = float(beyond @ relative[:sensitivity]) / mass + 4 * U if mass > 0 else 0.0
-    return _atoms(
-        losses,
-        log_masses,
-        relative,
-        minus_infinity=mass,
-        infinity_relative=error,
-        slack=slack,
-        anchor=float(losses[reach]),
-        step=step,
-    )
-
-
-def _discrete_laplace(scale: float, sensitivity: int) -> _core.GridLaw:
-    """The loss of an output n is (2n - sensitivity)/scale for 0 <= n <= sensitivity and constant outside."""
-    rate = 1 / Range(scale)
-    inner = np.arange(1, sensitivity, dtype=np.float64)
-    log_end = -log1p(exp(-rate))  # of P[noise >= 0]
-    log_mode = log(-expm1(-rate)) + log_end  # of P[noise = 0]
-    ends = [(-sensitivity * rate, log_end - sensitivity * rate), (sensitivity * rate, log_end)]
-    if sensitivity == 1:
-        return _of_ranges(ends, step=2 * sensitivity * rate)
-    middle = (log_mode.lo + log_mode.hi) / 2
-    masses = np.concatenate(([ends[0][1].lo], middle - (sensitivity - inner) / scale, [ends[1][1].lo]))
-    losses = np.concatenate(([-sensitivity / scale], (2 * inner - sensitivity) / scale, [sensitivity / scale]))
-    relative = (32 + 8 * np.abs(masses)) * U + 2 * (log_mode.hi - log_mode.lo)
-    slack = 8 * U * sensitivity / scale
-    return _atoms(losses, masses, relative, slack=slack, anchor=sensitivity / scale, step=2 / scale)
 
 
 def _user_defined(given: PrivacyLoss, add: bool) -> Pair:

@@ -1,0 +1,90 @@
+// Distributions of the privacy loss that are atoms alone: pure and approximate differential privacy, randomised
+// response, discrete noise (docs/theory/grid.md, section 6.5, which counts the roundings).
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "law.hpp"
+#include "runtime/compensated_sum.hpp"
+
+namespace tightdp::grid {
+namespace {
+
+// Relative error of e^x where x is a short sum of logarithms, each to two units in the last place.
+double log_error(double x) {
+    return (8 + 24 * std::abs(x)) * u;
+}
+
+// Below this probability log1p(1/p) and log(1/p) are one double, and 1/p may overflow.
+constexpr double kFaint = 1e-200;
+
+}  // namespace
+
+LawPtr approximate_dp(double epsilon, double delta) {
+    if (delta == 1) return atoms({}, 1, 1, 0, 0, 0, 0);
+    const double kept = std::log1p(-delta);
+    if (epsilon == 0) return atoms({{0, kept, log_error(kept)}}, delta, delta, 0, 0, 0, 0);
+    const double right = kept - std::log1p(std::exp(-epsilon)), left = right - epsilon;
+    return atoms({{-epsilon, left, log_error(left)}, {epsilon, right, log_error(right)}}, delta, delta, 0, 0, epsilon,
+                 2 * epsilon);
+}
+
+LawPtr randomized_response(double p, double buckets) {
+    const double truth = std::log((1 - p) + p / buckets), other = std::log(p) - std::log(buckets);
+    const double loss = p > kFaint ? std::log1p((1 - p) * buckets / p) : -other;
+    std::vector<Atom> found{{-loss, other, log_error(other)}};
+    if (buckets > 2) {
+        const double rest = other + std::log(buckets - 2);
+        found.push_back({0, rest, (8 + 24 * (std::abs(other) + std::log(buckets))) * u});
+    }
+    found.push_back({loss, truth, log_error(truth)});
+    const Atom& heaviest = *std::ranges::max_element(found, {}, &Atom::log_mass);
+    const double anchor = heaviest.loss;
+    return atoms(std::move(found), 0, 0, 0, 16 * u * loss, anchor, buckets > 2 ? loss : 2 * loss);
+}
+
+LawPtr discrete_gaussian(double sigma, double sensitivity) {
+    const double reach = std::ceil(kKeptDeviations * sigma) + 1, step = sensitivity / sigma / sigma;
+    std::vector<Atom> found;
+    found.reserve(static_cast<std::size_t>(2 * reach + 1));
+    CompensatedSum total;
+    for (double n = -reach; n <= reach; ++n) {
+        const double exponent = -0.5 * (n / sigma) * (n / sigma);
+        total += std::exp(exponent);
+        found.push_back({(n + 0.5 * sensitivity) * step, exponent, 0});
+    }
+    const double log_total = std::log(total);
+    for (Atom& a : found) {
+        a.rel = (16 + 8 * std::abs(a.log_mass) + 4 * std::abs(log_total)) * u;
+        a.log_mass -= log_total;
+    }
+    // Q is P moved to the left. What of it is there beyond P's atoms must not be lost: a sample mixes it into P.
+    CompensatedSum beyond, error;
+    for (std::size_t i = 0; i < found.size() && static_cast<double>(i) < sensitivity; ++i) {
+        const double mass = std::exp(found[i].log_mass);
+        beyond += mass;
+        error += mass * found[i].rel;
+    }
+    const double hidden = std::min<double>(beyond, 1);
+    const double slack = 8 * u * std::max(std::abs(found.front().loss), std::abs(found.back().loss));
+    const double anchor = found[static_cast<std::size_t>(reach)].loss;
+    return atoms(std::move(found), 0, hidden, hidden > 0 ? error / hidden + 16 * u : 0, slack, anchor, step);
+}
+
+// The loss of an output n is (2n - sensitivity)/scale for 0 <= n <= sensitivity, and constant outside.
+LawPtr discrete_laplace(double scale, double sensitivity) {
+    const double rate = 1 / scale, most = sensitivity / scale;
+    const double log_end = -std::log1p(std::exp(-rate));             // of P[noise >= 0]
+    const double log_mode = std::log(-std::expm1(-rate)) + log_end;  // of P[noise = 0]
+    const auto rel = [](double log_mass) { return (48 + 16 * std::abs(log_mass)) * u; };
+    std::vector<Atom> found{{-most, log_end - most, rel(log_end - most)}};
+    found.reserve(static_cast<std::size_t>(sensitivity) + 1);
+    for (double n = 1; n < sensitivity; ++n) {
+        const double log_mass = log_mode - (sensitivity - n) / scale;
+        found.push_back({(2 * n - sensitivity) / scale, log_mass, rel(log_mass)});
+    }
+    found.push_back({most, log_end, rel(log_end)});
+    return atoms(std::move(found), 0, 0, 0, 8 * u * most, most, 2 * (sensitivity > 1 ? rate : most));
+}
+
+}  // namespace tightdp::grid
