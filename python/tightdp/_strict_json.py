@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import stat
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from . import _check
@@ -32,10 +34,25 @@ Build = Callable[[Any, Any, str], Any]
 Built = TypeVar("Built")
 
 
-def check_length(name: str, size: int) -> None:
-    """Raises ValueError for a text that is longer than any file of ours."""
-    if size > MOST_BYTES:
-        raise ValueError(f"{name} must have at most {MOST_BYTES:,} bytes, got {size:,}")
+def check_file(path: Path, most: int = MOST_BYTES) -> None:
+    """Raises ValueError for anything but a file of at most so many bytes: a pipe or a device may never end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path}: must be a file, and this is a folder, a pipe or a device")
+    if found.st_size > most:
+        raise ValueError(f"{path}: must have at most {most:,} bytes, got {found.st_size:,}")
+
+
+def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
+    """Returns what ``build_from`` makes of the values in a file of JSON. Raises ValueError, which names the file, for
+    anything else, and OSError for a file that cannot be read."""
+    check_file(path)
+    try:
+        return build_from(parse_json(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is not JSON: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error)[:4000]}") from None
 
 
 def parse_json(text: str) -> Any:
@@ -44,7 +61,8 @@ def parse_json(text: str) -> Any:
     Raises ValueError for text that is no JSON, is too long or nested too deeply, has numbers that JSON lacks (NaN and
     infinities), or gives a name two values, of which readers take one or the other.
     """
-    check_length("text", len(text))
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {len(text):,}")
     if sum(map(text.count, ",[{")) > MOST_VALUES:
         raise ValueError(f"text must have at most {MOST_VALUES:,} values")
     try:
@@ -76,8 +94,8 @@ def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
     """Raises ValueError unless ``plain`` is an object that says that it is of this format."""
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
-        of = "" if found is None else f", and is of {_check.shown(found)}"
-        raise ValueError(f"text must be what {writer} of format {number} wrote{of}")
+        has = f"has no {entry}" if found is None else f"its {entry} is {_check.shown(found)}"
+        raise ValueError(f"text must be what {writer} of format {number} wrote, and {has}")
 
 
 def read_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:

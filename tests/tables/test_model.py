@@ -147,7 +147,7 @@ def test_what_train_writes_is_loaded(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tightdp_model": 2}, "TableModel.save of format 1 wrote, and is of 2"),
+        ({"tightdp_model": 2}, "TableModel.save of format 1 wrote, and its tightdp_model is 2"),
         ({"model": "forest"}, "model must be one of"),
         ({"classes": ["low"]}, "classes must be two or more"),
         ({"classes": ["low", "low"]}, "classes must be two or more"),

@@ -1,12 +1,15 @@
 """tightdp schema drafts what is to be declared, and train takes it once it was reviewed."""
 
 import json
+import os
 
 import numpy as np
 import pytest
+from edits import is_same, list_edits, list_texts
 
 import tightdp as dp
 from tightdp.cli import main
+from tightdp.records.schema import Schema
 
 LINES = ["age,clinic,name,income"]
 LINES += [f"{20 + k % 60},{'north' if k % 3 else 'south'},p{k},{'ab'[k % 2]}" for k in range(90)]
@@ -89,14 +92,14 @@ def changed(**entries):
     ("schema", "lines"),
     [
         ("", ["reviewed.json: "]),
-        ("[]", ["must be a JSON object with tightdp_schema 1"]),
-        (changed(tightdp_schema=2), ["must be a JSON object with tightdp_schema 1"]),
-        (changed(label=None), ["must have a label and columns"]),
-        (changed(columns=[]), ["must have a label and columns"]),
-        (changed(clases=["a"]), ["has unknown entries: clases"]),
+        ("[]", ["must be what `tightdp schema` of format 1 wrote"]),
+        (changed(tightdp_schema=2), ["of format 1 wrote, and its tightdp_schema is 2"]),
+        (changed(label=None), ["has fewer: label"]),
+        (changed(columns=[]), ["columns must be an object, got []"]),
+        (changed(clases=["a"]), ["has more: clases"]),
         (changed(classes=["a"]), ["classes must be 2 to 1,000 different texts"]),
         (changed(classes=["a", "a"]), ["classes must be 2 to 1,000 different texts"]),
-        (changed(classes="ab"), ["classes must be a list of texts"]),
+        (changed(classes="ab"), ["classes must be a list or 'learn', got 'ab'"]),
         (changed(classes=[str(k) for k in range(1001)]), ["classes must be 2 to 1,000 different texts"]),
         (
             changed(
@@ -110,12 +113,12 @@ def changed(**entries):
                 }
             ),
             [
-                "bounds of 'age' must be [LOW, HIGH]",
-                "categories of 'clinic' must be 1 to 1,000",
-                "column 'name' must be",
-                "column 'x' must be",
-                "bounds of 'y' must be",
-                "column 'z' must be",
+                "bounds of column 'age' must be low < high",
+                "columns['clinic'].categories must be 1 to 1,000",
+                "columns['name'].drop must be True, got False",
+                "columns['x'] must be",
+                "bounds of column 'y' must be low < high",
+                "columns['z'].bounds[0] must be a number, got True",
             ],
         ),
         (changed(columns={"age": {"bounds": [0, 9]}}), ["'clinic' is not declared", "'name' is not declared"]),
@@ -203,3 +206,61 @@ def test_a_draft_of_decimal_commas(tmp_path, capsys):
     draft = drafted(tmp_path, lines, "--delimiter", ";", "--decimal", ",")
     assert draft["columns"] == {"x": {"bounds": [0.5, 4.5]}}
     capsys.readouterr()
+
+
+FILE = changed(
+    columns={
+        **REVIEWED["columns"],
+        "weight": {"bounds": [40.5, 200], "missing": 70},
+        "height": {"bounds": "learn", "missing": "learn"},
+        "street": {"categories": "learn"},
+    }
+)
+
+
+def as_written(schema):
+    """What a schema file says, from what was read of it."""
+    columns = {name: {"bounds": bounds} for name, bounds in schema.bounds.items()}
+    columns |= {name: {"categories": values} for name, values in schema.categories.items()}
+    columns |= {name: {"drop": True} for name in schema.dropped}
+    for name, fill in schema.fills.items():
+        columns[name]["missing"] = fill
+    return {"tightdp_schema": 1, "label": schema.label, "classes": schema.classes, "columns": columns}
+
+
+def test_a_schema_is_read_as_it_was_written(tmp_path):
+    """Whatever is edited of a schema: it says what is read of it, or is refused in one line that names the file."""
+    path = tmp_path / "reviewed.json"
+    path.write_text(json.dumps(FILE))
+    assert is_same(as_written(Schema.read(path)), FILE)
+    refused = 0
+    for edit in list_edits(FILE):
+        path.write_text(json.dumps(edit.plain))
+        try:
+            found = Schema.read(path)
+        except ValueError as error:
+            message = str(error)
+            assert message.startswith(f"{path}: ") and edit.entry in message, (edit, message)
+            assert len(message) < 1000 and message.isprintable()
+            refused += 1
+        else:
+            assert is_same(as_written(found), edit.plain), edit
+    assert refused > 200
+
+
+@pytest.mark.parametrize(("text", "words"), list_texts(FILE))
+def test_what_is_no_schema_is_refused_before_it_is_parsed(tmp_path, text, words):
+    (tmp_path / "s.json").write_bytes(text)
+    with pytest.raises(ValueError, match=words) as seen:
+        Schema.read(tmp_path / "s.json")
+    assert str(tmp_path) in str(seen.value) and len(str(seen.value)) < 500
+
+
+def test_a_schema_is_a_file_of_ordinary_length(tmp_path):
+    """A pipe or a device without end would be read for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(2**40)
+    for path, words in ((tmp_path / "pipe", "must be a file"), (tmp_path / "long", "must have at most")):
+        with pytest.raises(ValueError, match=words):
+            Schema.read(path)

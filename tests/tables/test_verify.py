@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from edits import edited, list_changes, list_leaves
 from effort import bounded
 
 import tightdp as dp
@@ -61,15 +62,6 @@ def test_the_hash_is_that_of_what_predicts(trained):
     stated = plain.pop("statement")
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     assert stated["parameters"] == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def edited(plain, path, value):
-    plain = copy.deepcopy(plain)
-    at = plain
-    for name in path[:-1]:
-        at = at[name]
-    at[path[-1]] = value
-    return plain
 
 
 @pytest.mark.parametrize(
@@ -204,22 +196,6 @@ def test_the_bound_of_another_engine_is_its_own(engine):
     assert dp.Statement.from_json(made.to_json()) == made
 
 
-def leaves(plain, path=()):
-    """The places of all values that are no objects and no lists, and of empty ones."""
-    if isinstance(plain, (dict, list)) and plain:
-        for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
-            yield from leaves(value, (*path, key))
-    else:
-        yield path
-
-
-def changes(value):
-    """Values of other types, and another one of its own."""
-    others = [None, True, [], {}, [[1.0]], {"type": "Gaussian"}, "x", -3, 10**350]
-    moved = {bool: lambda: not value, float: lambda: 2 * value + 1, int: lambda: value + 1, str: lambda: value + "!"}
-    return [other for other in others if other != value] + ([moved[type(value)]()] if type(value) in moved else [])
-
-
 def entry_of(path):
     """The entry of the verdict that a place in a model or a statement belongs to."""
     return ".".join(map(str, path[: 2 if path[0] == "statement" else 1]))
@@ -242,11 +218,11 @@ def test_every_edit_is_refused_or_listed(trained, tmp_path, kind, capsys):
     plain = json.loads((trained[0] / "people.model.json").read_text())
     plain = plain if kind == "model" else plain["statement"]
     path = tmp_path / "f.json"
-    for place in leaves(plain):
+    for place in list_leaves(plain):
         at = plain
         for name in place:
             at = at[name]
-        for value in changes(at):
+        for value in list_changes(at):
             path.write_text(json.dumps(edited(plain, place, value)))
             unseen = outcome(capsys, path)
             assert unseen is None or entry_of(place) in unseen, (place, value)
@@ -372,7 +348,7 @@ def test_what_is_too_long_is_not_parsed(tmp_path, capsys):
         (("coef",), {"0": [1.0]}, "coef must be"),
         (("columns", 0), {"kind": "category", "name": "age", "categories": ["a", "a"]}, "different texts"),
         (("columns", 0), {"kind": "category", "name": "age", "categories": ["a", 3]}, "must be text"),
-        (("tightdp_model",), True, "and is of True"),
+        (("tightdp_model",), True, "its tightdp_model is True"),
     ],
 )
 def test_wrong_types_of_a_model_are_refused_when_it_is_read(trained, tmp_path, path, value, message):

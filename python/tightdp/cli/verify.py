@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from .._core import __version__
+from .._strict_json import check_file, read_file
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..statement import Statement
 from ..statement.page import kept_in
 from ..statement.parameters import READERS
-from ..statement.recomputed import check_file
 from ..statement.verdict import Verdict, verdict_on
-from ..tables.model import TableModel, read
+from ..tables.model import TableModel
 
 EPILOG = """\
 example:
@@ -70,7 +70,7 @@ def _hash(model: Path, patient: bool) -> str:
     """Returns the hash of a model's parameters, by the kind of its file."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
-    return read(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
+    return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
 _Checked = tuple[Statement, Verdict, str]
@@ -78,7 +78,7 @@ _Checked = tuple[Statement, Verdict, str]
 
 
 def _checked(file: Path, patient: bool) -> _Checked:
-    check_file(str(file), file)
+    check_file(file)
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -86,7 +86,7 @@ def _checked(file: Path, patient: bool) -> _Checked:
     kept = kept_in(text) if text.startswith("<!DOCTYPE html>") else None
     if kept is not None:
         return _page(file, text, kept, patient)
-    return read(file, lambda plain: _of(plain, patient))
+    return read_file(file, lambda plain: _of(plain, patient))
 
 
 def _of(plain: Any, patient: bool) -> _Checked:

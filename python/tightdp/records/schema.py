@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._strict_json import parse_json
-from .columns import LEARN, Bounds, Fill, together
+from .. import _check
+from .._strict_json import check_entries, check_format, construct, read_file, read_value
+from .columns import LEARN, Bounds, Fill, Number, together
 from .rows import Rows
 from .text import MISSING, NO_VALUE, names_in, number_of
 
@@ -34,6 +34,15 @@ CODE = re.compile(r"0[0-9]+")
 """Digits after a zero, which a number does not begin with: a postal code, or the number of an account."""
 FEWEST = 20
 """Records from which on it means something that all values of a column differ: of fewer people, ages often do."""
+Values = tuple[str, ...] | Literal["learn"]
+"""Labels, or the categories of a column; "learn" here and below stands for what is to be learned with noise."""
+_FORMS: tuple[Mapping[str, Any], ...] = (
+    {"bounds": Bounds},
+    {"bounds": Bounds, "missing": Fill},
+    {"categories": Values},
+    {"drop": Literal[True]},
+)
+"""Entries of each form, with their types."""
 
 
 @dataclass(frozen=True)
@@ -41,89 +50,72 @@ class Schema:
     """The label with its classes, and what each other column is: bounds, categories, or dropped."""
 
     label: str
-    classes: tuple[str, ...] | Literal["learn"]
-    """Here and in the next ones "learn" stands for what is to be learned with noise."""
+    classes: Values
     bounds: Mapping[str, Bounds]
-    categories: Mapping[str, tuple[str, ...] | Literal["learn"]]
+    categories: Mapping[str, Values]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
     """What stands for numbers that are missing."""
 
     @classmethod
-    def read(cls, file: Path) -> Schema:
-        """ValueError, naming the file, with everything that is wrong with it."""
-        try:
-            return cls._of(parse_json(file.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from None
+    def read(cls, path: Path) -> Schema:
+        """Returns the schema in a file. Raises ValueError, which names the file, with everything that is wrong."""
+        return read_file(path, cls._from_plain)
 
     @classmethod
-    def _of(cls, plain: Any) -> Schema:
-        if not isinstance(plain, Mapping) or plain.get("tightdp_schema") != FORMAT:
-            raise ValueError(f"must be a JSON object with tightdp_schema {FORMAT}, as `tightdp schema` drafts one")
-        unknown = set(plain) - {"tightdp_schema", "label", "classes", "columns", "draft"}
+    def _from_plain(cls, plain: Any) -> Schema:
+        check_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
-        if unknown:
-            raise ValueError(f"has unknown entries: {', '.join(sorted(unknown))}")
-        label, columns = plain.get("label"), plain.get("columns")
-        if not isinstance(label, str) or not isinstance(columns, Mapping):
-            raise ValueError("must have a label and columns")
-        classes = plain.get("classes")
-        parts: list[Any] = [lambda: LEARN if classes == LEARN else _values("classes", classes, 2)]
-        parts += [partial(_column, name, declared) for name, declared in columns.items()]
-        labels, *found = together(parts)
-        named = dict(zip(columns, found, strict=True))
+        check_entries("text", plain, ("tightdp_schema", "label", "classes", "columns"))
+        if not isinstance(plain["columns"], dict):
+            raise ValueError(f"columns must be an object, got {_check.shown(plain['columns'])}")
+        reads: list[Any] = [partial(read_value, str, plain["label"], "label")]
+        reads += [partial(_read_values, "classes", plain["classes"], 2)]
+        reads += [partial(_read_column, name, how) for name, how in plain["columns"].items()]
+        label, classes, *columns = together(reads)
+
+        def select_entry(entry: str) -> dict[str, Any]:
+            return {name: how[entry] for name, how in columns if entry in how}
+
         return cls(
             label,
-            labels,
-            {name: kind[1] for name, kind in named.items() if kind[0] == "bounds"},
-            {name: kind[1] for name, kind in named.items() if kind[0] == "categories"},
-            frozenset(name for name, kind in named.items() if kind[0] == "drop"),
-            {name: kind[2] for name, kind in named.items() if kind[2] is not None},
+            classes,
+            select_entry("bounds"),
+            select_entry("categories"),
+            frozenset(select_entry("drop")),
+            select_entry("missing"),
         )
 
 
-def _column(name: str, declared: Any) -> tuple[str, Any, Any]:
-    """What a column is, its values, and what stands for a missing number."""
-    match declared:
-        case {"bounds": "learn" | [int() | float(), int() | float()] as bounds, **rest} if rest.keys() <= {"missing"}:
-            return "bounds", _bounds(name, bounds), _fill(name, rest.get("missing"))
-        case {"categories": "learn", **rest} if not rest:
-            return "categories", LEARN, None
-        case {"categories": values, **rest} if not rest:
-            return "categories", _values(f"categories of {name!r}", values, 1), None
-        case {"drop": True, **rest} if not rest:
-            return "drop", None, None
-    raise ValueError(
-        f'column {name!r} must be {{"bounds": [LOW, HIGH]}}, {{"categories": [...]}} or {{"drop": true}}; bounds and '
-        'categories may be "learn", and numbers may have {"missing": NUMBER} or {"missing": "learn"}'
-    )
+def _read_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
+    """Returns the name of a column, and the entries of the form in which it is declared."""
+    at = f"columns[{read_value(str, name, 'columns')!r:.100}]"
+    form = next((each for each in _FORMS if isinstance(plain, dict) and each.keys() == plain.keys()), None)
+    if form is None:
+        raise ValueError(
+            f'{at} must be {{"bounds": [LOW, HIGH]}}, {{"categories": [...]}} or {{"drop": true}}; bounds and '
+            'categories may be "learn", and numbers may have {"missing": NUMBER} or {"missing": "learn"}'
+        )
+    if "categories" in form:
+        return name, {"categories": _read_values(f"{at}.categories", plain["categories"], 1)}
+    found = {entry: read_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
+    if found.get("bounds", LEARN) != LEARN:
+        low, high = found["bounds"]
+        construct(Number, {"name": name, "low": low, "high": high}, at)  # which checks them
+    return name, found
 
 
-def _bounds(name: str, given: Any) -> Any:
-    if given == LEARN:
-        return LEARN
-    low, high = map(float, given)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f'bounds of {name!r} must be [LOW, HIGH] with LOW < HIGH, both finite, or "learn"')
-    return low, high
-
-
-def _fill(name: str, given: Any) -> Any:
-    if given is None or given == LEARN:
-        return given
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not np.isfinite(given):
-        raise ValueError(f'missing of {name!r} must be a finite number or "learn"')
-    return float(given)
-
-
-def _values(name: str, values: Any, least: int) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() == value for value in values):
-        raise ValueError(f"{name} must be a list of texts without blanks around them")
-    if not least <= len(values) <= MOST or len(set(values)) < len(values) or "" in values:
-        raise ValueError(f"{name} must be {least} to {MOST:,} different texts, none of them empty")
-    return tuple(values)
+def _read_values(name: str, plain: Any, least: int) -> Values:
+    """Returns the labels, or the categories of a column."""
+    values: Values = read_value(Values, plain, name)
+    if values == LEARN:
+        return values
+    if not least <= len(values) <= MOST or len(set(values)) < len(values):
+        raise ValueError(f"{name} must be {least} to {MOST:,} different texts, got {_check.shown(plain)}")
+    if not all(value and value == value.strip() for value in values):
+        raise ValueError(f"{name} must be texts without blanks around them, none of them empty")
+    return values
 
 
 def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from .._strict_json import parse_json, read_object
+from .._strict_json import check_file, parse_json, read_object
 
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
@@ -79,7 +79,7 @@ def _of_tensor(name: Any, tensor: Any) -> Named:
 
 def hash_torch_file(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote, which is read without running code of its own."""
-    _check_kind(path)
+    check_file(path, sys.maxsize)
     try:
         import torch
     except ImportError:
@@ -97,7 +97,7 @@ def hash_torch_file(path: Path) -> str:
 def hash_safetensors(path: Path) -> str:
     """Returns the hash of the arrays of a safetensors file: the length of a header in eight bytes, a header of JSON,
     and numbers without gaps. Raises ValueError for anything else."""
-    _check_kind(path)
+    check_file(path, sys.maxsize)
     size = path.stat().st_size
     try:
         with path.open("rb") as file:
@@ -150,11 +150,6 @@ def _pieces(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
             raise ValueError("ends before its numbers do")
         length -= len(piece)
         yield piece
-
-
-def _check_kind(path: Path) -> None:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{path}: must be a file, and this is a folder, a pipe or a device")
 
 
 READERS: Mapping[str, Callable[[Path], str]] = {

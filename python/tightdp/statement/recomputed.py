@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import stat
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from .. import _core
-from .._strict_json import check_length
 from ..accounting.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
@@ -34,14 +31,6 @@ TOLERANCE = 1e-6
 is computed is raised to it, so that no claim is below what is proved."""
 LOOSER = 1e-3
 """The same for what is claimed to be larger, which is no danger: an engine may have got tighter."""
-
-
-def check_file(name: str, path: Path) -> None:
-    """ValueError for what is no file of ours by its kind, such as a pipe, or by its length."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{name} must be a file, and this is a folder, a pipe or a device")
-    check_length(name, found.st_size)
 
 
 def account_of(plain: Any, patient: bool = False) -> Accountant:

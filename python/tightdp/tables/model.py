@@ -8,21 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from .._strict_json import check_entries, check_format, check_same, construct, parse_json, read_object, read_value
+from .._strict_json import check_entries, check_format, check_same, construct, read_file, read_object, read_value
 from ..records.columns import Category, Column, Number, encode
 from ..records.rows import Rows
 from ..statement import Statement
-from ..statement.recomputed import check_file
 from ..statement.words import listed
 
 FORMAT = 1
-Read = TypeVar("Read")
 MODELS = ("logistic", "svm", "ridge")
 REGRESSION = "ridge"
 """The model that predicts numbers, and so has no classes."""
@@ -287,15 +285,4 @@ def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
     >>> model.predict({"age": [30, 70], "clinic": ["north", "south"]})  # doctest: +SKIP
     array(['low', 'high'], dtype='<U4')
     """
-    return read(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))
-
-
-def read(path: Path, of: Callable[[Any], Read]) -> Read:
-    """What ``of`` makes of a file's JSON; errors name the file."""
-    try:
-        check_file("a model or a statement", path)
-        return of(parse_json(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {str(error)[:1000]}") from None
+    return read_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))
