@@ -3,6 +3,7 @@
 
 #include "check.hpp"
 #include "prv/composition.hpp"
+#include "prv/curve.hpp"
 
 using namespace tightdp::prv;
 
@@ -58,6 +59,27 @@ void composition() {
     CHECK(epsilon({}, 1e-5, request).upper == 0);
 }
 
+// Half of the mass lies in the upper of two blocks. Each of the others is half a unit in the last place away from what
+// half and so many of them can tell apart, so that adding them one by one to the half errs by the same half unit 511
+// times, 250 u in all. The points are so far apart that nothing is discounted but at the very next one.
+void rounding_of_a_cut_block() {
+    constexpr double unit = 0x1p-53, h = 50;
+    const double c = (std::floor(0.5 / 511 / unit) + 0.49) * unit;
+    std::vector<double> p(2 * Curve::kBlock);
+    for (std::size_t i = 1; i < Curve::kBlock; ++i) p[i] = c;
+    p[Curve::kBlock + 7] = 0.5;
+    const Curve curve(p.data(), p.size(), 0, h, 0, -1);
+    const auto exact = [&](double eps) {
+        long double delta = 0;
+        for (std::size_t i = 1; i < p.size(); ++i)
+            if (i * h > eps) delta += p[i] * -std::expm1(static_cast<long double>(eps) - i * h);
+        return delta;
+    };
+    CHECK(std::fabs(curve.delta(0) - exact(0)) <= curve.rounding_bound());
+    const double target = 0.5 + 500.5 * c, eps = curve.epsilon(target);
+    CHECK(std::fabs(exact(eps) - target) <= curve.rounding_bound() + 16 * unit * (eps + 1) * c);
+}
+
 void memory() {
     bool refused = false;
     try {
@@ -73,6 +95,7 @@ void memory() {
 int main() {
     for (const Law& each : kLaws) law(each);
     composition();
+    rounding_of_a_cut_block();
     memory();
     return check::failures;
 }

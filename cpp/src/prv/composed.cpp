@@ -94,7 +94,7 @@ Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Compos
 void Composed::correct_mean(const Run& part, const Support& support, const CellSums& sums) {
     const double h = plan_.step, k = static_cast<double>(part.count), inverse = 1 / sums.total;
     const Mean exact = mean(part.law);
-    const double truncation = 1.01 * (support.tail_moment + std::fabs(exact.value) * support.tail);
+    const double truncation = truncation_of_mean(exact, support);
     const double summation = 3 * made_.mass_error * h * sums.magnitude * inverse;
     offset_ += k * (exact.value - h * sums.moment * inverse);
     mean_error_ +=
@@ -121,7 +121,8 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
 }
 
 double Composed::rounding(const Curve& curve, double eps, double value) const {
-    return std::sqrt(curve.points_above(eps)) * vector_error_ + curve.rounding_bound() +
+    const double magnitudes = 1.01 + std::sqrt(static_cast<double>(plan_.n)) * vector_error_;
+    return std::sqrt(curve.points_above(eps)) * vector_error_ + curve.rounding_bound() * magnitudes +
            count_ * (8 * u + 1.1 * made_.mass_error * value);
 }
 

@@ -12,7 +12,7 @@ Curve::Curve(const double* p, std::size_t n, long long first, double h, double o
     double decay[kBlock];
     for (std::int64_t j = 0; j < kBlock; ++j) decay[j] = std::exp(-static_cast<double>(j) * h);
     const double block_decay = std::exp(-static_cast<double>(kBlock) * h);
-    Suffix above{0, 0};
+    Sums above{0, 0};
     const std::size_t blocks = n / kBlock;
     for (std::size_t b = 0; b < blocks; ++b) {
         const long long start = block_start(b);
@@ -30,45 +30,50 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // Eight interleaved sums of 64 terms, then one addition and two products a block; both sums are at most 1
-    // + 2^-20.
-    return (160 + 4 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
+    // Both sums: 64 additions in each of eight lanes, twice, and five roundings a block.
+    return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
+}
+
+Curve::Sums Curve::above(long long i, double from) const {
+    constexpr std::size_t kLanes = 8;  // as prv_block_sums on the widest vectors: few additions in a row
+    const auto whole = static_cast<std::size_t>((end_ - 1 - i) / kBlock);
+    double mass[kLanes] = {}, discounted[kLanes] = {};
+    for (long long l = i + 1; l < end_ - static_cast<long long>(whole) * kBlock; ++l) {
+        const std::size_t lane = static_cast<std::size_t>(l) % kLanes;
+        mass[lane] += at(l);
+        discounted[lane] += at(l) * std::exp(from - y(l));
+    }
+    for (std::size_t width = kLanes / 2; width > 0; width /= 2)
+        for (std::size_t lane = 0; lane < width; ++lane) {
+            mass[lane] += mass[lane + width];
+            discounted[lane] += discounted[lane + width];
+        }
+    if (whole == 0) return {mass[0], discounted[0]};
+    const Sums& rest = suffix_[whole - 1];
+    return {mass[0] + rest.mass, discounted[0] + rest.discounted * std::exp(from - y(block_start(whole - 1)))};
 }
 
 double Curve::delta(double eps) const {
-    // Whole blocks above eps, then the cells of the block that it cuts.
-    std::size_t whole = 0;
-    while (whole < suffix_.size() && y(block_start(whole)) > eps) ++whole;
-    double mass = 0, discounted = 0;
-    if (whole > 0) {
-        mass = suffix_[whole - 1].mass;
-        discounted = suffix_[whole - 1].discounted * std::exp(eps - y(block_start(whole - 1)));
-    }
-    if (whole < suffix_.size()) {
-        for (long long i = block_start(whole) + kBlock - 1; y(i) > eps; --i) {
-            mass += at(i);
-            discounted += at(i) * std::exp(eps - y(i));
-        }
-    }
-    return mass - discounted;
+    const long long lowest = block_start(suffix_.size() - 1) - 1;
+    const double nearest = std::clamp((eps - offset_) / h_, static_cast<double>(lowest), static_cast<double>(end_));
+    auto i = static_cast<long long>(nearest);  // the last point that is no larger than eps, once roundings are mended
+    while (i > lowest && y(i) > eps) --i;
+    while (i < end_ - 1 && y(i + 1) <= eps) ++i;
+    return i < end_ - 1 ? above(i, eps).delta() : 0;
 }
 
 double Curve::epsilon(double target) const {
-    // delta at the start of a block is mass - discounted there (the first point contributes nothing to it).
     std::size_t b = 0;
-    while (b < suffix_.size() && suffix_[b].mass - suffix_[b].discounted < target) ++b;
+    while (b < suffix_.size() && suffix_[b].delta() < target) ++b;
     if (b == suffix_.size()) return -HUGE_VAL;
-    double mass = b > 0 ? suffix_[b - 1].mass : 0, discounted = b > 0 ? suffix_[b - 1].discounted : 0;
-    const double step = std::exp(-h_);
-    const long long start = block_start(b);
-    long long i = start + kBlock - 1;
-    // Above point i: mass, and `discounted` as seen from point i + 1.
-    for (; i > start; --i) {
-        if (mass - discounted * step >= target) break;
-        discounted = discounted * step + at(i);
-        mass += at(i);
+    // delta is at least the target at point i, and less at the end of its block.
+    long long i = block_start(b), end = i + kBlock;
+    while (end - i > 1) {
+        const long long middle = i + (end - i) / 2;
+        (above(middle, y(middle)).delta() >= target ? i : end) = middle;
     }
     // Between points i and i + 1, delta(eps) = mass - discounted e^{eps - y_{i+1}}.
+    const auto [mass, discounted] = above(i, y(i + 1));
     if (!(discounted > 0) || mass <= target) return y(i);
     return std::clamp(y(i + 1) + std::log((mass - target) / discounted), y(i), y(i + 1));
 }

@@ -23,7 +23,7 @@ namespace tightdp::prv {
 // Mass p[i mod n] at y_i = i h + offset for first <= i < first + n. Holds a pointer to p.
 //
 // delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), down to the `floor` that the constructor is
-// given. Suffix sums are kept at the starts of blocks, so that a query touches one block.
+// given. Suffix sums are kept at the starts of blocks, so that a query reads points of one block only.
 class Curve {
   public:
     static constexpr std::int64_t kBlock = 512;
@@ -40,13 +40,20 @@ class Curve {
     // Points at or above eps, at most.
     double points_above(double eps) const;
 
-    // Bound on the error of delta() against exact sums over the same p.
+    // Bound on the error of delta() and of what epsilon() reads against exact sums over the same p, as a share of the
+    // sum of their magnitudes; but for the rounding of eps and of the points, which moves eps by 16 u (|eps| + 1).
     double rounding_bound() const;
 
   private:
-    struct Suffix {
-        double mass, discounted;  // sum of p_i and of p_i e^{start - y_i} over y_i >= start
+    // Sums of p_i and of p_i e^{from - y_i} over the points from some point on.
+    struct Sums {
+        double mass, discounted;
+
+        double delta() const { return mass - discounted; }
     };
+
+    // Over the points above i, seen from `from`; i + 1 at least the start of the last block that has a suffix.
+    Sums above(long long i, double from) const;
 
     double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }
     double y(long long i) const { return static_cast<double>(i) * h_ + offset_; }
@@ -56,7 +63,7 @@ class Curve {
     std::size_t n_;
     long long end_;
     double h_, offset_;
-    std::vector<Suffix> suffix_;  // of the blocks, from the top
+    std::vector<Sums> suffix_;  // of the points from the start of a block on, seen from there; from the top block down
 };
 
 }  // namespace tightdp::prv

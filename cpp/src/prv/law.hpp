@@ -21,6 +21,11 @@ struct Mean {
     double value, error;
 };
 
+// Bound on the distance of E[Y] from the mean of Y given that it lies in the support; tail < 1.
+inline double truncation_of_mean(const Mean& mean, const Support& s) {
+    return 1.01 * (s.tail_moment + std::fabs(mean.value) * s.tail) / (1 - s.tail);
+}
+
 // N(mu^2/2, mu^2). `spread` bounds the relative error of mu, which may be a sum of many.
 struct GaussianLaw {
     double mu, spread;

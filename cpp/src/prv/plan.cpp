@@ -37,8 +37,7 @@ Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std
         high += k * supports[j].high;
         if (!hoeffding) continue;
         const Mean m = mean(parts[j].law);
-        const double truncation = 1.01 * (supports[j].tail_moment + std::fabs(m.value) * supports[j].tail);
-        mean_sum += k * (m.value + m.error + truncation);
+        mean_sum += k * (m.value + m.error + truncation_of_mean(m, supports[j]));
         squares += k * width * width;
     }
     if (hoeffding) range.high = mean_sum + std::sqrt(0.5 * squares * log_inverse);
