@@ -15,7 +15,6 @@ import tightdp as dp
 from tightdp import _core
 
 ROOT = Path(__file__).parents[1]
-LIBM = ctypes.CDLL(None) if sys.platform == "linux" else None
 UPWARD = 0x800  # FE_UPWARD of x86
 linux_x86 = pytest.mark.skipif(
     sys.platform != "linux" or __import__("platform").machine() != "x86_64",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from budgets import Unlimited
 from harness import data, mixture, runner
 
 import tightdp as dp
@@ -90,16 +91,11 @@ def dpagd(noise):
     return build
 
 
-class Free:
-    def spend(self, mechanism):
-        pass
-
-
 def selection(mechanism):
     """Whether candidate 0 wins. The canary adds 1 to the score of every other."""
 
     def build(seed):
-        gate, plain, moved = Gate(Free(), dp.Philox(seed)), np.zeros(5, np.int64), np.array([0, 1, 1, 1, 1])
+        gate, plain, moved = Gate(Unlimited(), dp.Philox(seed)), np.zeros(5, np.int64), np.array([0, 1, 1, 1, 1])
 
         def run(inside):
             scores = moved if inside else plain
@@ -172,7 +168,7 @@ def principal_components(seed):
     from tightdp.estimators.second_moment import second_moment
 
     X = np.array([[0.1, 0.2], [0.2, -0.1], [5.0, 0.0]])
-    gate = Gate(Free(), source)
+    gate = Gate(Unlimited(), source)
 
     def run(inside):
         held = Records(X if inside else X[:-1], np.zeros(3 if inside else 2))

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 
 import numpy as np
+from budgets import Unlimited
 
 import tightdp as dp
 from tightdp.estimators.labels import charge_of, released
@@ -19,11 +20,6 @@ from tightdp.gate.shares import Spent
 from tightdp.model_selection import PrivateSearchCV, _Part, covering
 from tightdp.preprocessing import quantiles
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
-
-
-class Free:
-    def spend(self, mechanism):
-        pass
 
 
 def quantile_bounds(planted):
@@ -42,7 +38,7 @@ def quantile_bounds(planted):
                     seen.append(float(value[0]))
                     return super()._released(value, mechanism)
 
-            quantiles.search(Watched(Free(), source), canary if inside else nobody, (0.5,), (0, 1), spread)
+            quantiles.search(Watched(Unlimited(), source), canary if inside else nobody, (0.5,), (0, 1), spread)
             return sum(seen)
 
         return run, quantiles.charge((0, 1), z)
@@ -61,7 +57,7 @@ def frequent_categories(planted):
 
         def run(inside):
             counts = Counter({"canary": others + inside} if others + inside else {})
-            (found,) = Gate(Free(), source).frequent(1, lambda: [counts], spent).value
+            (found,) = Gate(Unlimited(), source).frequent(1, lambda: [counts], spent).value
             return float(bool(found))
 
         return run, dp.Gaussian(z) + dp.ApproximateDP(0.0, failure)
@@ -92,7 +88,7 @@ def ridge(planted):
     bounds, and the record not scaled down to ``max_norm``."""
 
     def build(seed):
-        z, gate = 1.0, Gate(Free(), dp.Philox(seed))
+        z, gate = 1.0, Gate(Unlimited(), dp.Philox(seed))
         model = Ridge(delta=1e-5, noise_multiplier=z, bounds=(-1, 1), target_bounds=(-1, 1), max_norm=1.0)
         rows = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0 if planted else 1.0]])
 

@@ -11,6 +11,11 @@ from tightdp.torch import AfterFailure, Batches, make_private
 OF_DATA_LOADER = ("num_workers", "pin_memory", "shuffle", "batch_sampler", "in_order")
 
 
+def copied(model):
+    """The parameters as they are now, by name."""
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
 def table(records=60, features=5, classes=3):
     return TensorDataset(torch.randn(records, features), torch.randint(0, classes, (records,)))
 

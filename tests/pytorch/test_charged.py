@@ -9,14 +9,10 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import cross_entropy, private, step_of, still, table
+from small import copied, cross_entropy, private, step_of, still, table
 
 import tightdp as dp
 from tightdp.torch import PoissonLoader
-
-
-def copied(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
 def assert_unchanged(model, before):

@@ -1,9 +1,9 @@
 """The public names of tightdp.torch and their signatures, as other code calls them."""
 
-import inspect
 from pathlib import Path
 
 import pytest
+from test_api import shape
 
 pytest.importorskip("torch", reason="needs torch")
 
@@ -30,13 +30,6 @@ SIGNATURES = {
     "Batch.parts": "(self)",
 }
 PROPERTIES = {"losses_", "privacy_", "charged_", "history_", "steps_", "ways_", "plan", "statement_", "delta"}
-
-
-def shape(function):
-    """The signature without annotations."""
-    signature = inspect.signature(function)
-    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
-    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
 
 
 @pytest.mark.parametrize("path", SIGNATURES)

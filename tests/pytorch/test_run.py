@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import cross_entropy, mlp, private, still, table
+from small import copied, cross_entropy, mlp, private, still, table
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
@@ -25,10 +25,6 @@ def wide():
 
 def wide_table(records=20):
     return TensorDataset(torch.randn(records, 300), torch.randint(0, 200, (records,)))
-
-
-def copied(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])

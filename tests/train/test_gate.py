@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from budgets import Unlimited
 from exactly import within
 from together import together
 
@@ -40,17 +41,12 @@ def oracle(X, y, records=None):
     return Oracle(model, Records(X, y), Public(records or len(y), model.size))
 
 
-class Anything:
-    def spend(self, mechanism):
-        pass
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
 def test_a_record_that_is_not_finite_contributes_nothing(bad, still):
     X = np.random.default_rng(0).normal(size=(20, 3))
     y = np.arange(20) % 2
     w = np.array([0.1, -0.2, 0.3])
-    gate = Gate(Anything(), still)
+    gate = Gate(Unlimited(), still)
     spoilt = np.vstack([X, [bad, bad, 0.0]])
     for ask in (
         lambda o: gate.gaussian(o.gradient_sum(w, 0.5), 1.0).value,
@@ -102,7 +98,7 @@ def test_the_budget_is_asked_before_anything_is_looked_at(still):
 
 def test_noise_has_the_deviation_that_is_charged():
     empty = Query((20_000,), 3.0, 0.5, 2.0**-20, lambda source: np.zeros(20_000, np.int64))
-    release = Gate(Anything(), dp.Philox(1)).gaussian(empty, 2.0)
+    release = Gate(Unlimited(), dp.Philox(1)).gaussian(empty, 2.0)
     assert release.mechanism == dp.PoissonSampled(dp.Gaussian(2.0), 0.5)
     assert abs(release.value.std() - 6.0) < 5 * 6 / math.sqrt(2 * 20_000)
 
@@ -110,7 +106,7 @@ def test_noise_has_the_deviation_that_is_charged():
 def test_selection_follows_the_exponential_mechanism():
     scores = np.array([0, 2, 6])
     query = Query((3,), 2.0, 1.0, 0.5, lambda source: scores, scores=True)
-    gate = Gate(Anything(), dp.Philox(5))
+    gate = Gate(Unlimited(), dp.Philox(5))
     eta, n = 1.5, 20_000
     chosen = np.bincount([gate.least(query, dp.BoundedRange(eta)).value for _ in range(n)], minlength=3)
     p = np.exp(-eta * 0.5 * scores / 2.0)
@@ -121,7 +117,7 @@ def test_selection_follows_the_exponential_mechanism():
 
 
 def test_only_scores_can_be_chosen_from(still):
-    gate = Gate(Anything(), still)
+    gate = Gate(Unlimited(), still)
     with pytest.raises(ValueError, match="scores"):
         gate.least(Query((3,), 1.0, 1.0, 1.0, lambda s: np.zeros(3, np.int64)), dp.BoundedRange(1.0))
     scores = Query((3,), 1.0, 1.0, 1.0, lambda s: np.zeros(3, np.int64), scores=True)
@@ -269,7 +265,7 @@ def test_norm_bounds_are_in_the_range_of_the_grids(algorithm, bound):
 
 def test_scores_of_a_selection_move_by_the_offset_in_steps_of_the_grid():
     query = Query((2,), 1.0, 1.0, 0.25, lambda source: np.zeros(2, np.int64), scores=True)
-    gate = Gate(Anything(), dp.Philox(7))
+    gate = Gate(Unlimited(), dp.Philox(7))
     seen = {offset: sum(gate.least(query, dp.BoundedRange(2.0), offset=[0.0, offset]).value for _ in range(3000))
             for offset in (0.1, 0.25, math.inf)}  # fmt: skip
     for offset, odds in ((0.1, 1.0), (0.25, math.exp(-0.5)), (math.inf, 0.0)):

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from budgets import Unlimited
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -121,8 +122,3 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
             assert score == s + round(Fraction(offset) / Fraction(step))
         else:  # so far off that nothing else decides
             assert abs(score) > 2**900 and (score > 0) == (offset > 0) and abs(score - s) <= largest
-
-
-class Unlimited:
-    def spend(self, mechanism):
-        pass

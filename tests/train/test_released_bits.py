@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 import pytest
+from budgets import Unlimited
 
 import tightdp as dp
 from tightdp import audit
@@ -48,13 +49,6 @@ ALGORITHMS = {
     "ObjectivePerturbation": ObjectivePerturbation(),
 }
 RUNS = 4000
-
-
-class Unlimited:
-    """A budget for the runs that share a plan."""
-
-    def spend(self, mechanism):
-        pass
 
 
 LINEAR = LinearModel(1, Logistic(), intercept=False)
