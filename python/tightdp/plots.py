@@ -27,7 +27,7 @@ _RANDOM = "#9a9a9a"
 _THIN = 0.01
 """A band of this width is as thin as its line."""
 _PIECES = 10
-"""That a profile is asked in, for its progress to be seen."""
+"""Number of chunks in which a profile is computed, so that progress can be shown."""
 _MOST_POINTS = 10_000
 """Several times the pixels of a figure as wide as a page; each is a query."""
 
@@ -101,6 +101,7 @@ def _named(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]
 def _profiles(
     runs: dict[str, Composition], axes: Axes, least: float, points: int, advance: Callable[[], None], options: Any
 ) -> None:
+    """Draws each run's privacy profile from epsilon 0 to where delta falls below ``least``."""
     least = _check.open_unit("least_delta", least)
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
@@ -128,6 +129,7 @@ def _profiles(
 def _tradeoffs(
     runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any
 ) -> None:
+    """Draws each run's trade-off curve beside that of guessing."""
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
     axes.plot([0, 1], [1, 0], color=_RANDOM, lw=1.0, ls=":", label="guessing")
@@ -161,8 +163,10 @@ def _relative_width(lower: Array, upper: Array, least: float) -> float:
 
 
 def _band(axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: str, guarantee: str, colour: str) -> None:
-    """What lies between both bounds; one line where the eye cannot tell them apart. ``guarantee`` is the end that
-    protects: of a profile the upper, of a trade-off curve the lower."""
+    """Fills the band between both bounds, or draws one line if the eye cannot tell them apart.
+
+    ``guarantee`` names the end that protects: the upper one of a profile, the lower one of a trade-off curve.
+    """
     of = f"{name}: " if name else ""
     if thin:
         axes.plot(x, upper, color=colour, lw=1.8, label=f"{of}exact (the bounds coincide)")
@@ -184,7 +188,7 @@ def _finish(axes: Axes, note: str) -> None:
 
 
 def caption(run: Composable) -> str:
-    """What a run is, in one line of a figure."""
+    """Returns a run's mechanisms as one line of text for a figure."""
     text = repr(run._composition())
     for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
         text = text.replace(long, short)

@@ -91,14 +91,14 @@ class AdaCliP:
         return h1, h2
 
     def steps(self, public: Public, target: Target) -> Steps:
-        """All that is released."""
-        largest = largest_batch(public.records)
-        q = FRACTION if self.batch_size is None else min(self.batch_size, largest) / public.records
+        """Returns the releases of a run: how many, of which samples and with which noise."""
+        q = FRACTION if self.batch_size is None else limit_batch(self.batch_size, public.records) / public.records
         steps = math.ceil(self.epochs / q)
         noise = noise_for(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
         return Steps(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> Plan:
+        """Plans the steps, whose clipping follows moments that were released with the gradients."""
         made = self.steps(public, target)
         q, noise, steps = made
         batch = q * public.records
@@ -119,9 +119,9 @@ class AdaCliP:
         return Plan(FixedPlan(made.releases), run, steps, used)
 
 
-def largest_batch(records: int) -> float:
-    """Returns the largest expected batch size that has a plan: not all records, and half of a single one."""
-    return max(records - 1, 0.5)
+def limit_batch(batch_size: float, records: int) -> float:
+    """Returns an expected batch size that has a plan: in place of all records, all but one, or half of a single one."""
+    return batch_size if batch_size < records else max(records - 1, 0.5)
 
 
 class Moments:

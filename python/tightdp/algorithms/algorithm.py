@@ -1,4 +1,4 @@
-"""What an algorithm is: a frozen description that, given public facts and a target, makes a plan."""
+"""Algorithm: a frozen description that, given public facts and a target, makes a plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ batch_size = _check.interval("[1e-6, inf)")
 
 
 def sampled(noise_multiplier: float, sampling_probability: float) -> Mechanism:
-    """What a query of that sampling probability releases with Gaussian noise."""
+    """Returns the mechanism of Gaussian noise on a query with this sampling probability."""
     gaussian = Gaussian(noise_multiplier)
     return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
 
@@ -46,13 +46,13 @@ class Plan(NamedTuple):
     budget: Budget
     run: Run
     releases: int | None = None
-    """How many releases there will be; None when that depends on them."""
+    """Number of releases; None if it depends on them."""
     used: Mapping[str, Any] = MappingProxyType({})
     """The settings that were left open, as they were chosen, and those that follow from others, for the statement."""
 
 
 MOST_RELEASES = 10**7
-"""The most releases of a plan: of a thousand records they take an hour."""
+"""Largest number of releases of a plan: with a thousand records they take an hour."""
 
 
 def number_of_releases(name: str, value: Any) -> int:

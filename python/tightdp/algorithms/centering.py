@@ -18,7 +18,7 @@ from ..models.model import Vector
 from .algorithm import Run
 
 LEAST_SHARE = 1e-6
-"""Of a budget that is divided: with less, the noise may be more than the gate can draw."""
+"""Smallest share of a budget that is divided: with less, the noise may be more than the gate can draw."""
 
 
 def center_share(name: str, value: Any) -> float:
@@ -48,6 +48,7 @@ def centered(descend: Run, noise_multiplier: float) -> Run:
     """
 
     def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        """Releases the centre, descends on centred features, and moves the intercepts back."""
         outputs = 1 if oracle.public.loss is None else oracle.public.loss.outputs
         features = w.size // outputs - 1
         query = oracle.feature_sum(0.5 * math.sqrt(features))

@@ -94,6 +94,8 @@ class DPAGD:
         return Caps(gradients, [(self._selection(noise_multiplier), self.selections)])
 
     def plan(self, public: Public, target: Target) -> Plan:
+        """Plans caps for gradients and selections, within which the run chooses its steps and their noise."""
+
         def charge(noise_multiplier: float) -> Composition:
             return self._caps(noise_multiplier).charge()
 
@@ -143,6 +145,7 @@ class _Descent:
             return self._w
 
     def _iterate(self) -> None:
+        """Takes one step along a noisy gradient. While the selection prefers to stay, averages in less noisy ones."""
         measured, weight = self._measure(self._price), self._price
         while True:
             direction = self._set.momentum * self._last + measured + self._penalty()

@@ -113,7 +113,7 @@ class DPIS:
 
     @property
     def sums(self) -> int:
-        """How many sums of norms are released."""
+        """Number of sums of norms that are released."""
         return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
 
     def steps(self, public: Public, target: Target) -> Steps:
@@ -126,6 +126,7 @@ class DPIS:
         return Steps(q, noise, count)
 
     def plan(self, public: Public, target: Target) -> Plan:
+        """Plans the steps; where the norms' share is released, their noise is chosen epoch by epoch within a cap."""
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:
@@ -143,7 +144,7 @@ class DPIS:
 
 
 class Epochs:
-    """How likely a run takes records and with what noise: fixed in advance, or chosen epoch by epoch."""
+    """Sampling probability and noise of a run, fixed in advance or chosen epoch by epoch."""
 
     def __init__(self, settings: DPIS, public: Public) -> None:
         self.settings, self.public = settings, public
@@ -155,11 +156,11 @@ class Epochs:
 
     @property
     def norms(self) -> Composition:
-        """All released sums of norms."""
+        """Composition of the released sums of norms."""
         return Gaussian(self.norm_noise) * self.settings.sums if self.settings.sums else Composition()
 
     def check_norms(self, target: Target) -> None:
-        """ValueError if released sums of norms leave nothing of the target for gradients."""
+        """Raises ValueError if released sums of norms leave nothing of the target for gradients."""
         sums = self.settings.sums
         if target.epsilon is None or not sums:
             return
@@ -233,6 +234,7 @@ class _Run(Epochs):
         return chosen(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
 
     def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
+        """Runs the epochs: each may release a sum of norms that sets the clipping norm, then takes its steps."""
         options, public = self.settings, self.public
         step = optimizer.stepper(public.size)
         iterates = TailMean(options.epochs * self.steps, options.average)
@@ -266,6 +268,7 @@ def importance_sum(
     stages = TwoStages(q, max_norm, reach, floor)
 
     def evaluate(source: RandomSource) -> Integers:
+        """Draws candidates by bounds on their norms, thins them by the norms themselves, and sums the gradients."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.batch(source, 1.0)

@@ -69,6 +69,7 @@ class DPSGD:
         return self.batch_size is None
 
     def plan(self, public: Public, target: Target) -> Plan:
+        """Plans steps on Poisson samples, and one release of the centre if features are centred."""
         q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
         share = self.center if movable(public) else 0.0

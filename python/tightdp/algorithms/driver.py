@@ -40,9 +40,9 @@ class Fit(NamedTuple):
     privacy: Bound
     """Bound on epsilon at the delta asked for, of ``charged``."""
     charged: Composition
-    """All planned releases, or the caps of an adaptive run."""
+    """Composition of the planned releases, or the caps of an adaptive run."""
     history: tuple[Mechanism, ...]
-    """What was released, in order; the number of records comes first if it was not public."""
+    """Mechanisms of the releases, in order; the number of records comes first if it was not public."""
     size: int
     """The number of records that the run used: public, or released."""
     used: Mapping[str, Any] = MappingProxyType({})
@@ -157,6 +157,7 @@ def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
 
 
 def _records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
+    """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, Stream)):
         return X
     largest = largest_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))

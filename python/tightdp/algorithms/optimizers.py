@@ -1,4 +1,4 @@
-"""What is done with a released gradient. All of it is post-processing and costs nothing."""
+"""Optimizers: steps along released gradients. They are post-processing and cost nothing."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class Adam:
         _check.fields(self, _check.below_one, "beta1", "beta2")
 
     def stepper(self, size: int) -> Stepper:
+        """Returns Adam's step, which keeps the moments of the gradients it has seen."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
         def step(w: Vector, gradient: Vector) -> Vector:

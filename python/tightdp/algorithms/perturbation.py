@@ -86,8 +86,8 @@ class ObjectivePerturbation:
         _check.fields(self, exact_bound, "max_norm")
 
     def objective(self, public: Public, epsilon: float) -> Objective:
-        """What is minimised, with the convexity raised where the change of curvature would cost over half of
-        epsilon."""
+        """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
+        more than half of epsilon."""
         f = objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation needs losses of one score")
@@ -95,6 +95,7 @@ class ObjectivePerturbation:
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 
     def plan(self, public: Public, target: Target) -> Plan:
+        """Plans the release of one minimum, whose noise and cover share the target."""
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
         f = self.objective(public, target.epsilon)

@@ -27,10 +27,11 @@ from .algorithm import Algorithm, Plan, check_length
 from .step_length import check_stable
 
 SHARE = 0.01
-"""Of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records at
-epsilon 1 and delta 1e-5, and all other noise grows by half a percent."""
+"""Share of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records
+at epsilon 1 and delta 1e-5, and all other noise grows by half a percent."""
 PLAIN_SHARE = 0.02
-"""Of epsilon and delta for the count where the rest is known by its (epsilon, delta) alone: 240 records there."""
+"""Share of epsilon and delta for the count if only the (epsilon, delta) of the rest is known. Its noise is then 240
+records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
 """Part of the count's mu^2 that is not spent: it pays for ``SLACK``."""
 SLACK = 1e-7
@@ -39,9 +40,9 @@ counts differ by less."""
 REFERENCE = 10**6
 """The number of records of the plan that says what any plan will cost; no other number may cost more."""
 NUMBERS = (REFERENCE, *(10**k for k in range(13) if 10**k != REFERENCE))
-"""Of records, for which settings may have a plan."""
+"""Numbers of records for which settings are tried: those with a plan for none of them are refused."""
 MOST_EPSILON = 1e4
-"""An algorithm's own noise may be next to none: its count has at least a tenth of the noise of such an epsilon."""
+"""Largest epsilon that the count's noise is computed from, for an algorithm that brings its own, tiny noise."""
 
 
 def counted(
@@ -53,7 +54,7 @@ def counted(
     callback: Callable[[int, int | None], object] | None,
     pay: Callable[[Composition], None],
 ) -> tuple[Public, Plan, Gate, Composition, Mechanism]:
-    """Releases the number of records and plans by it: with it what is charged in all, and what released the number.
+    """Releases the number of records and plans by it. Returns also the whole charge, and the mechanism of the count.
 
     ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
     """
@@ -97,8 +98,10 @@ class _Enough(Exception):
 
 
 def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """ValueError, that of the first attempt, for settings with which there is a plan for no number of records: such an
-    error comes before a count is charged. The true number is not read."""
+    """Raises the ValueError of the first attempt if the settings have a plan for no number of records.
+
+    The error comes before a count is charged. The true number is not read.
+    """
     first: Exception | None = None
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
@@ -111,18 +114,18 @@ def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle:
 
 
 def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """``check_plannable`` with what is left of a target beside the count."""
+    """Applies ``check_plannable`` to the part of a target that the count leaves."""
     check_plannable(algorithm, facts, _held(algorithm, facts, target)[0].target, oracle)
 
 
 def charge_of(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
-    """What ``counted`` charges: it is the same for any records."""
+    """Returns the charge of ``counted``, which is the same for any records."""
     held, count = _held(algorithm, facts, target)
     return count + held.charge
 
 
 class _Held(NamedTuple):
-    """What the rest is held to: its target, its charge for sure, and the budget that makes it so for a plan."""
+    """Limits of the releases after the count: their target, their charge, and the budget that holds a plan to it."""
 
     target: Target
     charge: Composition
@@ -130,6 +133,7 @@ class _Held(NamedTuple):
 
 
 def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+    """Divides the target between the count, whose mechanism is returned, and the rest."""
     if getattr(algorithm, "cost_is_public", False):
         return _capped(algorithm, facts, target)
     if target.epsilon is None:
@@ -137,7 +141,7 @@ def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, G
             f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
             "depends on it"
         )
-    # What no number of records would mend is refused before one is released.
+    # Settings that no number of records would mend are refused before the number is released.
     check_noise(getattr(algorithm, "noise_multiplier", None), target)
     check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)

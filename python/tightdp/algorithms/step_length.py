@@ -1,4 +1,4 @@
-"""How far to go when every step is noisy: a total step length that follows from public facts alone.
+"""Total length of a run's steps when every step is noisy; it follows from public facts alone.
 
 Noise of standard deviation s per step and coordinate, added up over T steps of length l, walks a weight l s
 sqrt(T). With s = sigma max_norm / B for a sum over B records that is (total length) max_norm / signal, where total

@@ -1,4 +1,4 @@
-"""What a run may release and what it is charged.
+"""Budgets: which releases a run may make, and what it is charged for them.
 
 A fixed plan lists every release in advance. A cap lets the algorithm choose adaptively below fixed totals. Both are
 asked before each release. The charge is that of the plan or the cap, and never that of the releases that happened to
@@ -22,7 +22,8 @@ ROUNDING = 1e-12
 """Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
 the sum (docs/theory/caps.md, Rounding)."""
 EPSILON = _check.interval("(0, 1e6]")
-"""Of what training is asked for: beyond it nothing is private, and calibrations take up to a minute."""
+"""Range of epsilon in nats that training accepts. A larger one protects nothing, and its calibration takes up to a
+minute."""
 
 
 class Target(NamedTuple):

@@ -8,23 +8,27 @@ from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 
 MOST_NOISE = 2.0**32
+"""Largest standard deviation of a count's noise, in records: no table has so many."""
 LEAST = 5e-301
-"""Of a failure: the tail that the threshold rests on is accurate so far."""
+"""Smallest probability of failure: down to it the normal tail that gives the threshold is accurate."""
 
 
 def occurring(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
-    """How many records have each value."""
+    """Counts the records that have each value, those with a missing one left out."""
     none = frozenset(missing)
     return Counter(text for text in texts if text not in none)
 
 
 def reaching(values: Sequence[str], noisy_counts: Sequence[int], least: int) -> tuple[str, ...]:
-    """The values whose noisy counts reach ``least``, in their order."""
+    """Returns the values whose noisy counts reach ``least``, in their order."""
     return tuple(value for value, count in zip(values, noisy_counts, strict=True) if count >= least)
 
 
 def column_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
-    """The noise of one count, and the threshold. ValueError for more noise than there are records anywhere."""
+    """Returns the noise of one count, in records, and the threshold.
+
+    Raises ValueError if the noise exceeds ``MOST_NOISE`` or a column's share of the failure is below ``LEAST``.
+    """
     sigma = noise_multiplier * math.sqrt(columns) * (1 + 2.0**-50)
     if sigma > MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")

@@ -65,7 +65,7 @@ class Gate:
 
     @property
     def history(self) -> tuple[Mechanism, ...]:
-        """What was released so far, in order."""
+        """Mechanisms of the releases so far, in order."""
         with self._lock:
             return tuple(self._history)
 
@@ -141,6 +141,7 @@ class Gate:
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
+        """Asks the budget for a release, and pays the whole charge before the first one. Returns what was charged."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
         with self._lock:
@@ -158,7 +159,7 @@ class Gate:
 
 
 def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
-    """By how many binary digits the sum is rounded down, and the noise's deviation in units of the rounded sum.
+    """Returns the binary digits that the sum is rounded down by, and the noise's deviation in units of the rounded sum.
 
     Normals are sampled fast where their deviation is at most ``FAST``, so a sum on a finer grid is rounded down to
     multiples of 2^shift first. One record then moves each coordinate by less than 1 more (docs/theory/exact.md, section

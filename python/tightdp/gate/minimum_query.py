@@ -39,7 +39,8 @@ BLOCK = 256
 (docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
 STAGE, STAGE_PASSES = 0.1, 300
-"""For a minimum that serves as a starting point: its tolerance over one record's largest gradient, and its passes."""
+"""Tolerance, over one record's largest gradient, and passes over the data of a minimum that is only a starting
+point."""
 COVER_BITS = 6
 """Binary digits of the distance that the second noise covers: truncation adds a 64th to it."""
 
@@ -215,6 +216,7 @@ class Sum:
         return self._z[rows], self._data.take_rows(rows)
 
     def slope(self, direction: Vector) -> Callable[[float], float]:
+        """Returns the derivative along ``direction`` as a function of the step, at one pass over the scores a call."""
         dz = self._data.table.scores(direction, self._f.loss.outputs)
         convexity = self._f.convexity
         linear = dot(direction, self._b) + convexity * dot(direction, self._w)
@@ -227,7 +229,7 @@ class Sum:
         return at
 
     def _rounding(self, summed: float) -> float:
-        """How far the gradient is from the true one at most (docs/theory/perturbation.md, section 4)."""
+        """Bounds the distance of the gradient from the true one (docs/theory/perturbation.md, section 4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
         size, outputs = norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)

@@ -55,7 +55,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Public:
-    """All that an algorithm may know without a release: none of it depends on the records."""
+    """Facts that an algorithm may know without a release: none of them depends on the records."""
 
     records: int
     """The public number of records; sampling probabilities and divisors come from it."""
@@ -93,22 +93,22 @@ class Oracle:
         return self._records
 
     def batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
-        """For queries: a fresh Poisson batch, as row numbers (None: every row) and records."""
+        """Draws a Poisson batch for a query, as row numbers (None: every row) and records."""
         rows = poisson_sample(self._sampler or source, len(self._records), sampling_probability)
         return rows, self._held.take(rows)
 
     def where(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:
-        """For queries: the records that are chosen, as row numbers and records."""
+        """Selects records for a query by a mask, as row numbers and records."""
         rows = np.flatnonzero(chosen)
         return rows, self._held.take(rows)
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
-        """For queries: the model's gradients of those records."""
+        """Computes the model's gradients of some records for a query."""
         return _gradients(self.model, w, records)
 
     def pieces(self, records: Records) -> Iterable[Records]:
-        """For queries: a batch in parts that fit into memory. A linear model gets it whole, because it keeps only the
-        scores, and needs them for its next question."""
+        """Splits a query's batch into parts that fit into memory. A linear model gets it whole, because it keeps only
+        the scores, and needs them for its next question."""
         return (records,) if self._size is None else records.pieces(self._size)
 
     @property
@@ -116,8 +116,10 @@ class Oracle:
         return None if self.public.linear is not None else CHUNK
 
     def total(self, part: Part, length: int, source: RandomSource, sampling_probability: float = 1.0) -> Integers:
-        """For queries: the sum of ``part`` over a fresh Poisson batch, modulo 2^64. A part is a function of some
-        records, integers of that length, and is the sum of what each of them adds."""
+        """Sums ``part`` over a fresh Poisson batch, modulo 2^64, for a query.
+
+        A part maps some records to ``length`` integers, the sum of the records' contributions.
+        """
         if isinstance(self._records, Stream):
             return self._records.total(part, length, self._sampler or source, sampling_probability, self._size)
         total = np.zeros(length, np.int64)
@@ -179,7 +181,7 @@ class Oracle:
     def line_loss_sums(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
     ) -> Query:
-        """For each step s: sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]), shape (steps,).
+        """Query for sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s, shape (steps,).
 
         One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
         max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
@@ -198,6 +200,8 @@ class Oracle:
         scale: Vector | None = None,
         scores: bool = False,
     ) -> Query:
+        """Makes the query for the sum of ``part`` over a sample, whose value is in units of ``grid``."""
+
         def evaluate(source: RandomSource) -> Integers:
             return self.total(part, shape[0], source, q)
 
@@ -210,7 +214,7 @@ def norm_sum(max_norm: float, total: Callable[[float, RandomSource], Integers]) 
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
-# What records add to a sum, which a stream of blocks takes to where its records are.
+# Contributions of records to a sum. A stream of blocks calls these functions where its records are.
 
 
 def _gradients(model: Model, w: Vector, records: Records) -> Gradients:
@@ -227,6 +231,7 @@ def _clipped(
     grid: float,
     records: Records,
 ) -> Integers:
+    """Sums the clipped gradients of some records, in integers: units of ``grid``."""
     return _gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
 
 

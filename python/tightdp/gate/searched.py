@@ -1,4 +1,4 @@
-"""What a private search is charged: one account for fits, scores and choice (docs/theory/tuning.md)."""
+"""The charge of a private search: one account for fits, scores and choice (docs/theory/tuning.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..mechanisms import ApproximateDP, Gaussian
 from .budget import parts_of
 
 NEVER = 2.0**-53
-"""Of delta, for a search that has no record to train on: half a unit in its last place."""
+"""Share of delta for the event that a search has no record to train on: half a unit in delta's last place."""
 
 
 class Run(NamedTuple):
@@ -24,8 +24,8 @@ class Run(NamedTuple):
 
 
 def covering(charges: Sequence[Composition], epsilon: float, delta: float) -> Run:
-    """What covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and the noise of a score that it
-    covers too (docs/theory/tuning.md, section 2)."""
+    """Returns one run that covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and its score
+    (docs/theory/tuning.md, section 2)."""
     parts = [parts_of(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
@@ -36,7 +36,7 @@ def covering(charges: Sequence[Composition], epsilon: float, delta: float) -> Ru
 
 
 def check_covered(charge: Composition, cover: Composition) -> None:
-    """AssertionError unless a run was charged what was planned for it."""
+    """Raises AssertionError unless a run was charged what was planned for it."""
     squares, others = parts_of(charge)
     most, allowed = parts_of(cover)
     known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
@@ -45,7 +45,8 @@ def check_covered(charge: Composition, cover: Composition) -> None:
 
 
 def payable(charge: Composition, delta: float) -> Composition:
-    """What a ledger is charged: mechanisms that may fail have no Renyi divergence, and are known by their guarantee."""
+    """Returns the charge for a ledger: a search over mechanisms that may fail, which have no Renyi divergence, is
+    charged by its guarantee."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
     if any(isinstance(m, ApproximateDP) for m in inside):
         return ApproximateDP(charge.epsilon(delta).upper, delta) * 1

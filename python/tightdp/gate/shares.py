@@ -19,12 +19,12 @@ SLACK = 1e-7
 """Relative excess of the cap on a step's Gaussians over what was planned for it: how many features or labels there will
 be may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
 FAILURE = 0.1
-"""Of delta for what no noise covers: a category or a label that one record alone has. Its threshold depends on the
-logarithm."""
+"""Share of delta for the event that a category or a label of one record alone is released, which no noise covers. The
+threshold depends on its logarithm."""
 
 
 class Spent(NamedTuple):
-    """What a step may spend: the noise of one Gaussian with the privacy of all, and a delta beside it."""
+    """Budget of a step: the noise of one Gaussian that is as private as all its Gaussians, and a delta besides."""
 
     noise_multiplier: float
     failure: float
@@ -64,13 +64,13 @@ def left_for(
 
 
 def cap(charge: Composition) -> Caps:
-    """What covers a charge, and every other with as much of Gaussians."""
+    """Returns caps that cover a charge, and every other one with Gaussians of at most the same sum."""
     gaussians, others = parts_of(charge)
     return Caps(gaussians * (1 + SLACK), others)
 
 
 def check_within(charge: Composition, planned: Caps, message: str) -> None:
-    """ValueError unless ``planned`` covers the charge; both follow from what was released."""
+    """Raises ValueError unless ``planned`` covers the charge; both follow from what was released."""
     gaussians, others = parts_of(charge)
     most, allowed = parts_of(planned.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():

@@ -12,11 +12,11 @@ from ..models.model import Vector
 from ..models.records import Array
 
 MOST = 2000
-"""Most passes over the data. Some 15 to 300 are usual; more are for settings that make the problem nearly singular."""
+"""Limit of the passes over the data. Some 15 to 300 are usual, and more only if the problem is nearly singular."""
 MOST_PRODUCTS = 250
-"""Most products of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
+"""Limit of the products of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
 MOST_TRIALS = 50
-"""Most trials of one line search, each of which halves an interval."""
+"""Limit of the trials of one line search, each of which halves an interval."""
 
 
 def dot(a: Array, b: Array) -> float:
@@ -30,11 +30,11 @@ def norm(a: Array) -> float:
 
 
 class Point(Protocol):
-    """What is known at one w."""
+    """The function's derivatives at one w."""
 
     gradient: Vector
     error: float
-    """How far ``gradient`` may be from the true one, rounding included."""
+    """Largest distance of ``gradient`` from the true one, rounding included."""
 
     def bent(self, v: Vector) -> Vector:
         """The Hessian times v."""

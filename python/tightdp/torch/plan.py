@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import _check
 from ..accounting.calibrate import calibrate
-from ..algorithms.adaclip import AdaCliP, largest_batch
+from ..algorithms.adaclip import AdaCliP, limit_batch
 from ..algorithms.algorithm import sampled
 from ..algorithms.dpis import DPIS
 from ..algorithms.record_count import PLAIN_SHARE
@@ -180,7 +180,7 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        batch = min(expected, largest_batch(records)) if isinstance(own, AdaCliP) else expected
+        batch = limit_batch(expected, records) if isinstance(own, AdaCliP) else expected
         found = plan_steps(settings, batch, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
         rest = None
@@ -200,11 +200,8 @@ def plan(
         known = _check.count("public_size", public_size)
         if expected > known:
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
-        if isinstance(own, AdaCliP) and expected > largest_batch(known):
-            most = largest_batch(known)
-            raise ValueError(
-                f"batch_size must be less than public_size for AdaCliP, in (0, {most:g}], got {expected:g}"
-            )
+        if isinstance(own, AdaCliP) and expected == known:
+            raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
         made = planned(known, noise, target)
         _warn_of_delta(made)
         if released is None:

@@ -12,8 +12,9 @@ How the parts fit together, in one direction::
 
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
-``models`` holds what a record is to an oracle, ``releases`` the way from a query to a release, ``algorithms`` what is
-done with it; what joins them is here.
+``tightdp.records`` reads the records, ``tightdp.models`` computes their gradients and losses, ``tightdp.gate`` holds
+oracle, query, budget and gate, and ``tightdp.algorithms`` what is done with a release. ``tightdp.estimators`` gives
+them scikit-learn's interface. This module offers their public names.
 
 How to add an algorithm: docs/architecture.md.
 """
