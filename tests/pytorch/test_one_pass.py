@@ -127,6 +127,36 @@ def test_mixed_precision():
     )
 
 
+def mixed_loss(loss_fn):
+    """The loss function in the arithmetic of autocast, from the model's first layer on."""
+
+    def loss(model, batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss_fn(model, batch).float()
+
+    return loss
+
+
+@pytest.mark.parametrize("case", ["mlp", "convolutions", "bare parameters"])
+@pytest.mark.parametrize("arithmetic", ["auto", "products", "float", "exact", "one-by-one"])
+def test_autocast_in_the_loss(case, arithmetic):
+    """The first layer's input is wide and its error narrow. Each record adds its clipped gradient, no longer than the
+    bound."""
+    build, loss_fn, data = CASES[case]
+    model, batch = build(), data()
+    loss, dataset = mixed_loss(loss_fn), torch.utils.data.TensorDataset(*batch)
+    run = private(model, dataset, arithmetic=arithmetic, batch_size=len(dataset), max_norm=0.05, noise_multiplier=1.0)
+    run.step(loss, next(iter(run.loader)))
+    for i in range(3):
+        one = [tensor[i : i + 1] for tensor in batch]
+        sums = run._sum_maker.make(run._parameters())
+        sums.check(model, loss, one, 1)
+        sums.add(model, loss, one, 1)
+        found = dict(zip(run._names, sums.values(), strict=True))
+        assert sum(float(total.double().square().sum()) for total in found.values()) <= 0.05**2
+        assert_close(found, clipped_by_hand(model, loss, one, 0.05), 3e-2)
+
+
 def test_a_run_in_one_pass():
     run = private(arithmetic="float", noise_multiplier=1.0, physical_size=2, dataset=table(100), batch_size=10)
     before = {name: p.detach().clone() for name, p in run.model.named_parameters()}

@@ -90,7 +90,8 @@ class Outer:
 
     def rows(self) -> Any:
         if not self.sparse:
-            return self.left.transpose(1, 2) @ self.right
+            dtype = torch.promote_types(self.left.dtype, self.right.dtype)  # autocast narrows the error alone
+            return self.left.transpose(1, 2).to(dtype) @ self.right.to(dtype)
         found = self.right.new_zeros(len(self.right), self.m, self.right.shape[2])
         return found.scatter_add_(1, self.left[:, :, None].expand_as(self.right), self.right)
 
