@@ -241,6 +241,18 @@ def test_renyi_divergences_hold_the_truth(run, truth):
                 assert upper - lower <= 1e-9 * upper
 
 
+@pytest.mark.parametrize("q", [1e-200, 2e-162, 1e-160])
+@pytest.mark.parametrize("order", [1.5, 2.0])
+def test_divergences_that_no_double_holds_are_bounded_all_the_same(q, order):
+    """At order 2 the truth is log(1 + q^2 (E[L^2] - 1)), less than the least double or a few of them. It grows with the
+    order, and the chord has the same value at order 1.5."""
+    lower, upper = (end[0] for end in dp.PoissonSampled(dp.Laplace(1.0), q).renyi([order]))
+    with mp.workdps(40):
+        grown = mp.mpf(q) ** 2 * mp.expm1(mp.log((2 * mp.exp(1) + mp.exp(-2)) / 3))
+        assert upper >= grown
+        assert lower <= grown
+
+
 @pytest.mark.parametrize("order", [1.0, 0.0, float("inf"), float("nan")])
 def test_orders_are_above_one(order):
     with pytest.raises(ValueError, match=r"^orders must be finite real numbers in \[1\.0000000000000002, "):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.outward import INF, ULP, Range
+from ...numerics.outward import INF, ULP, Range, down, up
 from . import quadrature
 
 MOST_TERMS = 20_000
@@ -56,7 +56,7 @@ def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     if above == below:
         return low
     share = c + 1 - below
-    return ((1 - share) * low + share * at_order(above)) * (1 + 8 * ULP)
+    return up((1 - share) * low + share * at_order(above), 8 * ULP)
 
 
 def integer(inner: NDArray[np.float64], q: float) -> Range:
@@ -81,11 +81,13 @@ def integer(inner: NDArray[np.float64], q: float) -> Range:
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm: a cumulative sum of j terms, and products and sums of numbers no larger than ``size``.
-    size = float(np.abs(log_choose).max()) + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
-    slack = (a + 16) * 2 * ULP + 16 * ULP * size
+    # Each logarithm: a cumulative sum, each of whose additions rounds a number no larger than ``chosen``, and products
+    # and sums of numbers no larger than ``size``.
+    chosen = float(np.abs(log_choose).max())
+    size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
+    slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
     exponent = top + math.log(total)
-    return Range(_grown(exponent - slack) * (1 - 16 * ULP), _grown(exponent + slack) * (1 + 16 * ULP))
+    return Range(max(down(_grown(exponent - slack), 16 * ULP), 0.0), up(_grown(exponent + slack), 16 * ULP))
 
 
 def _grown(exponent: float) -> float:

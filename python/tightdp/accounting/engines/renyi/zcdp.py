@@ -108,10 +108,12 @@ def _member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArr
         c = last * (np.arange(1, _ORDERS + 1) / _ORDERS) ** 2
         one = (c + 1) * p[:, None] - c * q[:, None]
         other = (c + 1) * not_p[:, None] - c * not_q[:, None]
-        size = (c + 1) * (np.abs(p) + np.abs(not_p))[:, None] + c * (np.abs(q) + np.abs(not_q))[:, None]
-        # Each term of the sum of exponentials is off by as much as its exponent; e^{other} is nearly all of the sum.
+        # Each term of the sum of exponentials is off by as much as the two products that its exponent is made of.
+        size_one = (c + 1) * np.abs(p)[:, None] + c * np.abs(q)[:, None]
+        size_other = (c + 1) * np.abs(not_p)[:, None] + c * np.abs(not_q)[:, None]
         k = np.logaddexp(one, other)
-        k = k + _MARGIN * (np.exp(np.minimum(one - k, 0.0)) * size + np.abs(other) + np.abs(k))
+        weighted = np.exp(np.minimum(one - k, 0.0)) * size_one + np.exp(np.minimum(other - k, 0.0)) * size_other
+        k = k + _MARGIN * (weighted + np.abs(k))
         before = np.concatenate((np.zeros_like(last), c[:, :-1]), axis=1)
         spare = c * (xi + (c + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         second = k <= spare
