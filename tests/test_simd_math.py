@@ -57,6 +57,12 @@ def test_no_counterexample(name, data):
     assert worst_error(name, np.array([x])) < ASSUMED
 
 
+@pytest.mark.parametrize("name", ["exp", "expm1"])
+def test_an_exponential_of_no_number_is_no_number(name):
+    """A mass that could not be computed may not vanish from a sum."""
+    assert np.isnan(getattr(_testing.simd_math, name)(np.full(8, np.nan))).all()
+
+
 def test_exp_far_out_is_monotone_and_finite():
     y = _testing.simd_math.exp(np.array([-1e308, -800.0, -708.0, 0.0, 700.0, 709.0, 800.0, 1e308]))
     assert y[0] == 0.0
