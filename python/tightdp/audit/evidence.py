@@ -1,4 +1,4 @@
-"""What an experiment has shown: some test has at least this power at no more than this level.
+"""Evidence of an experiment: some test has at least this power at no more than this level.
 
 Statements and proofs: docs/theory/audit.md.
 """
@@ -22,8 +22,8 @@ violations."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """With probability at least ``confidence``: the test accepts a run with the canary with probability >= ``power``,
-    and one without it with probability <= ``level``.
+    """A test that accepts a run with the canary with probability >= ``power``, and one without it with probability <=
+    ``level``. Both hold with probability at least ``confidence``.
 
     All answers follow from this one event, so you may ask one ``Evidence`` any number of questions.
     """

@@ -9,7 +9,7 @@ from ..mechanisms import Mechanism
 
 
 class Account(NamedTuple):
-    """What runs were charged, and what they released."""
+    """Charge and releases of the runs so far."""
 
     charged: Composition
     history: tuple[Mechanism, ...]

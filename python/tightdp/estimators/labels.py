@@ -26,8 +26,8 @@ from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
 SHARE = 0.01
-"""Of the budget, as mu^2, for the labels: at epsilon 1 and delta 1e-5 their counts have noise of 37 records, and a
-label needs about 190."""
+"""Share of the budget, as mu^2, for the labels: at epsilon 1 and delta 1e-5 their counts have noise of 37 records, and
+a label needs about 190."""
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
 """The first stream of a seeded source for labels: the run's noise has those from 0 on."""
@@ -37,10 +37,10 @@ class Opening(NamedTuple):
     """A run that begins with the release of its labels: fixed before a record is looked at."""
 
     spent: Spent
-    """By the labels."""
+    """Budget of the labels."""
     epsilon: float | None
     delta: float
-    """Of the rest of the run."""
+    """Target of the rest of the run."""
     rest: Caps
 
     @property
@@ -77,7 +77,7 @@ def check_typed(blocks: Blocks) -> None:
 
 
 def charge_of(spent: Spent) -> Composition:
-    """Of a release of labels."""
+    """Returns the charge of a release of labels."""
     return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
 
@@ -126,7 +126,7 @@ def chosen(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
 
 
 def counted(labels: NDArray[Any]) -> Counter[str]:
-    """How many records have each label."""
+    """Counts the records that have each label."""
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):

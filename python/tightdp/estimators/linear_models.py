@@ -49,7 +49,7 @@ PLACES = (
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """What every private classifier shares: checks, bounds on features, the run, the account.
+    """Base class of private classifiers: checks, bounds on features, the run, the account.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """
 
     _spent: ClassVar[Spent | None] = None
-    """What the labels of a step may cost, which a pipeline says."""
+    """Budget that a pipeline gives a step for learning its labels."""
     classes: Any = field(default=None, kw_only=True)
     class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
@@ -134,7 +134,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         )
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged on records of ``n_features`` features, its ``charged_``; it looks at no record.
+        """Returns the charge of ``fit`` on records of ``n_features`` features, its ``charged_``; it looks at no record.
 
         ``n_classes`` is used where ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
@@ -193,6 +193,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _streamed(
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
     ) -> Stream:
+        """Makes the stream of prepared records, after a pass that counts labels if they are to be learned."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if learns(self.classes) or learns(classes):

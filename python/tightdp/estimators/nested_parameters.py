@@ -12,7 +12,7 @@ class Nested(BaseEstimator):
     """get_params and set_params that reach the settings of an algorithm, which itself is never changed."""
 
     _default: ClassVar[type[Any]]
-    """What an ``algorithm`` of None stands for."""
+    """Algorithm that None stands for."""
     n_features_in_: int
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -21,6 +21,6 @@ def check_free(estimator: Any) -> None:
 
 
 def within(whole: Any) -> list[Any]:
-    """What a fitted estimator is made of: itself, its fitted steps and theirs."""
+    """Lists the parts of a fitted estimator: itself, its fitted steps and theirs."""
     parts = [*getattr(whole, "steps_", ()), *getattr(whole, "transformers_", ())]
     return [whole, *(one for _, part, *_ in parts for one in within(part) if hasattr(one, "charged_"))]

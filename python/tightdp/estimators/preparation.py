@@ -1,4 +1,4 @@
-"""What is made of a record before a model sees it: features within bounds, labels as numbers of classes."""
+"""Preparation of a record before a model sees it: features within bounds, labels as numbers of classes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Prepare:
     bounds: Bounds | None
     classes: NDArray[Any]
     weights: Vector | None
-    """Of the classes."""
+    """Weights of the classes."""
     learned: bool = False
     """Whether there may be other labels, whose records contribute nothing."""
 

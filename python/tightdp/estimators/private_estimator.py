@@ -1,4 +1,4 @@
-"""What every private estimator shares: a model, an algorithm and a budget, joined into a run and its account."""
+"""Base class of private estimators: a model, an algorithm and a budget, joined into a run and its account."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PrivateEstimator(Nested):
         raise NotImplementedError
 
     def _facts(self) -> stated.Facts:
-        """What a fit takes to be public of the targets."""
+        """Returns the facts about the targets that a fit takes to be public."""
         raise NotImplementedError
 
     def _trainer(self) -> Any:

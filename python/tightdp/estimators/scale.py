@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from .. import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
-"""Of bounds: a weight times one width, over another, times a bound, is then far from the largest double."""
+"""Largest absolute bound and smallest width. A weight times one width, over another, times a bound, is then far from
+the largest double."""
 
 
 class Scale(NamedTuple):

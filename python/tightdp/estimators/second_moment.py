@@ -38,7 +38,7 @@ class SecondMoment:
     ledger: Any
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged, without a record: the same for any numbers of features and classes."""
+        """Returns the charge of ``fit``, which is the same for any numbers of features and classes."""
         return Gaussian(self._noise()) * 1
 
     def __sklearn_tags__(self) -> Any:

@@ -66,7 +66,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return self._train(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged on records of ``n_features`` features; it looks at no record."""
+        """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record."""
         return self._price(self._model_of(_check.count("n_features", n_features)), self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:

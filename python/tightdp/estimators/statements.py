@@ -24,7 +24,7 @@ UNSCALED = (
 
 
 class Facts(NamedTuple):
-    """What a fit takes to be public of its targets, and what of it was read off them."""
+    """Facts about the targets that a fit takes to be public, and those of them that were read off the targets."""
 
     public: Mapping[str, str]
     taken: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def after(earlier: Statement, last: Statement) -> Statement:
 
 
 def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
-    """What either says by a name, in order."""
+    """Joins the entries of both by name, in order."""
     both = dict(last)
     for name, how in earlier.items():
         if name != "runs" and how not in (known := both.get(name, how)).split("; "):

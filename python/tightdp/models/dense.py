@@ -25,13 +25,13 @@ DIGITS = 37
 """Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each
 (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
-"""Of a record's inputs."""
+"""Binary digits of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Of the bound of ``add_products``: what 256 records add up to stays below 2^31 (section 7)."""
+"""Binary digits of the bound of ``add_products``: the sum of 256 records stays below 2^31 (section 7)."""
 SHORT_DIGITS = 15
-"""Of a record's inputs there, where several errors multiply them."""
+"""Binary digits of a record's inputs in ``add_products`` if several errors multiply them."""
 MANY = 2.0**24
-"""So many records cannot make a sum reach 2^63. If the public number is larger, the grid is coarser."""
+"""Number of records that cannot make a sum reach 2^63. If the public number is larger, the grid is coarser."""
 CENTER_UNIT = 2.0**22
 """A centre is multiplied by round(F 2^22), F the record's clip factor (kCenterUnit of the kernel)."""
 PAD = 16
@@ -48,7 +48,7 @@ class Units(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """What each record of a batch brings to one layer: inputs (n, columns), errors (n, outputs), of one dtype."""
+    """One layer's inputs (n, columns) and errors (n, outputs) for each record of a batch, of one dtype."""
 
     inputs: Array
     errors: Array

@@ -52,7 +52,7 @@ def confined(
 
 
 def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """At least |x| of each row, in exact arithmetic, and more by a few parts in 10^5 at most.
+    """Returns an upper bound on each row's norm in exact arithmetic, larger by a few parts in 10^5 at most.
 
     A row's bits are a function of that row alone: its entries are rounded away from zero to so few digits that their
     squares add up without rounding, in whatever order NumPy adds them. Infinite where the norm is past the doubles.

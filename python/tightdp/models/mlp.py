@@ -69,6 +69,7 @@ class Perceptron(Model):
         return self._forward(w, features)[1]
 
     def gradients(self, w: Vector, records: Records) -> Gradients:
+        """Propagates the errors back through the layers, of which inputs and errors are kept."""
         given, z = self._forward(w, records.features)
         tables = self.layers(w)
         _, slope = ACTIVATIONS[self._activation]

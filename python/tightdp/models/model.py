@@ -1,4 +1,4 @@
-"""What a model gives the oracle: per-example gradients and losses, in a form that need not be materialised."""
+"""Models as the oracle uses them: per-example gradients and losses, in a form that need not be materialised."""
 
 from __future__ import annotations
 

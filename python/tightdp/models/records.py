@@ -58,7 +58,7 @@ class Records:
         return self._units[bias]
 
     def pieces(self, size: int) -> Iterator[Records]:
-        """All records in order, ``size`` at a time, without a copy."""
+        """Yields the records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
             yield self._part(slice(start, start + size))
 

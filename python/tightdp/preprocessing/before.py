@@ -1,4 +1,4 @@
-"""What is refused of a table before anything is paid for, in a pipeline and in a search."""
+"""Checks of a table before anything is paid for, in a pipeline and in a search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def passed(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
 
 
 def check_targets(last: Any, y: Any, width: int | None = None) -> None:
-    """What the last step would refuse, before anything is paid for; None for a number of features that is not known."""
+    """Raises the last step's error about the targets before anything is paid for. ``width`` is None if the number of
+    features is not known."""
     if isinstance(last, PrivateClassifier):
         trial = cloned(last) if width is not None else cloned(last).set_params(bounds=None)
         if learning(last):  # once they are paid for
@@ -61,8 +62,10 @@ def check_weights(last: Any, blocks: Blocks | None) -> None:
 
 
 def check_table(steps: Sequence[Any], X: Any) -> None:
-    """What the first step would refuse, before anything is paid for: one row tells of an array of numbers, and blocks
-    have said what they hold."""
+    """Raises the first step's error about the table before anything is paid for.
+
+    One row shows the kind of an array of numbers, and blocks have said what they hold.
+    """
     trial = cloned(next(step for step in steps if step is not None))
     few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X
     if isinstance(trial, PrivateTransformer):

@@ -103,7 +103,7 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
 
 
 def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
-    """For each column how many rows have each value, as text."""
+    """Counts, for each column, the rows that have each value, as text."""
     if rows.dtype == object:
         return [occurring(cells_as_text(column), missing) for column in rows.T]
     found = []

@@ -69,6 +69,7 @@ class Chain(Steps, PrivateTransformer):
         return np.asarray(rows)
 
     def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
+        """Lets each member learn in turn from what those before it made of the values."""
         each = self._each(spent)
         self.transformers_: list[tuple[str, Any]] = []
         for name, given in members(self.transformers, 2):

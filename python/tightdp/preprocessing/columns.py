@@ -91,7 +91,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _each(self, spent: Spent) -> Spent:
-        """What one may spend: those that release something share equally."""
+        """Returns the budget of one member: those that release something share equally."""
         paying = sum(
             member is not None and bool(member._charge(spent)) for _, member, _ in members(self.transformers, 3)
         )
@@ -122,6 +122,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
         return found
 
     def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """Joins the facts of the members, each under its name."""
         released: list[str] = []
         public: dict[str, str] = {}
         for name, member, columns in self.transformers_:

@@ -89,7 +89,7 @@ class OneHotEncoder(PrivateTransformer):
         self.categories_ = gate.frequent(self.n_features_in_, partial(self._counts, values), spent).value
 
     def _counts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
-        """How many records have each text, of each column."""
+        """Counts, for each column, the records that have each text."""
         if not isinstance(values, Stream):
             return [occurring(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]

@@ -25,15 +25,16 @@ DIGITS = 20
 """Binary digits of a level: levels are rounded to multiples of 2^-20, so that sums are integers."""
 OCTAVES = range(-20, 43)
 STEPS = 32
-"""Of an octave. Neighbouring grid points are within 3 %, which is fine enough for clipping and imputing; and 63 octaves
-of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions search."""
+"""Grid points in an octave. Neighbouring ones are within 3 %, which is fine enough for clipping and imputing. The 63
+octaves of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions search."""
 MARGIN = 3.0
 """Deviations of the noise by which outer levels are taken further inside: where there are no values at all, noise alone
 would else pass for some of them, and the search would end far from the data. Of ten such answers 1.3 % are wrong."""
 LEFT_OUT = 0.1
-"""Of the records on either side of bounds: with more, bounds are those of the middle and not of the column."""
+"""Largest share of the records that bounds may leave out on either side. With more, they would be bounds of the middle
+and not of the column."""
 POINTS = 1024
-"""Of a declared range, both ends included: 10 questions."""
+"""Grid points of a declared range, both ends included: 10 questions find one of them."""
 
 
 def points(domain: Any, columns: int) -> Array:
@@ -64,12 +65,12 @@ def _every_number() -> Array:
 
 
 def rounds(domain: Any) -> int:
-    """How many questions a search asks; it does not depend on the columns."""
+    """Returns the number of questions that a search asks. It does not depend on the columns."""
     return math.ceil(math.log2(2 * STEPS * len(OCTAVES) + 1 if domain is None else POINTS))
 
 
 def charge(domain: Any, noise_multiplier: float) -> Composition:
-    """What a search is charged, whose questions together have the privacy of one ``Gaussian(noise_multiplier)``."""
+    """Returns the charge of a search: its questions together are as private as one ``Gaussian(noise_multiplier)``."""
     return Gaussian(_each(domain, noise_multiplier)) * rounds(domain)
 
 
@@ -105,15 +106,18 @@ def search(
 
 
 def enough_records(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
-    """Of how many records a search finds bounds that leave out no more than a tenth of them on either side: ``MARGIN``
-    deviations of the noise are a share of the records (docs/theory/quantiles.md, section 1). It is public."""
+    """Returns the number of records with which a search finds bounds that leave out ``LEFT_OUT`` at most on each side.
+
+    ``MARGIN`` deviations of the noise are then a small enough share of the records (docs/theory/quantiles.md, section
+    1). The number is public.
+    """
     noise = _each(domain, noise_multiplier) * _sensitivity([round(q * 2**DIGITS) for q in levels], columns)
     room = LEFT_OUT - min(levels[0], 1 - levels[-1])
     return math.ceil(MARGIN * noise / room) if room > 0 else 0
 
 
 def counts(columns: Values, at: Array, levels: Sequence[float]) -> Query:
-    """For each level q and column the number of values at or below ``at``, less q times the number of values.
+    """Query for the number of values at or below ``at``, less q times their number, for each level q and column.
 
     Thresholds are raised to ascend. A value adds 1 - q or -q to each, so that one record adds at most the sensitivity.
     """
@@ -142,5 +146,5 @@ def _sensitivity(units: Sequence[int], columns: int) -> float:
 
 
 def _each(domain: Any, noise_multiplier: float) -> float:
-    """Of one question; rounded up, so that all together cost no more than was asked for."""
+    """Returns the noise multiplier of one question, rounded up: all questions together cost no more than was asked."""
     return noise_multiplier * math.sqrt(rounds(domain)) * (1 + 2.0**-50)

@@ -76,7 +76,7 @@ class Bounded(PrivateTransformer):
 
 
 def _width(domain: Any) -> int:
-    """How many columns a domain is made for."""
+    """Returns the number of columns that a domain has bounds for; 1 if they serve every column."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1
     except TypeError:
@@ -124,7 +124,7 @@ class MinMaxScaler(Bounded):
 
 
 SHARE = 0.5
-"""Of the privacy, as mu^2, for bounds where they are not declared; the rest is for moments."""
+"""Share of the privacy, as mu^2, for bounds that are not declared; the rest is for moments."""
 NARROWEST = 1 / 64
 """The least standard deviation, in half-widths of the bounds: below it noise would choose the scale."""
 DIGITS = 20
@@ -165,6 +165,7 @@ class StandardScaler(Bounded):
         return z / math.sqrt(SHARE) * (1 + 2.0**-50), z / math.sqrt(1 - SHARE) * (1 + 2.0**-50)
 
     def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
+        """Learns bounds that are not declared, then releases the moments within them."""
         bounds, noise = self._parts(spent)
         self.bounds_ = low, high = self._bounds(values, gate, bounds)
         middle, half = low + (high - low) / 2, (high - low) / 2
@@ -184,8 +185,9 @@ class StandardScaler(Bounded):
 
 
 def moments(values: Values, low: Any, high: Any) -> Query:
-    """For each column their number, sum and sum of squares, of values clipped to [low, high] and mapped to [-1, 1]; NaN
-    is no value.
+    """Query for each column's number, sum and sum of squares of values, clipped to [low, high] and mapped to [-1, 1].
+
+    NaN does not count as a value.
 
     A value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20 and so no longer than sqrt(3).
     """

@@ -62,7 +62,7 @@ class Steps:
     """The argument that holds the parts."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters; with ``deep`` those of the parts too."""
+        """Returns the parameters by name; with ``deep`` those of the parts too."""
         found: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
         if deep:
             for name, part, *_ in getattr(self, self._steps) or ():

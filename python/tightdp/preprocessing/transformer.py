@@ -1,4 +1,4 @@
-"""What private transformers share: the noise that a target needs, the charge before the release, the account."""
+"""Base class of private transformers: the noise that a target needs, the charge before the release, the account."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTHING = 1e-300
 
 
 class Learned:
-    """What validation and ``fit`` set."""
+    """Attributes that validation and ``fit`` set."""
 
     n_features_in_: int
     bounds_: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -47,7 +47,7 @@ class Learned:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
-    """What every private transformer shares.
+    """Base class of private transformers.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         return self._transformed(self._cells(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged; it looks at no record. The numbers of features and classes do not change it."""
+        """Returns the charge of ``fit``, without a look at a record; features and classes do not change it."""
         return self._charge(self._planned()[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -114,10 +114,10 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    # What each of them says of itself.
+    # Methods that each transformer defines.
 
     def _charge(self, spent: Spent) -> Composition:
-        """All releases together; empty where everything is declared. Checks the settings."""
+        """Returns the composition of the releases, which is empty if everything is declared. Checks the settings."""
         raise NotImplementedError
 
     def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
@@ -135,7 +135,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         return False
 
     def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """What was released, and what was taken to be public, for the statement."""
+        """Returns, for the statement, what was released and which facts were taken to be public."""
         raise NotImplementedError
 
     def _of_rows(self, rows: Any) -> NDArray[np.float64]:
@@ -156,10 +156,10 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         values = self._cells(X, reset=True)
         return streamed(values) if isinstance(values, Blocks) else values
 
-    # How it runs, by itself and in a pipeline.
+    # Steps of a fit, by itself and in a pipeline.
 
     def _planned(self) -> tuple[Spent, float]:
-        """What may be spent, and the delta at which ``privacy_`` is asked for."""
+        """Returns the budget of the releases, and the delta at which ``privacy_`` is asked for."""
         if self.epsilon is None and not self._charge(Spent(1.0, NOTHING)):
             return Spent(1.0, NOTHING), NOTHING if self.delta is None else _check.open_unit("delta", self.delta)
         target = Target.of(self.epsilon, self.delta)

@@ -9,7 +9,7 @@ from typing import Any
 from .text import named_twice, names_in, text_of
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
-"""What such files begin with."""
+"""First bytes of Parquet files and of Arrow files."""
 
 
 def is_columns(start: bytes) -> bool:

@@ -22,7 +22,7 @@ Rows = NDArray[np.intp]
 Lengths = NDArray[np.int64]
 """The number of records of each block."""
 BYTES = 2**25
-"""Of a block's features: enough for the threads, and a small part of any machine's memory."""
+"""Bytes of a block's features: enough for the threads, and a small part of any machine's memory."""
 WEIGHTS = "sample_weight must be finite numbers >= 0, and not all zero"
 CHANGED = "X must have the same records in the same blocks at each pass, and they have changed"
 
@@ -65,8 +65,10 @@ class Blocks(ABC):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        """What ``function`` returns for each block, in order; with ``rows`` for those rows of each. RuntimeError where
-        the blocks have other ``lengths``."""
+        """Yields the result of ``function`` for each block, in order; with ``rows`` for those rows of each.
+
+        Raises RuntimeError if the blocks have other ``lengths``.
+        """
         many = 0
         for i, given in enumerate(self):
             x, y = self.form(*given)
@@ -98,7 +100,7 @@ class Blocks(ABC):
 
     @property
     def form(self) -> Form:
-        """What checks a block."""
+        """Returns the check of a block."""
         return Form(self.width, np.dtype(self.dtype), bool(self.weighted))
 
 

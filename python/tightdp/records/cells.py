@@ -1,4 +1,4 @@
-"""How a cell becomes a value: by itself, whatever the other cells are (docs/theory/exact.md, section 6).
+"""Values of cells: each is read by itself, whatever the other cells are (docs/theory/exact.md, section 6).
 
 NumPy would give a list the type that fits all of its cells: one text makes texts of all numbers, one float64 moves
 what was float32. The type of an array or a column is a public fact. A list, a tuple or an array of objects has none,
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .text import text_of
 
 NESTED = (list, tuple, dict, set, np.ndarray)
-"""What is no cell."""
+"""Types that no cell has, because they hold several values."""
 NUMERIC = "biuf"
 """Kinds of arrays whose cells can be compared as numbers."""
 WHOLE = range(-(2**63), 2**63)
@@ -68,7 +68,7 @@ def table_of(rows: Any) -> NDArray[Any]:
 
 
 def same_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which cells of two columns are equal: numbers as numbers, texts as texts, and no text is a number."""
+    """Returns a mask of the cells that are equal in two columns: numbers as numbers, and texts as texts."""
     kinds = {one.dtype.kind, other.dtype.kind}
     if kinds <= set(NUMERIC) or (len(kinds) == 1 and "O" not in kinds):
         return np.asarray(one == other, dtype=np.bool_)

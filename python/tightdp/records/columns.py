@@ -1,4 +1,4 @@
-"""How columns become features: numbers clipped to bounds and mapped to [0, 1], categories one-hot.
+"""Features from columns: numbers clipped to bounds and mapped to [0, 1], categories one-hot.
 
 Nothing is fitted here: bounds, labels and categories come from the caller, who may have learned them with noise.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .rows import Rows
 
 SHOWN = 20
-"""How many problems of a table one error lists."""
+"""Largest number of a table's problems that one error lists."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ class Learned:
 
 
 def together(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What each attempt returns. One ValueError with what is wrong with any of them, so that all of it can be mended
-    at once."""
+    """Returns the result of each attempt. Raises one ValueError with the errors of all, to be mended at once."""
     found, problems = [], []
     for attempt in attempts:
         try:
@@ -111,8 +110,11 @@ def plan_columns(
     every: bool = False,
     fills: Mapping[str, Fill] | None = None,
 ) -> tuple[Column | Learned, ...]:
-    """How each column but the label and those ``dropped`` is encoded. ValueError for unknown names and for missing
-    bounds, which [0, 1] stands for where all values lie inside, unless ``every`` column must be declared."""
+    """Decides how each column but the label and those ``dropped`` is encoded.
+
+    Raises ValueError for unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds,
+    unless ``every`` column must be declared.
+    """
     fills = fills or {}
     together([partial(rows.column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))])
     if label in {*categories, *bounds, *dropped, *fills}:

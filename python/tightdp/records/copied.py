@@ -50,7 +50,7 @@ def _copying(blocks: Blocks) -> Iterator[Blocks]:
 
 
 def _folder() -> str:
-    """Where the copy lies. Python would take another folder than TMPDIR names, where that cannot be used."""
+    """Returns the folder of the copy: TMPDIR even if it cannot be used, where Python would take another one."""
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 

@@ -71,6 +71,7 @@ class DaskBlocks(Blocks):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
+        """Yields ``function`` of each block, computed where Dask holds it."""
         work = self._dask.delayed(_Work(self.form, function, *self._named), traverse=False)
         tasks = [
             work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))
@@ -114,6 +115,7 @@ class _Parts:
 
 
 def _array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+    """Splits arrays of Dask into parts of the same rows, each with all columns."""
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
         raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
     whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
@@ -130,6 +132,7 @@ def _array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
 
 
 def _frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+    """Splits a data frame of Dask into partitions, and takes named columns as targets and weights."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:
         if name not in X.columns:

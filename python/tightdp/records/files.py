@@ -23,13 +23,13 @@ NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 """Types of Arrow."""
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
-"""What stands for a missing number in a CSV file."""
+"""Texts that stand for a missing number in a CSV file."""
 BUFFER = 2**20
 """Bytes of a Parquet file's column that are read at once."""
 SQUARE = 4096
 """Rows that are made of columns at once: few enough for the caches (a third of the time of whole columns)."""
 CSV_BYTES = 2**22
-"""Of text that is parsed at once."""
+"""Bytes of a CSV file that are parsed at once."""
 
 
 class FileBlocks(Blocks):
@@ -190,7 +190,7 @@ class FileBlocks(Blocks):
         self._in_lines.add(path)
 
     def _texts_of(self, path: str) -> Iterator[str]:
-        """Of a CSV file, piece by piece."""
+        """Yields the text of a CSV file, piece by piece."""
         decoder = codecs.getincrementaldecoder(self._written[1])()
         with _arrow().input_stream(path, compression="detect") as raw:
             while data := raw.read(CSV_BYTES):
@@ -198,6 +198,7 @@ class FileBlocks(Blocks):
                     yield text
 
     def _parts(self, path: str) -> Iterator[Any]:
+        """Yields the record batches of a file in order, a few rows at a time."""
         names = [*self.columns, *self._others]
         if self._format == "parquet":
             parquet: Any = import_module("pyarrow.parquet")
@@ -274,7 +275,7 @@ class FileBlocks(Blocks):
         return dataset.dataset(paths, schema=schema, format=form)
 
     def _csv(self, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """How CSV files are read, of some columns or of all."""
+        """Returns the options of Arrow's reader of CSV files, for some columns or for all."""
         csv: Any = import_module("pyarrow.csv")
         delimiter, encoding = self._written
         types = {name: _arrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}

@@ -1,4 +1,4 @@
-"""What estimators read in blocks, of all that they are given as X."""
+"""Inputs that estimators read in blocks, among all that users pass as X."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LONGEST = 2**24
 
 @dataclass(frozen=True)
 class Format:
-    """How a file is written. ValueError for a delimiter, an encoding or a decimal mark that there is none of."""
+    """Spelling of a file. Raises ValueError for an impossible delimiter, encoding or decimal mark."""
 
     delimiter: str = ","
     encoding: str = "utf-8-sig"
@@ -119,6 +119,7 @@ class Rows:
 
     @classmethod
     def _parsed(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
+        """Reads the header and the cells. Raises ValueError, with the line, for a row of another length."""
         reader = csv.reader(_lines(text), skipinitialspace=True, delimiter=delimiter)
         header = [name.strip() for name in next(reader, [])]
         if not header:
@@ -171,7 +172,7 @@ class Rows:
         return self.columns[name]
 
     def undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
-        """Which records have a text in a column that is not among ``values``; an empty cell counts as such."""
+        """Returns a mask of the records whose text in a column is not among ``values``; an empty cell is a text too."""
         known = frozenset(values)
         return np.array([cell not in known for cell in self.column(name)])
 

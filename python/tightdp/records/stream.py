@@ -27,9 +27,9 @@ COINS = 2**20
 
 Integers = NDArray[np.int64]
 Prepare = Callable[[NDArray[Any], NDArray[Any]], Records]
-"""What makes records of a block, each a function of its own row."""
+"""Function that makes records of a block, each of its own row alone."""
 Part = Callable[[Records], Integers]
-"""What a sum is made of: the sum over some records."""
+"""Function that sums over some records."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Prepared:
     prepare: Prepare
     part: Part
     size: int | None
-    """So many records at a time; None for all of the block."""
+    """Number of records that are summed at a time; None for all of the block."""
     center: NDArray[np.float64] | None
     largest: float
 
@@ -94,10 +94,11 @@ class Stream:
         return total
 
     def each(self, part: Callable[[Any], Any]) -> Iterable[Any]:
-        """What ``part`` makes of the records of each block, in order."""
+        """Yields the result of ``part`` for the records of each block, in order."""
         return self._blocks.map(Prepared(self._prepare, part, None, self._center, self._largest))
 
     def _sampled(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
+        """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
             rows = chosen(source.stream(), probability, len(self))
@@ -114,15 +115,15 @@ class Stream:
         yield work(*batch)
 
     def _several(self, probability: float) -> int:
-        """How many batches have ``AHEAD`` bytes of features on average, but at most those of one epoch."""
+        """Returns the number of batches with ``AHEAD`` bytes of features on average, but at most those of one epoch."""
         each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
         return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
 
 
 @dataclass(frozen=True)
 class _First:
-    """What a first pass finds in a block: the number of its records, whether a weight is above 0, and what a look
-    finds."""
+    """First pass over a block: returns the number of its records, whether a weight is above 0, and the result of a
+    look."""
 
     look: Look | None
 

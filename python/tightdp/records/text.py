@@ -16,7 +16,7 @@ MISSING = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan
 NO_VALUE = ("", "?")
 """Texts that stand for no label, or no category. The others may be one: NA is Namibia."""
 SHOWN = 50
-"""How many names one message lists."""
+"""Largest number of names that one message lists."""
 
 
 def text_of(cell: Any) -> str:

@@ -19,7 +19,7 @@ from .blocks import Block, Blocks, Lengths, Rows, both, checked_weights, dense, 
 
 T = TypeVar("T")
 Look = Callable[[NDArray[Any], NDArray[Any]], Any]
-"""What a pass finds out about the targets of a block, which views leave as they are."""
+"""Function of a block's features and targets, for a pass to find a fact about the targets. No view changes targets."""
 
 
 class View(Blocks):
@@ -37,7 +37,7 @@ class View(Blocks):
         return self._blocks.lengths if isinstance(self._blocks, View) else None
 
     def seen(self, look: Look) -> list[Any] | None:
-        """What that pass found by ``look``; None if it did not look."""
+        """Returns the results of ``look`` in an earlier pass; None if it did not look."""
         return self._blocks.seen(look) if isinstance(self._blocks, View) else None
 
 
@@ -151,7 +151,7 @@ class Weighted(View):
 
 
 class Tossed(Sequence[Rows]):
-    """For blocks of these lengths the rows of each whose coin shows ``heads``, or of the others.
+    """Rows of each block whose coin shows ``heads``, or those of the other coins, for blocks of given lengths.
 
     Record k has coin k of the stream, whatever the blocks are, as in ``RandomSource.bernoulli``. No more than the coins
     of one block are in memory.
@@ -162,7 +162,7 @@ class Tossed(Sequence[Rows]):
         self._heads, self._ends = heads, np.cumsum(lengths)
         self._starts = self._ends - lengths
         self.counts = np.array([len(self[i]) for i in range(len(self))], np.int64)
-        """How many rows of each block."""
+        """Number of rows of each block."""
 
     def __len__(self) -> int:
         return len(self._ends)
