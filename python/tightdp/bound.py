@@ -63,7 +63,7 @@ class Bound:
         return printed.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
-        """Both ends as text, rounded outward; ``spec`` is that of a float.
+        """Formats both ends, rounded outward; ``spec`` is that of a float.
 
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'

@@ -34,7 +34,7 @@ class Composable:
         raise NotImplementedError
 
     def _key(self) -> tuple[Any, ...]:
-        """What the parts of a composition are sorted by."""
+        """Returns the key that the parts of a composition are sorted by."""
         raise NotImplementedError
 
     def __add__(self, other: Composable) -> Composition:
@@ -148,7 +148,7 @@ class Mechanism(Composable):
 
     __slots__ = ()
     relations: ClassVar[frozenset[Neighbors]]
-    """Under which a dominating pair is proved; no other is answered (docs/theory/conversions.md section 1)."""
+    """Relations with a proved dominating pair; no other is answered (docs/theory/conversions.md section 1)."""
     narrow: ClassVar[str] = "no dominating pair is proved here"
     """Why no other relation is answered."""
     symmetric: ClassVar[bool]
@@ -157,7 +157,7 @@ class Mechanism(Composable):
     """Whether one pair is that of data sets of every size, and so of every link of a chain of added or removed records
     (docs/theory/derived.md section 2). Where not, ``dataset_size`` says which size it is for."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
-    """Under which its Poisson samples have one (grid.md section 6); none where it cannot run on a sample."""
+    """Relations under which its Poisson samples have a pair (grid.md section 6); empty if it cannot run on a sample."""
 
     def __init_subclass__(cls) -> None:
         """TypeError for a class that leaves open what proofs assume of it."""
@@ -187,7 +187,7 @@ Parts: TypeAlias = tuple[tuple[Mechanism, int], ...]
 
 
 def canonical(parts: Parts) -> Parts:
-    """In the order that equal compositions share."""
+    """Sorts parts into the order that equal compositions share."""
     return tuple(sorted(parts, key=lambda part: part[0]._key()))
 
 
@@ -265,7 +265,7 @@ class Composition(Composable):
         return self._latest
 
     def _pieces(self) -> tuple[tuple[Any, int], ...]:
-        """What is still to be merged, or where that is done the parts; safe beside a thread that merges.
+        """Returns what is still to be merged, or the parts if that is done; safe beside a thread that merges.
 
         The parts are set before what they were merged from is dropped, so that reading in the other order never
         finds both missing.
@@ -279,7 +279,7 @@ class Composition(Composable):
         return all(mechanism.symmetric for mechanism, _ in self._merged())
 
     def __len__(self) -> int:
-        """How many mechanisms are composed, repetitions included."""
+        """Returns the number of mechanisms, repetitions included."""
         return sum(count for _, count in self._merged())
 
     def __iter__(self) -> Iterator[tuple[Mechanism, int]]:

@@ -22,7 +22,7 @@ from .release.cuda.arrays import DeviceArray, on_device, view
 __all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
 
 _MAX_BYTES = 1 << 32
-"""Of a device's memory: a twentieth of what one for data centres has."""
+"""Largest use of a device's memory: a twentieth of what a device for data centres has."""
 
 
 def epsilon(

@@ -16,7 +16,7 @@ from .options import EVERY, Neighbors
 
 POISSON = "poisson"
 MOST_RECORDS = 1000
-"""In a group: the chain of data sets from one end to the other is walked."""
+"""Largest size of a group: the chain of data sets from one end to the other is walked record by record."""
 
 
 class Derived(Mechanism):
@@ -27,12 +27,12 @@ class Derived(Mechanism):
 
     @property
     def parts(self) -> Parts:
-        """What ``mechanism`` composes."""
+        """Parts of the composition ``mechanism``."""
         return self.mechanism._composition().parts
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Those under which all that is run has a pair."""
+        """Relations under which every part has a pair."""
         return EVERY.intersection(*(mechanism.relations for mechanism, _ in self.parts))
 
     @property
@@ -146,7 +146,7 @@ class Group(Derived):
 
 
 def _most_records(parts: Parts) -> float:
-    """How many steps a chain that removes records has before there are none; infinite where no size is declared."""
+    """Returns the steps of a chain that removes records until none is left; infinite if no size is declared."""
     most = math.inf
     for mechanism, _ in parts:
         if mechanism.any_size:

@@ -26,11 +26,11 @@ from .release.noise import Philox, RandomSource, source
 from .statement import Statement
 
 SHARE = 0.5
-"""Of delta for a value that one record alone has: the threshold depends on its logarithm."""
+"""Share of delta for the release of a value that one record alone has. The threshold depends on its logarithm."""
 
 
 class FrequentValues(NamedTuple):
-    """What ``frequent_values`` released: all of it may be published."""
+    """Release of ``frequent_values``: all of it may be published."""
 
     values: tuple[str, ...]
     """Sorted, so that their order reveals nothing."""

@@ -17,7 +17,7 @@ from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
 _UNEVEN = 1e-6
-"""How far the curves of a pair and its reverse may be apart and still be meant as one."""
+"""Largest distance of the curves of a pair and its reverse that are meant to be the same."""
 _UNSURE = 1e-10
 """Error of the loss at which two bounds of a distribution function are joined: less than any spacing of arguments."""
 
@@ -224,7 +224,7 @@ _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
 def _excess(one: _Curve, other: _Curve) -> float:
-    """By how much the curve of ``one`` is above that of ``other``, at most, on the losses of both up to 700."""
+    """Returns the largest delta_one(eps) - delta_other(eps) over the losses of both, up to 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
     return float(np.max(_curve(one, at) - _curve(other, at), initial=one[2] - other[2]))

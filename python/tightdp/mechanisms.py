@@ -1,4 +1,4 @@
-"""What was released: frozen, hashable values whose repr builds them again.
+"""Mechanisms: frozen, hashable values whose repr builds them again.
 
 Each stands for a pair of distributions, P with the record and Q without it, that dominates every pair of
 neighbouring data sets. Sensitivities are those of one record's contribution, so under "replace" two contributions may
@@ -281,7 +281,7 @@ class TruncatedPoissonSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """All or none: a cut sample is one of fixed size, in which another record takes this one's place."""
+        """Relations of its Poisson samples, or none: in a cut sample another record may take this one's place."""
         return self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _canonical(self) -> tuple[Mechanism, int]:
@@ -394,7 +394,7 @@ class RandomAllocation(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class TreeAggregation(Mechanism):
-    """All prefix sums of ``steps`` vectors by the binary tree mechanism, where each record contributes to one step: one
+    """Prefix sums of ``steps`` vectors by the binary tree mechanism, where each record contributes to one step: one
     epoch. Every node of the tree is released with noise N(0, sigma^2 I); ``noise_multiplier`` is sigma over the bound
     on the L2 norm of a record's contribution.
 
@@ -429,7 +429,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """What it is under its relations."""
+        """Gaussian that it equals under its relations, and how often."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _canonical(self) -> tuple[Mechanism, int]:
@@ -461,6 +461,7 @@ _SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, Fi
 
 
 def _sampleable(mechanism: Any, of_any_size: bool = False) -> None:
+    """Raises TypeError or ValueError unless a mechanism can run on a sample. ``of_any_size`` refuses mixtures too."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism that is not sampled already, got {mechanism!r}")
     if isinstance(mechanism, _SAMPLERS):

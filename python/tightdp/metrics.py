@@ -44,7 +44,7 @@ MOST_NOISE = 2.0**31
 
 
 class Accuracy(NamedTuple):
-    """What ``accuracy`` released: all of it may be published."""
+    """Release of ``accuracy``: all of it may be published."""
 
     value: float
     """The estimate, in [0, 1]."""
@@ -60,14 +60,14 @@ class Accuracy(NamedTuple):
 
 
 class ConfusionMatrix(NamedTuple):
-    """What ``confusion_matrix`` released: all of it may be published."""
+    """Release of ``confusion_matrix``: all of it may be published."""
 
     matrix: NDArray[np.int64]
     """(k, k) noisy counts, some perhaps negative; rows are true labels, columns predictions."""
     classes: tuple[Any, ...]
     """The labels of rows and columns."""
     half_width: float
-    """With the confidence asked for, all counts are within this distance of the true ones."""
+    """Largest distance of a count from the true one, for all counts at once with the confidence asked for."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the delta asked for."""
@@ -173,7 +173,7 @@ def confusion_matrix(
 
 
 def _labels(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both columns. Each cell keeps its own type, so that a record changes what is counted of itself alone."""
+    """Returns both columns. Each cell keeps its own type, so that a record changes what is counted of itself alone."""
     true, predicted = (_labels_of(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
@@ -203,13 +203,13 @@ def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Intege
 
 
 def _rights(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
-    """How many predictions are right, and how many are wrong."""
+    """Counts the predictions that are right, and those that are wrong."""
     right = int(same_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 
 def _pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
-    """How many records have each label and each prediction, row by row."""
+    """Counts the records with each label and each prediction, row by row."""
     size = len(place)
     rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
     inside = (rows >= 0) & (columns >= 0)

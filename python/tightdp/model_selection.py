@@ -193,7 +193,7 @@ class PrivateSearchCV(BaseEstimator):
         return labels, classes, len(columns)
 
     def _algorithms(self) -> list[Any]:
-        """Those of all settings; None for a default one."""
+        """Returns the algorithms of all settings; None for a default one."""
         made = (cloned(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
         return [_last(each).algorithm for each in made]
 
@@ -206,14 +206,14 @@ class PrivateSearchCV(BaseEstimator):
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
+        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without a look at a record."""
         return self._charge(self._planned(_check.count("n_features", n_features), n_classes)[0])
 
     def _charge(self, run: Run) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
 
     def _candidates(self) -> list[dict[str, Any]]:
-        """All settings of the grids."""
+        """Returns the settings of the grids."""
         grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
         if not isinstance(grids, Sequence) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
             raise TypeError(f"param_grid must map settings to lists of values, or be a list of such: {grids!r}")
@@ -226,7 +226,7 @@ class PrivateSearchCV(BaseEstimator):
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
     def _planned(self, n_features: int, n_classes: int) -> tuple[Run, list[tuple[dict[str, Any], Any]]]:
-        """What one run is charged, and each setting with its estimator: fixed before a record is looked at."""
+        """Returns the charge of one run, and each setting with its estimator, before a record is looked at."""
         target = Target.of(self.epsilon, self.delta)
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
@@ -263,7 +263,7 @@ class PrivateSearchCV(BaseEstimator):
         run: Run,
         source: RandomSource,
     ) -> None:
-        """All runs, of which the best is kept: nothing of any, if they are interrupted."""
+        """Makes the runs and keeps the best; keeps nothing of any if they are interrupted."""
         coins, trials = Coins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
@@ -290,6 +290,7 @@ class PrivateSearchCV(BaseEstimator):
         self.classes_ = _last(self.best_estimator_).classes_
 
     def _stated(self, delta: float, ledger: str | None) -> Statement:
+        """Makes the statement of the whole search from that of the best model."""
         made: Statement = self.best_estimator_.statement_
         names = sorted({name for each in self._candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
@@ -321,7 +322,7 @@ class PrivateSearchCV(BaseEstimator):
         return self.best_estimator_
 
     def predict(self, X: Any) -> Any:
-        """What the best model predicts, shape (n,)."""
+        """Returns the best model's predictions, shape (n,)."""
         return self._best().predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -1,4 +1,4 @@
-"""How a question is asked: the neighbouring relation, the engine, and how exact the answer should be."""
+"""Options of a question: the neighbouring relation, the engine, and how exact the answer should be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
 
 
 class Accuracy(TypedDict, total=False):
-    """Which engine answers, and how exactly."""
+    """Engine that answers, and how exactly."""
 
     engine: str
     width: float

@@ -183,7 +183,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         return y, len(columns)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """What ``fit`` will be charged on tables of ``n_features`` columns, without a record: ``charged_``."""
+        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without a look at a record."""
         return self._plan(_check.count("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
@@ -252,6 +252,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             learner._spent = each._replace(failure=FAILURE * each.failure)
 
     def _stated(self, delta: float, ledger: str | None) -> Statement:
+        """Joins the statements of the steps, each fact under the name of its step."""
         released: list[str] = []
         public: dict[str, str] = {}
         taken: list[str] = []
@@ -281,9 +282,10 @@ class PrivatePipeline(Steps, BaseEstimator):
             ledger=ledger,
         )
 
-    # What the last step does, after the others.
+    # Methods of the last step, after the others.
 
     def _transformed(self, X: Any) -> Any:
+        """Applies the steps before the last one; sparse tables are taken part by part."""
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
         if sparse(X):
@@ -306,7 +308,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         return (self.steps_ if hasattr(self, "steps_") else self.steps)[-1][1]
 
     def predict(self, X: Any) -> Any:
-        """What the last step predicts, shape (n,)."""
+        """Returns the last step's predictions, shape (n,)."""
         return self._last.predict(self._transformed(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -350,7 +352,7 @@ def _stateless(step: Any) -> bool:
 
 
 def _algorithm(last: Any) -> Any:
-    """Of the last step, None for its default and where it has none."""
+    """Returns the algorithm of the last step; None for its default or if it has none."""
     return getattr(last, "algorithm", None)
 
 
@@ -359,7 +361,7 @@ def _in_memory(last: Any) -> bool:
 
 
 def _through(step: Any, values: Any) -> Any:
-    """What a step makes of what the last one made, once it is fitted to it."""
+    """Returns the values of a fitted step for those of the step before it."""
     if step is None:
         return values
     if not isinstance(values, Blocks):
@@ -370,7 +372,7 @@ def _through(step: Any, values: Any) -> Any:
 
 
 def _classes(last: Any, y: Any) -> int:
-    """How many labels a classifier has."""
+    """Counts the labels of a classifier; 2 if they are to be learned."""
     if not isinstance(last, PrivateClassifier) or learning(last):
         return 2
     return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))

@@ -8,14 +8,14 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _SPEC = re.compile(r"(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([eEfFgGn%])?", re.DOTALL)
-"""What ``format`` takes for a float: fill, align, sign, alternate form, zeros, width, groups, precision, letter."""
+"""Format specification of a float: fill, align, sign, alternate form, zeros, width, groups, precision, letter."""
 _PRECISION = 6
-"""Of ``format`` where a letter stands alone."""
+"""Digits that ``format`` prints if the specification is a letter alone."""
 _DIGITS = 18
-"""So many significant digits read back as the same double, whichever way they were rounded: their last place is less
-than half the distance between two doubles."""
+"""Number of significant digits that read back as the same double, whichever way they were rounded: their last place is
+less than half the distance between two doubles."""
 _BEFORE_POINT = 400
-"""More than the digits that any double, or a hundred times it, has there."""
+"""Number larger than that of the digits before the point of any double, or of a hundred times it."""
 
 
 def format_up(x: float, spec: str = "") -> str:
