@@ -76,6 +76,7 @@ def examples(name: str, value: Any) -> Examples:
 
 
 def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
+    """Returns an array in the host's memory as the kernels read it, its shape, and its type if they know it."""
     x = as_numpy(x)
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
@@ -133,7 +134,7 @@ def outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = Fa
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
         view = as_numpy(x)
         has, dtype, contiguous, writable = _core.describe_rows(view)
-        # What it calls contiguous are rows, which may have gaps between them.
+        # ``contiguous`` says that each row has no gaps; there may be some between rows.
         dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
         shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")
         if has != shape or shown not in accepted or not dense or not writable:

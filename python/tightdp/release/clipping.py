@@ -25,15 +25,15 @@ Arithmetic = Literal["exact", "float"]
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.interval("[1e-30, 1e30]")
-"""Of norm bounds in the exact form: their grids, and the noise on them, are far from the ends of the double range."""
+"""Range of norm bounds in the exact form: their grids, and the noise on them, are far from the ends of the doubles."""
 check_stability = _check.interval("[1e-100, inf)")
-"""Far over what a norm loses to squares that underflow: docs/theory/clipping.md, section 2."""
+"""Range of ``stability``, far over what a norm loses to squares that underflow (docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
-"""In the exact form: an example's integers stay under 2^62."""
+"""Largest weight of an example in the exact form, where its integers stay under 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 """NumPy takes microseconds to spell a dtype."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
-"""Of the noise: ten of it are finite."""
+"""Largest standard deviation of the noise: ten times it is finite."""
 _FINE = 23
 """Binary digits of a bound over its grid, and one more: as many as a float32 has."""
 _LARGEST_SIGMA = 39
@@ -44,7 +44,7 @@ _FAST_SIGMA = 30
 
 @dataclass(slots=True)
 class Clipping:
-    """How examples are clipped and where their sum goes, as the caller of ``clipped_sum`` says it."""
+    """Settings of ``clipped_sum``: how examples are clipped and where their sum goes."""
 
     max_norm: float | Sequence[float]
     weights: Any = None
@@ -79,7 +79,7 @@ class Run:
 
     @property
     def sensitivity(self) -> float:
-        """In L2 norm, over all groups; rounded up."""
+        """L2 norm that one example adds at most, over all groups; rounded up."""
         return sensitivity(self.groups)
 
     def execute(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
@@ -118,7 +118,7 @@ class Run:
         return np.transpose(norms) if self.grouped else norms[0]
 
     def _columns(self, values: npt.NDArray[np.float64] | None, indices: list[int]) -> npt.NDArray[np.float64] | None:
-        """Those of ``values``, one for each column, that belong to some of the arrays."""
+        """Selects those of ``values``, one for each column, that belong to some of the arrays."""
         if values is None or len(self.groups) == 1:  # of all arrays, in their order
             return values
         parts = np.split(values, _starts(self.found.shapes)[1:])
@@ -232,7 +232,7 @@ def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
 
 
 def sensitivity(groups: list[tuple[list[int], float]]) -> float:
-    """By how much one example of weight 1 moves the sums of all groups in L2 norm, rounded up."""
+    """Returns how far one example of weight 1 moves the sums of all groups in L2 norm, rounded up."""
     if len(groups) == 1:
         return groups[0][1]
     return math.hypot(*(bound for _, bound in groups)) * (1 + 2.0**-50)
@@ -257,7 +257,7 @@ def noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> fl
 
 
 def largest_deviation(dtype: str, grid: float) -> float:
-    """Of noise on a sum of that dtype; of integers in units of ``grid``."""
+    """Returns the largest deviation of noise on a sum of that dtype. Integers are in units of ``grid``."""
     return math.ldexp(grid, _LARGEST_SIGMA) if dtype == "int64" else _LARGEST_DEVIATION[dtype]
 
 

@@ -85,7 +85,7 @@ class ExactRelease(NamedTuple):
     value: Any
     """float64 multiples of ``grid``, exact; a list for a list."""
     mechanism: Mechanism
-    """What to charge, under add or remove of one example; in ``PoissonSampled`` if the batch was."""
+    """Mechanism to charge under add or remove of one example; in ``PoissonSampled`` if the batch was sampled."""
     grid: float
     sigma: float
     """Standard deviation parameter of the noise, in units of the grid; at least noise_multiplier * max_norm / grid."""
@@ -160,6 +160,7 @@ def _draw(
     rng: RandomSource | None,
     add: Callable[[_core.RandomStream, int, int, Integers], None],
 ) -> Integers:
+    """Draws integers with a rational parameter from a new stream of the source."""
     ratio = _ratio(name, parameter)
     rng = source(rng)
     shape, n = shape_of(size)

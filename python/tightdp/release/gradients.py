@@ -102,7 +102,7 @@ def clipped_sum(
 
 
 def _clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
-    """Where the arrays are."""
+    """Clips and adds up on the device or the host, wherever the arrays are."""
     return (device.clip if on_device(grads) else clipping.clip)(grads, how, noise_multiplier, rng)
 
 

@@ -14,20 +14,20 @@ from ... import _device as runtime
 from ..arrays import is_torch as is_torch
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Of the entries of rows; exact sums are of int64."""
+"""Bytes of the entries of rows, by type; exact sums are of int64."""
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of the DLPack standard."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
-    """What the kernels need to know of an array in device memory."""
+    """Address, shape and type of an array in device memory, as the kernels need them."""
 
     address: int
     shape: tuple[int, ...]
     dtype: str
     strides: tuple[int, ...]
-    """In bytes."""
+    """Distances of neighbouring entries by axis, in bytes."""
     device: int
     writable: bool = True
     stream: int | None = None
@@ -97,6 +97,7 @@ def _interface(x: Any) -> Any:
 
 
 def _of_interface(x: Any, interface: Any) -> DeviceArray:
+    """Describes an array by its CUDA array interface."""
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     if not dtype.isnative:
         raise TypeError(f"arrays on a device must be in the native byte order, got {interface['typestr']}")
@@ -121,6 +122,7 @@ def _dlpack_on_device(x: Any) -> bool:
 
 
 def _of_capsule(label: str, x: Any, stream: int) -> DeviceArray:
+    """Describes an array by its DLPack capsule, ready for work on ``stream``."""
     # 0 would be ambiguous: the default stream is 1 to DLPack.
     order = stream or 1
     try:

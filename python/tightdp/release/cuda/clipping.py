@@ -109,7 +109,7 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
 
 
 def _noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
-    """Where the noise of each array of a group starts in its stream: exact, by columns over all arrays."""
+    """Returns where the noise of each array of a group starts in its stream; if exact, by columns over all arrays."""
     counted = range(len(arrays)) if exact else indices
     starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))
     return [starts[i] for i in indices]
@@ -123,6 +123,7 @@ def _outputs(
     order: Callable[[], int],
     accepted: tuple[str, ...] = ("float32", "float64"),
 ) -> list[Any] | None:
+    """Checks the arrays that the sums go to. Returns None if new ones are to be made."""
     if out is None:
         return None
     given = list(out) if isinstance(out, (list, tuple)) else [out]

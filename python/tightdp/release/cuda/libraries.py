@@ -1,4 +1,4 @@
-"""What is asked of the library that owns the arrays: new ones on the same device, and its current stream."""
+"""The library that owns the arrays: it makes new ones on the same device, and names its current stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .arrays import is_torch, on_device
 
 
 def library(x: Any, device: int) -> Any:
-    """That of the array ``x`` on that device."""
+    """Returns the library of the array ``x`` on that device."""
     return _Torch(x.device) if is_torch(x) else _Cupy(device)
 
 
@@ -23,9 +23,10 @@ def stream_of(x: Any) -> int:
 
 
 class _Library:
-    """What is asked of the library that owns the arrays."""
+    """Library that owns the arrays."""
 
     def doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
+        """Checks a vector of float64 and returns it on the device; None for None."""
         if value is None:
             return None
         if isinstance(value, (list, tuple)) and len(value) > 0 and hasattr(value[0], "shape"):
