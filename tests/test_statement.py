@@ -82,6 +82,7 @@ def test_every_part_is_in_the_text_and_on_the_page():
             assert part in shown, part
     for line in made.not_covered:
         assert line in page
+    assert made.outside and all(f"\n  {line}\n" in str(made) for line in made.outside)
     assert made.not_covered[0] == "a scaler" and "Warning" not in page + str(made)
 
 

@@ -158,11 +158,11 @@ def test_a_run_that_goes_on_without_a_ledger_says_so(tmp_path):
     first, charged = halted(tmp_path / "one", 2), halted(tmp_path / "other", 2, ledger=book)
     first.save()
     for run in (first, charged, halted(tmp_path / "other", 0, ledger=book)):
-        assert words not in run.statement_.to_json()
+        assert words not in run.statement_.to_json() + str(run.statement_)
     loaded = halted(tmp_path / "third", 0)
     loaded.load_state_dict(first.state_dict())
     for run in (halted(tmp_path / "one", 0), loaded):
-        assert words in run.statement_.to_json() and run.steps_ == 2
+        assert words in run.statement_.to_json() and words in str(run.statement_) and run.steps_ == 2
     loaded.save()
     assert halted(tmp_path / "third", 0).steps_ == 2
 

@@ -202,6 +202,8 @@ class Statement:
         lines += ["Public by assumption:"] if self.public else []
         lines += [f"  {name}: {how}" for name, how in self.public.items()]
         lines += [f"Arithmetic: {ARITHMETIC[self.arithmetic]}.", f"Noise: {NOISE[self.seeded]}."]
+        lines += ["Left out of the bound:"] if self.outside else []
+        lines += [f"  {each}" for each in self.outside]
         lines += [f"Ledger: {self.ledger}."] if self.ledger is not None else []
         lines += [f"Data: {self.dataset}."] if self.dataset is not None else []
         lines += [f"Parameters: {self.parameters}."] if self.parameters is not None else []
