@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from small import mlp, table
 
+import tightdp as dp
 from tightdp.torch import AfterFailure, Batches, make_private
 
 
@@ -40,3 +41,20 @@ def test_settings_are_frozen_and_checked_where_they_are_made():
             made(batches=wrong)
     with pytest.raises(TypeError, match=r"^checkpoint must be"):
         made(checkpoint=AfterFailure(3))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"timeout": 5}, "timeout must be 0 without num_workers, got 5"),
+        ({"timeout": -1}, "timeout must be"),
+        ({"timeout": None}, "timeout must be"),
+        ({"prefetch_factor": 2}, "prefetch_factor"),
+        ({"persistent_workers": True}, "persistent_workers"),
+    ],
+)
+def test_options_of_workers_are_refused_before_a_charge(options, match, tmp_path):
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=50.0, delta=1e-3, dataset="records")
+    with pytest.raises((ValueError, TypeError), match=match):
+        made(batches=Batches(options=options), ledger=book)
+    assert not book.history

@@ -93,6 +93,9 @@ def test_files_that_are_no_state(tmp_path):
         torch.save(content, tmp_path / "w.pt")
         with pytest.raises(ValueError, match=r"w\.pt: (must be a state_dict|cannot be read)"):
             hash_torch_file(tmp_path / "w.pt")
+    torch.save({"w": torch.empty(3, device="meta")}, tmp_path / "w.pt")  # a tensor without numbers
+    with pytest.raises(ValueError, match=r"w\.pt: "):
+        hash_torch_file(tmp_path / "w.pt")
     (tmp_path / "w.pt").write_bytes(b"PK nonsense")
     with pytest.raises(ValueError, match="cannot be read by torch"):
         hash_torch_file(tmp_path / "w.pt")

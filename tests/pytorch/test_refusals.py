@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
+import torch.utils.checkpoint
 from small import Unused, cross_entropy, mlp, private, table
 from torch import nn
 from torch.nn.utils import prune
@@ -345,3 +346,45 @@ def test_a_loss_without_an_axis_is_told_how_to_get_one():
     with pytest.raises(ValueError, match=r"model\(\*\*batch\)\.loss\[None\]"):
         run.step(lambda model, batch: cross_entropy(model, batch).mean(), next(iter(run.loader)))
     run.step(lambda model, batch: cross_entropy(model, batch).mean()[None], next(iter(run.loader)))
+
+
+class Recomputed(nn.Module):
+    """Computes its activations again on the way back, in the older way of PyTorch."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = mlp()
+
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=True)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+@pytest.mark.parametrize("arithmetic", ["auto", "exact", "float", "one-by-one"])
+def test_checkpoints_that_enter_again_are_named(arithmetic):
+    run = private(Recomputed(), arithmetic=arithmetic)
+    with pytest.raises(ValueError, match=r"have no gradient.*give use_reentrant=False"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
+@pytest.mark.parametrize("arithmetic", ["auto", "exact", "float", "one-by-one"])
+@pytest.mark.parametrize("kept", ["running mean", "moving average"])
+def test_what_the_loss_keeps_is_named(arithmetic, kept):
+    """A mean of past losses, and a copy of the parameters that follows them within the loss."""
+    model, copy, past = mlp(), mlp(), {"mean": torch.zeros(())}
+
+    def loss(model, batch):
+        if kept == "running mean":
+            losses = cross_entropy(model, batch)
+            past["mean"] = 0.9 * past["mean"] + 0.1 * losses.detach().mean()
+            return losses / (1 + past["mean"])
+        with torch.no_grad():
+            for p in copy.parameters():
+                p.mul_(0.9).add_(0.1)
+        return cross_entropy(model, batch) + (model(batch[0]) - copy(batch[0])).square().mean(1)
+
+    run = private(model, arithmetic=arithmetic)
+    with pytest.raises(ValueError, match=r"keeps? (nothing|from an earlier)|mutate a captured|keep nothing"):
+        run.step(loss, next(iter(run.loader)))
+    assert run.steps_ == 0

@@ -90,8 +90,8 @@ def hash_torch_file(path: Path) -> str:
         raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
         return hash_state(state)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    except Exception as error:  # of numbers that are not there, or do not fit, too
+        raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 
 def hash_safetensors(path: Path) -> str:

@@ -180,12 +180,17 @@ def check_losses(losses: Any, records: int) -> Any:
         raise ValueError(
             f"loss_fn must return one loss for each record, shape (records,), got {collated.format_shape(losses)}: a "
             f"loss that is reduced over the batch mixes records. Use reduction='none', and the mean over what one "
-            f"record has. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]"
+            f"record has. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]. A "
+            f"tensor that it keeps from an earlier call, such as a running mean, has the shape of the records of then"
         )
     if not losses.is_floating_point():
         raise TypeError(f"loss_fn must return real losses, got {losses.dtype}")
     if not losses.requires_grad and torch.is_grad_enabled():
-        raise ValueError("loss_fn must return losses that depend on the parameters: these have no gradient")
+        raise ValueError(
+            "loss_fn must return losses that depend on the parameters: these have no gradient. What was computed under "
+            "torch.no_grad(), was detached, or passed torch.utils.checkpoint with use_reentrant=True has none: give "
+            "use_reentrant=False there"
+        )
     return losses
 
 

@@ -141,7 +141,12 @@ class PoissonLoader:
                 f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "
                 f"Of the options of DataLoader those may be given that change neither: {', '.join(SAFE_OPTIONS)}"
             )
-        _check.count("num_workers", options.get("num_workers", 0), least=0)
+        workers = _check.count("num_workers", options.get("num_workers", 0), least=0)
+        wait = _check.nonnegative("timeout", options.get("timeout", 0))
+        if wait and not workers:
+            raise ValueError(
+                f"timeout must be 0 without num_workers, got {wait:g}: it is how long workers are waited for"
+            )
         self._source = source(rng)
         self._collate, self._options = collate_fn, options
         self._coins, self._draws = Coins(), count()

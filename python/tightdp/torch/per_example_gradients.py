@@ -131,6 +131,7 @@ SIGNS = (
     "Batching rule",
     "doesn't have storage",
     "match the broadcast shape",
+    "mutate a captured Tensor",
 )
 """What PyTorch says where it cannot go on record by record."""
 
