@@ -164,8 +164,9 @@ class Sum:
 
 
 def widen_half(x: Any) -> Any:
-    """In float32 where it was in float16, in which a gradient that is multiplied by its weight may vanish or double."""
-    return x.float() if x.dtype == torch.float16 else x
+    """In float32 where it was in half precision, in which a gradient that is multiplied by its weight may vanish or
+    double, or exceed the bound by what the weight is rounded."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 HELD = 1 << 23
