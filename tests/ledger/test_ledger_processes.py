@@ -193,6 +193,75 @@ def test_a_child_forked_in_the_middle_of_another_threads_spend(where):
     assert alone(FORKED, where).split() == ["10"]
 
 
+COPIED = """
+import os, sys
+import tightdp as dp
+from tightdp.ledger import sqlite
+where = sys.argv[1]
+ledger = dp.Ledger(where)
+
+def in_child(work):
+    child = os.fork()
+    if not child:
+        sqlite.SECONDS = 0  # which has no reason to wait: the transaction below does not end before
+        try:
+            work()
+            os._exit(1)
+        except dp.LedgerError as error:
+            os._exit(7 if "others hold the lock" in str(error) else 2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+with ledger._store.transaction(write=True) as run:
+    before = run("SELECT COUNT(*) FROM tightdp_spent")
+    open(where, "rb").close()  # as another thread that copies the file does at its end
+    print(in_child(lambda: dp.Ledger(where).spend(dp.Gaussian(30.0))), in_child(lambda: ledger.history))
+    assert run("SELECT COUNT(*) FROM tightdp_spent") == before
+ledger.spend(dp.Gaussian(30.0))
+print(len(ledger.history))
+"""
+
+
+def test_a_process_that_reads_the_file_in_the_middle_of_its_spend_lets_nobody_else_in(tmp_path):
+    """SQLite's record locks are gone then; neither a writer nor a reader, which would undo what it takes for a crash,
+    may come in."""
+    where = tmp_path / "test.ledger"
+    dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    assert alone(COPIED, where).split() == ["7", "7", "1"]
+
+
+COPYING = """
+import os, shutil, sys, threading
+import tightdp as dp
+where, processes = sys.argv[1], int(sys.argv[2])
+children = []
+for k in range(processes):
+    child = os.fork()
+    if not child:
+        def copy():
+            while True:
+                shutil.copy(where, f"{where}.copy{k}")
+        threading.Thread(target=copy, daemon=True).start()
+        ledger = dp.Ledger(where)
+        try:
+            while True:
+                ledger.spend(dp.Gaussian(30.0))
+                os.write(1, b"x")
+        except dp.BudgetExceeded:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    children.append(child)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+"""
+
+
+def test_processes_that_copy_the_ledger_all_the_time_spend_the_budget_and_no_more(tmp_path):
+    where = tmp_path / "test.ledger"
+    ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    released = alone(COPYING, where, 3)
+    assert len(released) == len(ledger.history) == most(1.0, 1e-6)
+
+
 def test_a_server_that_crashes_has_what_it_confirmed(server):
     where = server.database()
     ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._file_lock import LOCKS_FOLDERS, FileLock
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _KEPT = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
@@ -42,7 +43,11 @@ class SQLite:
             raise LedgerError(f"{self.name}: must have no hard links, because locks do not hold between them")
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
         try:
-            with _lock, closing(sqlite3.connect(uri, uri=True, timeout=SECONDS, isolation_level=None)) as connection:
+            with (
+                _lock,
+                self._take_turn(),
+                closing(sqlite3.connect(uri, uri=True, timeout=SECONDS, isolation_level=None)) as connection,
+            ):
 
                 def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
                     try:
@@ -58,6 +63,29 @@ class SQLite:
         except sqlite3.Error as error:  # closing the connection undid what was not committed
             why = str(error) or "is malformed"  # Python 3.10 drops a message that quotes what is no UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
+
+    @contextmanager
+    def _take_turn(self) -> Iterator[None]:
+        """Holds the lock of the ledger's folder: LedgerError if others hold it for too long.
+
+        SQLite has POSIX record locks, which a process loses when it closes any descriptor of the file: so by copying
+        the ledger in another thread. Two processes could then write at once, or one could undo what another writes. On
+        Windows locks belong to handles, and SQLite's are enough.
+        """
+        if not LOCKS_FOLDERS:
+            yield
+            return
+        folder = self.path.resolve().parent
+        try:
+            lock = FileLock(folder, SECONDS)
+        except BlockingIOError:
+            raise LedgerError(f"{self.name}: others hold the lock of the folder {str(folder)!r}; {UNDONE}") from None
+        except OSError as error:
+            raise LedgerError(f"{self.name}: its folder cannot be locked: {error}; {UNDONE}") from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def check(self, run: Run, made: tuple[str, ...]) -> None:
         ((found,),) = run("PRAGMA integrity_check(1)")
