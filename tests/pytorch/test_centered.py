@@ -135,7 +135,7 @@ def test_a_resumed_run_knows_the_moments():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"batch_size": 60}, "batch_size must be in"),
+        ({"batch_size": 60}, "batch_size must be less"),
         ({"max_norm": [1.0] * 4}, "max_norm must be one number for AdaCliP"),
         ({"arithmetic": "float"}, "arithmetic must be"),
         ({"algorithm": AdaCliP(epochs=3)}, "algorithm must leave epochs"),
