@@ -69,7 +69,7 @@ def test_a_mechanism_of_another_version(file, monkeypatch):
     monkeypatch.setattr("tightdp.accounting.accountant.from_plain", lambda *given: dp.Gaussian(50.0))
     dp.Ledger(file).spend(dp.Gaussian(50.0))
     monkeypatch.undo()
-    refused(file, "entry 9 is of another version of tightdp")
+    refused(file, "entry 9 cannot be read by this version of tightdp")
 
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET digest = ''", "DELETE FROM {}"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .. import _check
 from .._strict_json import parse_json, read_object
 from ..accounting.accountant import Accountant
 from ..accounting.adaptive.costs import RenyiOrder
@@ -34,34 +36,50 @@ class Budget:
     """As an account's JSON."""
     identity: str
 
+    def __post_init__(self) -> None:
+        text("dataset", self.dataset)
+        if not self.dataset.strip():
+            raise ValueError("dataset must say which data this is the budget of")
+        if not re.fullmatch("[0-9a-f]{32}", self.identity):
+            raise ValueError(f"identity must be 32 hexadecimal digits, got {_check.shown(self.identity)}")
+        self.filter()  # which checks the other entries
+        if (self.order is None) != (self.family != "renyi"):
+            raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
+
     @classmethod
     def of(cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any) -> Budget:
-        """The checked arguments of ``Ledger.create``; a Renyi order that was left open is chosen here, for good."""
+        """Returns the budget of ``Ledger.create``; a Renyi order that was left open is chosen here, for good."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
         others = rules.pop("others")
         rules["others"] = None if others is None else written(others, 1, made.neighbors)
-        name = text("dataset", dataset)
-        if not name.strip():
-            raise ValueError("dataset must say which data this is the budget of")
-        return cls(name, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)
+        return cls(dataset, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)
 
     @classmethod
     def from_json(cls, plain: str) -> Budget:
-        """What ``to_json`` wrote; ValueError for anything else."""
-        budget = read_object(cls, parse_json(plain), "budget")
-        budget.filter()  # which checks all but the names
-        text("dataset", budget.dataset), text("identity", budget.identity)
-        return budget
+        """Returns the budget that ``to_json`` wrote; ValueError for anything else."""
+        return read_object(cls, parse_json(plain), "budget")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     def filter(self) -> PrivacyFilter:
         """The filter that everything spent must pass."""
-        others = None if self.others is None else Accountant.from_json(self.others).composition
+        others = None if self.others is None else read_account(self.others, self.neighbors, "others").composition
         rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
         return PrivacyFilter(self.epsilon, self.delta, neighbors=self.neighbors, others=others, **rules)
+
+
+def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
+    """Returns the account that ``written`` wrote at that place of a ledger; ValueError for anything else, and for an
+    account under another relation."""
+    try:
+        account = Accountant.from_json(plain)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    if account.neighbors != neighbors:
+        raise ValueError(f"{name}: neighbors must be {neighbors!r}, as those of the budget, got {account.neighbors!r}")
+    return account
 
 
 def text(name: str, value: Any) -> str:

@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .. import _check
+from .._strict_json import read_value
 from ..accounting.accountant import Accountant
 from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter, _Price, _Spent
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
 from ..printed import format_up
-from .budget import Budget, digest_of, text, written
+from .budget import Budget, digest_of, read_account, text, written
 from .place import store_of
 from .progress import TABLE, Progress, append_progress, read_last_progress
 from .store import UNDONE, LedgerError, Run, Store
@@ -271,12 +272,23 @@ class Ledger:
                 raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
             before = _Known(number, digest, None)
             try:
-                releases = Accountant.from_json(account).history
-            except (TypeError, ValueError) as error:
+                entry = self._read_entry(number, time, note, account)
+            except ValueError as error:
                 raise LedgerError(
-                    f"{self._store.name}: entry {number} is of another version of tightdp ({error}); {UNDONE}"
+                    f"{self._store.name}: entry {number} cannot be read by this version of tightdp ({error}); {UNDONE}"
                 ) from None
-            yield Entry(number, time, note, releases), digest
+            yield entry, digest
+
+    def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
+        """Returns the entry that ``spend`` wrote; ValueError for anything else."""
+        text("note", read_value(str, note, "note"))
+        moment = read_value(str, time, "time")
+        if not _is_time(moment):
+            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.shown(moment)}")
+        releases = read_account(read_value(str, account, "account"), self.neighbors, "account").history
+        if not releases:
+            raise ValueError("account.history must have at least one release")
+        return Entry(number, moment, note, releases)
 
     def _refusal(self, spent: _Spent | None, prices: list[_Price]) -> str:
         if spent is None:
@@ -319,6 +331,15 @@ def _header(store: Store, run: Run) -> tuple[str, str]:
     if digest != digest_of(FORMAT, plain):
         raise LedgerError(f"{store.name}: is damaged in its budget; {UNDONE}")
     return plain, digest
+
+
+def _is_time(moment: str) -> bool:
+    """Whether ``spend`` writes times like this one: in UTC, to the second."""
+    try:
+        found = datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    return found.tzinfo == timezone.utc and found.isoformat(timespec="seconds") == moment
 
 
 def _after(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> _Spent | None:

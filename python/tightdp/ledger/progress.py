@@ -40,6 +40,8 @@ def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress 
     releases, turn, digest = rows[0]
     if digest != digest_of(start, name, releases, turn):
         raise LedgerError(f"{where}: is damaged in the progress of the run {name}; {UNDONE}")
+    if not isinstance(releases, int) or releases < 1 or not isinstance(turn, str):
+        raise LedgerError(f"{where}: the progress of the run {name} must be a number of releases and a turn; {UNDONE}")
     return Progress(releases, turn)
 
 
