@@ -482,3 +482,14 @@ def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):
     out.symlink_to(tmp_path / "nowhere" / "x")
     with pytest.raises(ValueError, match="is a link to none"), reserved("--out", out):
         raise AssertionError
+
+
+def test_a_name_of_a_file_is_no_command_to_a_terminal(trained, tmp_path, capsys):
+    """Nor does an end of line in it look like another line of the verdict."""
+    plain = (trained[0] / "people.model.json").read_text()
+    for name in ("a\x1b]0;hacked\x07.json", "b\nepsilon: certified.json"):
+        (tmp_path / name).write_text(plain)
+        assert verify(tmp_path / name, "--model", str(tmp_path / name)) == 0
+        out = capsys.readouterr().out
+        assert all(line.isprintable() for line in out.splitlines())
+        assert not any(line.startswith("epsilon: certified") for line in out.splitlines())

@@ -21,6 +21,7 @@ from ..statement import Statement
 from ..statement.page import kept_in
 from ..statement.parameters import READERS
 from ..statement.verdict import Verdict, verdict_on
+from ..statement.words import one_line
 from ..tables.model import TableModel
 
 EPILOG = """\
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [f"{arguments.file}: {statement.guarantee}"]
         for title, entries in parts.items():
             lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
-        print("\n".join(lines))
+        print("\n".join(map(one_line, lines)))  # files may have any name
     return 0 if statement.version == __version__ else 3
 
 
