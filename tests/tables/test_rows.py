@@ -192,3 +192,19 @@ def test_a_folder_is_no_file_of_records(tmp_path, capsys):
     train = ["train", str(tmp_path), "--label", "y", "--classes", "a,b", "--delta", "1e-5", "--epsilon", "1"]
     assert main([*train, "--out", str(tmp_path / "m.json")]) == 2
     assert "must be one file of records, and is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_a_number_is_missing_with_zeros_after_its_decimal_mark(tmp_path, decimal):
+    cells = [
+        f"-999{decimal}0",
+        "-999",
+        f"-999{decimal}00",
+        f"-999{decimal}",
+        f"-999{decimal}5",
+        f"v{decimal}0",
+        "-9990",
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["x", *cells]))
+    found = Rows.read(tmp_path / "t.csv", Format(";", decimal=decimal, missing=frozenset({"-999", "v"})))
+    assert found.column("x") == ["", "", "", *cells[3:]]

@@ -34,7 +34,8 @@ class Format:
     encoding: str = "utf-8-sig"
     decimal: str = "."
     missing: frozenset[str] = frozenset()
-    """Cells that are missing, in columns of numbers and of texts, beside the empty ones and those in ``MISSING``."""
+    """Cells that are missing, in columns of numbers and of texts, beside the empty ones and those in ``MISSING``. A
+    number stands for itself with zeros after the decimal mark, too: -999 for -999.0."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
@@ -45,6 +46,13 @@ class Format:
             raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
         if self.decimal not in (".", ","):
             raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
+
+    def is_missing(self, cell: str) -> bool:
+        """Whether the cell is one of those that are declared to be missing."""
+        whole, mark, decimals = cell.partition(self.decimal)
+        if mark and decimals and not decimals.strip("0") and number_of(cell, self.decimal) is not None:
+            return cell in self.missing or whole in self.missing
+        return cell in self.missing
 
 
 class _TooLong(Exception):
@@ -82,7 +90,7 @@ class Rows:
             )
         table = cls._read_cells(file, written)
         columns = {
-            name: ["" if cell in written.missing else cell for cell in cells] if written.missing else cells
+            name: ["" if written.is_missing(cell) else cell for cell in cells] if written.missing else cells
             for name, cells in table.columns.items()
         }
         return cls(table.file, columns, written.decimal)
