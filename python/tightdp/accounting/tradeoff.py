@@ -44,7 +44,7 @@ _UNITS = 2 * 10**9
 _NODE = 10**5
 """Of work, for a node whose delta has a formula."""
 _SLACK = 1e-15
-"""Rounding of 1 - delta - alpha x, where all three are at most 1."""
+"""Rounding of 1 - delta - alpha x and of a chord through it, relative to the largest of 1 and alpha x."""
 
 
 def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request) -> Curve:
@@ -135,8 +135,9 @@ def _falling(known: Array) -> Array:
 def _envelope(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
     """Lower and upper bounds of the supremum for each alpha, and the interval of nodes that the upper one is from."""
     x = np.exp(nodes)[:, None]
-    low = 1 - known[:, 1:] - alphas * x - _SLACK
-    high = 1 - known[:, :1] - alphas * x + _SLACK
+    slack = _SLACK * np.maximum(alphas * x, 1.0)
+    low = 1 - known[:, 1:] - alphas * x - slack
+    high = 1 - known[:, :1] - alphas * x + slack
     rise = np.full((len(nodes) - 1, len(alphas)), np.inf)  # of the chord from the left, at the right node
     fall = rise.copy()
     step = np.diff(x, axis=0)
