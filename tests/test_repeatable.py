@@ -39,7 +39,8 @@ def test_sources():
 def drawn(folder, hunt, *options):
     file = folder / "test_draws.py"
     file.write_text(DRAWS)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "TIGHTDP_HUNT": str(hunt)}
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "TIGHTDP_HUNT": str(hunt)}
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "conftest", *options, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
