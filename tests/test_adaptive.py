@@ -99,7 +99,7 @@ def curves(h, laws, epsilon):
 def test_every_kernel_has_all_of_its_mass(sigma, q):
     _, laws = kernels(sigma, q)
     whole = np.array([math.fsum(law) for law in laws])
-    assert (whole >= 1).all() and (whole <= 1 + 1e-6).all()  # more where the bounds of a curve are not convex
+    assert (whole >= 1).all() and (whole <= 1 + 1e-8).all()  # the first by 1e-9 more
 
 
 @pytest.mark.parametrize(("sigma", "q"), [(1.0, 0.1), (0.6, 0.2)])
@@ -143,7 +143,7 @@ def test_two_steps_of_two_pairs_by_quadrature():
         removed = (density * ratio * once(epsilon - np.log(ratio))).sum()
         added = (density * once(epsilon + np.log(ratio))).sum()
         truth, found = max(removed, added), engine.ENGINE.delta(translate(run._composition().parts), "remove", epsilon)
-        assert found.lower <= truth * (1 + 1e-6) and truth * (1 - 1e-6) <= found.upper <= truth * 1.02  # cells
+        assert found.lower <= truth * (1 + 1e-6) and truth * (1 - 1e-6) <= found.upper <= truth * 1.01
         assert found.lower >= truth * 0.97
 
 
@@ -173,6 +173,13 @@ def test_a_thousand_steps():
     assert found.engine == "grid+fixed_size" and "adversary" in found.error_budget
     back = (RUN * STEPS).delta(found.upper, neighbors="replace")
     assert back.lower <= 1e-5 * (1 + 1e-9) and back.upper == pytest.approx(1e-5, rel=1e-2)
+
+
+@pytest.mark.parametrize(("sigma", "total", "steps"), [(3.0, 33, 500), (2.0, 50, 300)])
+def test_small_samples_of_much_noise_are_hardly_wider_than_two_pairs_chosen_anew(sigma, total, steps):
+    """Bounds of the halves of a kernel meet at epsilon 0 without a kink that is worth a share of delta a step."""
+    found = (dp.FixedSizeSampled(dp.Gaussian(sigma), 1, total) * steps).epsilon(1e-5, neighbors="replace")
+    assert "fixed_size" in found.engine and found.lower < found.upper < found.lower * 1.01
 
 
 def test_one_step_is_the_pair_that_attains_it():

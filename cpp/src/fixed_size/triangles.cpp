@@ -13,10 +13,10 @@ namespace {
 constexpr double u = 0x1p-53;
 // By so much more are lengths taken than they are: far beyond their roundings.
 constexpr double kLonger = 1 + 1e-11;
-// Angles between which cells lie: half the arc that a and b cut off, and that from the diameter along a - b to c. Five
-// by five of them cost .03 of epsilon where twice as many each way cost .01.
+// Angles between which cells lie: half the arc that a and b cut off, and that from the diameter along a - b to c. At
+// sigma = 1, q = .01 and 1,000 steps five by ten of them cost .047 of epsilon, half as many turns .024 more.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
-constexpr std::array<double, 6> kTurns{0, 0.3, 0.6, 0.9, 1.2, std::numbers::pi / 2};
+constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
 // The line is from a to c where the squared distance of c is more than so much of that of b: C counts for more than B.
 constexpr double kAlongC = 0.25;
 // Nodes of a lognormal variable: at most so far apart in its logarithm, where the normal one is within so many
