@@ -193,3 +193,13 @@ def test_the_line_of_nothing_is_held_by_both_ends(alpha):
     curve = dp.PoissonSampled(dp.PureDP(1e-300), 1e-9).tradeoff([alpha])
     truth = 1 - Fraction(alpha)
     assert Fraction(float(curve.lower[0])) <= truth <= Fraction(float(curve.upper[0])) + Fraction(2, 10**300)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.01, 0.3, 0.9])
+def test_beta_is_at_most_what_the_advantage_implies(alpha):
+    """Where delta at 0 is nearly 1, whatever else is known of the curve (docs/theory/conversions.md, section 9)."""
+    run = dp.PoissonSampled(dp.Gaussian(0.15), 0.01) * 1000
+    rest = 1 - run.delta(0.0).lower
+    assert rest < 1e-3
+    found = run.tradeoff(alpha)
+    assert found.lower <= found.upper <= 10 * rest * (1 - alpha)  # deltas of the curve are rougher ones

@@ -94,6 +94,7 @@ def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
         known = _falling(np.concatenate((known, _bounds(delta, middles, tolerance)))[order])
         nodes = np.concatenate((nodes, middles))[order]
+    upper = np.minimum(upper, _advantage_chords(float(known[nodes >= 0, 0].max()), alphas))
     never = delta(1e6, max(tolerance, _ROUGH))[
         1
     ]  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
@@ -106,6 +107,15 @@ def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
     above = np.where(rest > 0, np.nextafter(rounded, 1.0), rounded)
     lower = np.clip(lower, 0.0, below)
     return Curve(lower, np.clip(upper, lower, above))
+
+
+def _advantage_chords(advantage: float, alphas: Array) -> Array:
+    """Upper bound of beta where some test has alpha + beta <= r = 1 - advantage: chords from (0, 1) to (r, r) to (1, 0)
+    (docs/theory/conversions.md section 9)."""
+    r = 1 - advantage + _SLACK
+    if not r < 0.5:
+        return 1 - alphas + _SLACK
+    return np.maximum(1 - alphas * ((1 - r) / r), (1 - alphas) * (r / (1 - r))) + _SLACK
 
 
 def _bounds(delta: Ask, nodes: Array, tolerance: float) -> Array:
