@@ -8,6 +8,7 @@ import mpmath as mp
 import pytest
 
 import tightdp as dp
+from tightdp import _core
 from tightdp.accounting.engines.closed_form.binomial import PureFold
 from tightdp.accounting.engines.closed_form.gaussian import Gaussian
 from tightdp.accounting.numerics.outward import Range
@@ -233,3 +234,24 @@ def test_at_delta_zero_a_sampled_record_that_is_added_has_a_largest_loss():
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(ValueError, match=r"^delta must be"):
             run.epsilon(delta)
+
+
+def test_sums_of_many_terms_are_charged_to_the_budget():
+    """A unit is about a nanosecond, and a term is at least one; what is kept is charged like what is computed."""
+    run = dp.PureDP(1e-6) * (4 * 10**8)  # a deviation of 10,000 terms, of which some ten are summed
+    spent = []
+    for _ in range(2):
+        before = _core.work_spent()
+        assert run.delta(1e-2).engine == "closed_form"
+        spent.append(_core.work_spent() - before)
+    assert spent[0] == spent[1] >= 10**5
+
+
+@pytest.mark.parametrize("count", [2, 1000])
+def test_losses_beyond_the_doubles_have_a_sum(count):
+    """The odds of this response are 1e315; its largest loss is their logarithm, and all but 1e-297 have it."""
+    found = (dp.RandomizedResponse(1e-300, 10**15) * count).epsilon(1e-5)
+    with mp.workdps(30):
+        loss = mp.log1p((1 - mp.mpf(1e-300)) * 10**15 / mp.mpf(1e-300))
+        truth = count * loss + mp.log1p(-1e-5)
+        assert 0 < found.lower <= truth <= found.upper <= count * loss * (1 + mp.mpf(10) ** -12)

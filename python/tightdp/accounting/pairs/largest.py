@@ -11,7 +11,7 @@ from ...composition import FEW, Composition, Parts
 from ...derived import POISSON, Derived, Group, RepeatAndSelect
 from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
-from ..numerics.outward import INF, Range, expm1, log1p
+from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import reveals_nothing
 from .neighbors import translate
 from .replaced import Replaced, ReplacedClass, Zeroed, losses
@@ -118,7 +118,12 @@ def _largest(mechanism: m.Mechanism) -> Range:
         case m.BoundedRange(eta):
             return Range(eta)
         case m.RandomizedResponse(p, buckets):
-            return log1p((1 - Range(p)) * buckets / p)
+            odds = (1 - Range(p)) * buckets / p
+            if odds.hi < INF:
+                return log1p(odds)
+            return (
+                log1p(-Range(p)) + log(Range(buckets)) - log(Range(p)) + Range(0.0, 1e-300)
+            )  # log1p(x) <= log x + 1/x
         case m.PoissonSampled(inner, q):
             return _amplified(_largest(inner), Range(q))
         case Derived():

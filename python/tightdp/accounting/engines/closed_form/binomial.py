@@ -14,11 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from .... import _core
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, down, exp, expm1, log, up
 from .law import Law
 
 MOST_TERMS = 10**7
 """Standard deviations beyond a tenth of this are refused: a tenth of a second a sum."""
+_UNITS = 15
+"""Units of work of a term."""
 _CHUNK = 1 << 15
 """Terms at a time, so that they stay in the cache."""
 NEGLIGIBLE = 2.0**-70
@@ -72,7 +75,8 @@ class _Fold(Law):
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1  # the least loss above epsilon
         spare = _rounded((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
-            all_above, lost = self._above(first)
+            all_above, lost, terms = self._above(first)
+            _core.work_charge(_UNITS * terms)  # what is kept is charged as if it were not
             return all_above * -expm1(-spare) + lost * exp(-spare)
         rest = self._mass(first) * exp(-spare) * self._sum(first, up=True, odds=self.odds)
         below = self._mass(first - 1) * self._sum(first - 1, up=False, odds=self.odds) if first else Range(0.0)
@@ -84,18 +88,20 @@ class _Fold(Law):
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
-    def _sums_above(self, first: int) -> tuple[Range, Range]:
-        """Sums over i >= first >= the mode of the masses, and of each times 1 - e^{-2 e (i - first)}. They serve
-        all epsilons between two losses, among which an inversion ends."""
-        mass, sums = self._mass(first), self._sums(first, up=True, odds=1 / self.odds, spared=True)
-        return mass * sums[0], mass * sums[1]
+    def _sums_above(self, first: int) -> tuple[Range, Range, int]:
+        """Sums over i >= first >= the mode of the masses, and of each times 1 - e^{-2 e (i - first)}, and the number of
+        terms. They serve all epsilons between two losses, among which an inversion ends."""
+        mass, (sums, terms) = self._mass(first), self._sums(first, up=True, odds=1 / self.odds, spared=True)
+        return mass * sums[0], mass * sums[1], terms
 
     def _sum(self, start: int, up: bool, odds: float) -> Range:
-        return self._sums(start, up, odds)[0]
+        sums, terms = self._sums(start, up, odds)
+        _core.work_charge(_UNITS * terms)
+        return sums[0]
 
-    def _sums(self, start: int, up: bool, odds: float, spared: bool = False) -> list[Range]:
+    def _sums(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
         """Sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}; where ``spared``, also of
-        the same times 1 - e^{-2 e |i - start|}. The ratios must fall from 1 or below."""
+        the same times 1 - e^{-2 e |i - start|}; and the number of terms. The ratios must fall from 1 or below."""
         totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
             m = np.arange(done, done + self.chunk, dtype=np.float64)
@@ -110,16 +116,17 @@ class _Fold(Law):
                     error += LIBM + 4 * ULP
                 part = float(terms.sum())
                 totals[which] += part
-                slacks[which] += float((terms * error).sum()) + 64 * ULP * part
+                slacks[which] += float((terms * error).sum()) + 64 * ULP * part + self.chunk * _SUBNORMAL
             done += self.chunk
             following = float(ratio[-1])
             rest = last / (1 - following) if following < 1 else INF
             if rest <= NEGLIGIBLE * totals[-1] or done > MOST_TERMS:
                 rest = rest if rest <= NEGLIGIBLE * totals[-1] else INF
-                return [
-                    Range(down(total - slack), (total + slack + rest) * (1 + 4 * ULP))
+                found = [
+                    Range(down(max(total - slack, 0.0)), (total + slack + rest) * (1 + 4 * ULP))
                     for total, slack in zip(totals, slacks, strict=True)
                 ]
+                return found, done
 
     def _mass(self, i: int) -> Range:
         return mass(self.k, i, self.log_p, self.log_q)
@@ -141,6 +148,8 @@ def mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
 
 CONTEXT = Context(prec=60)
 """The terms reach 2^53 * 745 < 1e19, so that 40 digits are left behind the point of their sum."""
+_SUBNORMAL = 2.0**-1072
+"""What a term may lose where it is no normal double."""
 _RATIO = 4 * ULP
 """Relative error of (k - i) / (i + 1) * odds and of its product with the term before: four roundings, and odds."""
 _TWO_PI = Range(down(2 * math.pi), up(2 * math.pi))
