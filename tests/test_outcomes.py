@@ -245,3 +245,28 @@ def test_losses_of_rare_samples(q, steps):
     largest = steps * q * math.expm1(2.0)
     found = (dp.PoissonSampled(dp.DiscreteLaplace(1.0, 2), q) * steps).epsilon(1e-30 * q**steps, neighbors="remove")
     assert found.lower <= largest <= found.upper * (1 + 1e-15) and found.upper <= largest * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 3])
+@pytest.mark.parametrize("inverse_scale", [240.0, 372.0, 708.5, 745.2, 1500.0])
+def test_noise_whose_atoms_are_below_all_doubles(inverse_scale, sensitivity):
+    """Both ends of delta, epsilon and the risk of a guess, where most masses are subnormal or zero as doubles."""
+    with mp.workdps(60):
+        scale = 1 / inverse_scale
+        pairs, run, top = [laplace(scale, sensitivity)] * 2, dp.DiscreteLaplace(scale, sensitivity) * 2, 2 / scale
+        places = [0.0, 0.5, -0.3, -700.0] + [top * sensitivity * share for share in (0.25, 0.4999, 0.5001, 1 - 1e-9)]
+        for at in places:
+            exact, bound = curve(pairs, at, "remove"), run.delta(at)
+            assert bound.lower <= exact * (1 + mp.mpf(10) ** -40) and exact * (1 - mp.mpf(10) ** -40) <= bound.upper
+            asked = float(exact)
+            if 0 < asked < 1:
+                found = run.epsilon(asked)
+                assert found.upper == math.inf or curve(pairs, found.upper, "remove") <= asked * (1 + 1e-30)
+                assert found.lower == 0 or curve(pairs, found.lower * (1 - mp.mpf(10) ** -30), "remove") >= asked
+        for prior in (1e-300, 1e-10, 0.3):
+            likely = [mp.fprod(p for p, _ in both) for both in itertools.product(*pairs)]
+            rivals = [mp.fprod(q for _, q in both) for both in itertools.product(*pairs)]
+            risk = mp.fsum(min(prior * p, (1 - mp.mpf(prior)) * q) for p, q in zip(likely, rivals, strict=True))
+            guess = run.bayes_risk(prior)
+            assert float(guess.lower) <= risk * (1 + mp.mpf(10) ** -40)
+            assert risk * (1 - mp.mpf(10) ** -40) <= float(guess.upper)
