@@ -5,5 +5,6 @@ any curve. A law of a pair of neighbours bounds what may be claimed from one sid
 
 `data_sets` lists neighbours, `samplers` the coins, `noise` the laws of what is added, `classes` members of the classes,
 `repetitions` the best of several runs, `mechanisms` joins these for each public class, `pairs` computes with laws,
-`truth` composes them, `cases` draws runs and says what was drawn, and `check` asks the library.
+`truth` composes them, `ceilings` bounds all neighbours from above, `cases` draws runs and says what was drawn, `check`
+asks the library, and `widths` says which answers are needlessly wide. `tools/mutations.py` tries whether errors show.
 """

@@ -28,6 +28,8 @@ TINY = 1e-290
 """Where masses may be no doubles."""
 ALPHAS = np.array([1e-6, 1e-3, 0.05, 0.2, 0.5, 0.8, 0.95])
 PRIORS = np.array([0.02, 0.2, 0.5, 0.8, 0.98])
+LINES = np.linspace(-6.0, 6.0, 25)
+"""Slopes, as epsilons, of lines that no trade-off curve is below: beta >= 1 - delta - e^epsilon alpha."""
 ORDERS = np.array([1.25, 2.0, 5.0, 16.0])
 ATTAINED = (
     dp.Gaussian, dp.Laplace, dp.DiscreteGaussian, dp.DiscreteLaplace, dp.PureDP, dp.RandomizedResponse,
@@ -76,7 +78,7 @@ def alarms(
         quick = _core.work_spent() - before <= patience
         yield from (f"{case}: {text}" for text in _profile(case, epsilons if quick else EPSILONS[2:3]))
         if curves and quick:
-            for about in (_epsilon, _tests, _moments, _gdp):
+            for about in (_epsilon, _batch, _tests, _moments, _gdp):
                 yield from (f"{case}: {text}" for text in about(case))
     except dp.ContradictionError as error:
         yield f"{case}: ContradictionError: {error}"
@@ -92,11 +94,10 @@ def _profile(case: Case, epsilons: np.ndarray) -> Iterator[str]:
     for e, upper, truth in zip(epsilons, asked.upper, least, strict=True):
         if truth > upper * (1 + ROUNDING) + TINY:
             yield f"delta({e:g}) has upper end {upper:.9g}, enumerated is {truth:.9g}"
-    most = case.truth.most_delta(epsilons) if attained(case) else None
-    if most is not None:
-        for e, lower, truth in zip(epsilons, asked.lower, most, strict=True):
-            if lower > truth * (1 + ROUNDING) + ABSOLUTE:
-                yield f"delta({e:g}) has lower end {lower:.9g}, enumerated is at most {truth:.9g}"
+    most = case.truth.most_delta(epsilons, attained(case))
+    for e, lower, truth in zip(epsilons, asked.lower, most, strict=True):
+        if lower > truth * (1 + ROUNDING) + ABSOLUTE:
+            yield f"delta({e:g}) has lower end {lower:.9g}, no two neighbours have more than {truth:.9g}"
 
 
 def useless(case: Case, epsilons: np.ndarray = EPSILONS) -> Iterator[str]:
@@ -150,11 +151,24 @@ def _epsilon(case: Case) -> Iterator[str]:
             least = float(case.truth.least_delta(np.array([bound.upper]))[0])
             if least > delta * (1 + ROUNDING):
                 yield f"epsilon({delta:g}) has upper end {bound.upper:.9g}, whose enumerated delta is {least:.9g}"
-        if attained(case) and bound.lower > 0:
+        if bound.lower > 0:
             at = np.array([min(bound.lower, FAR) * (1 - ROUNDING) - ABSOLUTE])
-            most = case.truth.most_delta(at)
-            if most is not None and most[0] < delta * (1 - ROUNDING) - ABSOLUTE:
-                yield f"epsilon({delta:g}) has lower end {bound.lower:.9g}, whose enumerated delta is {most[0]:.9g}"
+            most = case.truth.most_delta(at, attained(case))
+            if most[0] < delta * (1 - ROUNDING) - ABSOLUTE:
+                yield f"epsilon({delta:g}) has lower end {bound.lower:.9g}, whose delta is at most {most[0]:.9g}"
+
+
+def _batch(case: Case) -> Iterator[str]:
+    """The batch answers about one kind of run, under one relation."""
+    match case.parts, case.relation, case.group:
+        case ((dp.PoissonSampled(dp.Gaussian(sigma), q), count),), "add_or_remove", 1:
+            for delta in (0.3, 1e-2, 1e-5):
+                lower, upper = (float(end) for end in dp.epsilon_batch(sigma, q, count, delta))
+                if case.truth.least_delta(np.array([upper]))[0] > delta * (1 + ROUNDING):
+                    yield f"epsilon_batch at {delta:g} has upper end {upper:.9g}, which data sets exceed"
+                most = case.truth.most_delta(np.array([max(lower * (1 - ROUNDING) - ABSOLUTE, 0.0)]), attained(case))
+                if lower > 0 and most[0] < delta * (1 - ROUNDING) - ABSOLUTE:
+                    yield f"epsilon_batch at {delta:g} has lower end {lower:.9g}, which no data sets reach"
 
 
 def _tests(case: Case) -> Iterator[str]:
@@ -170,10 +184,22 @@ def _tests(case: Case) -> Iterator[str]:
     for prior, lower, risk in zip(PRIORS, risks.lower, possible, strict=True):
         if lower > risk * (1 + ROUNDING) + ABSOLUTE:
             yield f"bayes_risk({prior:g}) has lower end {lower:.9g}, a test has {risk:.9g}"
-    advantage = case.asked.advantage(neighbors=case.relation).upper
-    least = float(case.truth.least_delta(np.zeros(1))[0])
-    if advantage < least * (1 - ROUNDING) - ABSOLUTE:
-        yield f"advantage has upper end {advantage:.9g}, a test has {least:.9g}"
+    surest = PRIORS * (1 - case.truth.most_delta(np.log(1 / PRIORS - 1), attained(case)))
+    for prior, upper, risk in zip(PRIORS, risks.upper, surest, strict=True):
+        if upper < risk * (1 - ROUNDING) - ABSOLUTE:
+            yield f"bayes_risk({prior:g}) has upper end {upper:.9g}, every test has {risk:.9g}"
+    missed = np.maximum(1 - case.truth.most_delta(LINES) - np.exp(LINES) * ALPHAS[:, None], 0.0).max(axis=1)
+    for alpha, upper, beta in zip(ALPHAS, curve.upper, missed, strict=True):
+        if upper < beta * (1 - ROUNDING) - ABSOLUTE:
+            yield f"tradeoff({alpha:g}) has upper end {upper:.9g}, every test has {beta:.9g}"
+    advantage = case.asked.advantage(neighbors=case.relation)
+    least, most = (
+        float(found[0]) for found in (case.truth.least_delta(np.zeros(1)), case.truth.most_delta(np.zeros(1)))
+    )
+    if advantage.upper < least * (1 - ROUNDING) - ABSOLUTE:
+        yield f"advantage has upper end {advantage.upper:.9g}, a test has {least:.9g}"
+    if advantage.lower > most * (1 + ROUNDING) + ABSOLUTE:
+        yield f"advantage has lower end {advantage.lower:.9g}, no test has more than {most:.9g}"
 
 
 def _moments(case: Case) -> Iterator[str]:

@@ -21,6 +21,7 @@ RUNS: list[dp.Mechanism | dp.Composition] = [
     dp.PureDP(0.7) * 2,
     dp.ApproximateDP(1.0, 0.02),
     dp.BoundedRange(1.0),
+    dp.BoundedRange(1.0) + dp.Laplace(2.0),
     dp.ZCDP(0.5),
     dp.ZCDP(0.2, 0.3),
     dp.DiscreteGaussian(1.0, 2) + dp.DiscreteLaplace(1.0),
@@ -40,12 +41,18 @@ RUNS: list[dp.Mechanism | dp.Composition] = [
     dp.FixedSizeSampled(G(0.7), 2, 4),
     dp.FixedSizeSampled(dp.PureDP(1.0), 2, 5),
     dp.SampledWithReplacement(G(0.7), 2, 3),
+    dp.TreeAggregation(1.0, 6, own_steps=True),
     dp.RandomAllocation(G(0.8), 2),
+    dp.RandomAllocation(dp.BoundedRange(1.0), 2),
+    dp.RandomAllocation.fixed(G(1.2), 2, 2),
     dp.RandomAllocation(dp.PureDP(1.0), 3),
     dp.RepeatAndSelect(G(1.0), 3.0),
     dp.RepeatAndSelect(dp.PureDP(1.0), 3.0, "poisson"),
+    dp.RepeatAndSelect(dp.PureDP(1.2), 300.0),
+    dp.RepeatAndSelect(dp.Laplace(1.0), 100.0, 0.0),
     dp.Group(dp.PureDP(1.0), 2),
     dp.Group(dp.RandomizedResponse(0.4, 3), 3),
+    dp.Group(dp.Group(dp.Laplace(2.0), 2), 2),
 ]
 GROUPED: list[dp.Mechanism | dp.Composition] = [
     G(1.0) + dp.Laplace(1.0),
@@ -81,7 +88,6 @@ REFUSED = {
     (dp.FixedSizeSampled, "add_or_remove"),
     (dp.SampledWithReplacement, "add_or_remove"),
     (dp.RandomAllocation, "replace"),
-    (dp.TreeAggregation, "add_or_remove"),
 }
 """What the documentation does not claim, whatever the mechanism on the sample; a user-defined loss names its own
-relation."""
+relation, and a tree says whether records keep their steps."""

@@ -12,10 +12,12 @@ import numpy as np
 
 from tightdp import _core
 
-from .cases import Report, draw, public
+from .cases import Report, constructors, draw, kinds
+from .ceilings import ceiling
 from .check import Case, Refused, alarms, disagreements, overspent, useless
-from .mechanisms import candidates
+from .mechanisms import KNOWN, candidates
 from .truth import composed
+from .widths import too_wide
 
 PATIENCE = 3e8
 """Units of work; a run whose answers take longer is asked for few."""
@@ -36,6 +38,8 @@ def checks(case: Case, rng: np.random.Generator, curves: float = 0.2) -> Iterato
     if _core.work_spent() - before > 10 * PATIENCE:
         return
     yield from useless(case)
+    names = set(kinds(case.parts))
+    yield from too_wide(case, names.pop() if len(names) == 1 else "")
     if rng.random() < 0.3:
         yield from disagreements(case)
     if rng.random() < 0.3:
@@ -55,7 +59,7 @@ def main() -> int:
     end = number + (1 if arguments.only is not None else arguments.cases)
     while number < end:
         rng = np.random.default_rng([arguments.seed, number])
-        kinds = [None, *public()]
+        kinds = [None, *constructors()]
         case = draw(rng, kinds[rng.integers(len(kinds))])
         signal.setitimer(signal.ITIMER_PROF, arguments.each)
         texts = []
@@ -68,7 +72,7 @@ def main() -> int:
             report.add(case, refused=True)
         except TooLong:
             slow += 1
-            report.add(case)
+            report.add(case, late=True)
             print(f"SLOW [{arguments.seed}, {number}] {case}", flush=True)
         except Exception:
             texts.append("")
@@ -76,12 +80,15 @@ def main() -> int:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         found += bool(texts)
-        candidates.cache_clear()
-        composed.cache_clear()
+        for kept in (candidates, composed, ceiling):
+            kept.cache_clear()
+        KNOWN.clear()
         number += 1
     print(report)
     print(f"{number} cases, {found} with alarms, {slow} not asked to the end")
-    return bool(found)
+    if report.too_few:
+        print("too few were compared")
+    return bool(found) or report.too_few
 
 
 if __name__ == "__main__":

@@ -53,7 +53,11 @@ class Continuous:
         if self.kind == "normal":
             return edges
         dense = np.linspace(values.min() - 8 * self.scale, values.max() + 8 * self.scale, count)
-        return np.unique(np.concatenate((edges, dense, values)))  # its density has a corner at the value
+        edges = np.unique(np.concatenate((edges, dense)))
+        # Masses of narrow cells are differences of nearly equal numbers; the density has a corner at each value.
+        edges = edges[np.append(True, np.diff(edges) > 1e-6 * self.scale)]
+        far = np.min(np.abs(edges[:, None] - values[None, :]), axis=1) > 1e-6 * self.scale
+        return np.unique(np.concatenate((edges[far], values)))
 
     def masses(self, values: np.ndarray, edges: np.ndarray) -> np.ndarray:
         z = (edges[None, :] - values[:, None]) / self.scale

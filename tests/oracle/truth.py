@@ -10,6 +10,7 @@ import numpy as np
 
 import tightdp as dp
 
+from .ceilings import ceiling
 from .data_sets import ROLES
 from .mechanisms import EPSILONS, Candidate, candidates
 from .pairs import Pair, merged, product, spread
@@ -19,6 +20,8 @@ FEW = 800
 """Outcomes of a step, or of those before it, in a product."""
 UNSEEN = (Candidate(Pair(np.ones(1), np.ones(1), label="unseen"), None),)
 """Of a step of which no data sets are enumerated: it may reveal nothing."""
+LARGEST = 300.0
+"""Curves are read no further: they fall."""
 MOST = 6
 """Choices of data sets that are followed through a composition."""
 
@@ -62,6 +65,11 @@ class Truth:
     def roles(self) -> tuple[str, ...]:
         return ROLES[self.relation]
 
+    @property
+    def enumerated(self) -> bool:
+        """Whether there are data sets for every step, in one of the orders."""
+        return any(all(candidates(m, role, self.group) for m, _ in self.parts) for role in self.roles)
+
     def runs(self) -> list[Candidate]:
         return [run for role in self.roles for run in composed(self.parts, role, self.group)]
 
@@ -87,9 +95,11 @@ class Truth:
             best = np.maximum(best, value - pair.error * (1 + np.exp(epsilons)))
         return best
 
-    def most_delta(self, epsilons: np.ndarray) -> np.ndarray | None:
-        """Where the worst data sets are among those enumerated: no lower end is above this."""
-        runs = self.runs()
-        if any(run.above is None for run in runs):
-            return None
-        return np.max([run.above.most(epsilons) for run in runs if run.above is not None], axis=0)
+    def most_delta(self, epsilons: np.ndarray, attained: bool = False) -> np.ndarray:
+        """No lower end is above this; ``attained`` says that the worst data sets are among those enumerated."""
+        x = np.exp(np.minimum(epsilons, LARGEST))
+        found = np.max([ceiling(self.parts, role, self.group)(x) for role in self.roles], axis=0)
+        runs = self.runs() if attained else []
+        if not runs or any(run.above is None for run in runs):
+            return found
+        return np.minimum(found, np.max([run.above.most(epsilons) for run in runs if run.above is not None], axis=0))
