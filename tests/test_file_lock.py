@@ -44,9 +44,9 @@ if Path(sys.argv[1]).is_file():
 else:
     os.close(os.open(sys.argv[1], os.O_RDONLY))
 print(in_child(is_free), in_child(lambda: lock.is_held), lock.is_held)
-in_child(lambda: lock.release() or 0)
+in_child(lambda: lock.release_lock() or 0)
 print(in_child(is_free), lock.is_held)
-lock.release()
+lock.release_lock()
 print(lock.is_held, in_child(is_free))
 """
 
@@ -99,9 +99,9 @@ def test_a_folder_that_was_copied_has_a_lock_of_its_own(tmp_path):
 
 def test_what_belongs_to_another_process_says_which(monkeypatch):
     owner, here = Owner(), os.getpid()
-    owner.check("this budget", "make another")
+    owner.check_process("this budget", "make another")
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
     with pytest.raises(
         RuntimeError, match=f"^this budget belongs to process {here}, of which {here + 1} is a fork: make another$"
     ):
-        owner.check("this budget", "make another")
+        owner.check_process("this budget", "make another")

@@ -23,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 
 class FileLock:
-    """The lock of a file, which is made where there is none, or of a folder, from when it is made up to ``release``.
+    """The lock of a folder or of a file, which is made where there is none, up to ``release_lock``.
 
     It is a lock of the open file (``flock``). A POSIX record lock (``fcntl.lockf``) belongs to the process, which loses
     it as soon as it closes any descriptor of the file: whoever copied the file would give the lock away. It belongs to
@@ -44,7 +44,7 @@ class FileLock:
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
         while not _try_to_lock(self._file):
             if time.monotonic() >= end:
-                self.release()
+                self.release_lock()
                 raise BlockingIOError(f"another process holds the lock of {path}")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -60,7 +60,7 @@ class FileLock:
                 return os.path.samestat(os.fstat(self._file), os.stat(self._path))
         return False
 
-    def release(self) -> None:
+    def release_lock(self) -> None:
         """Gives the lock back; in a forked child, it closes the descriptor and leaves the lock to the parent."""
         file, self._file = self._file, -1
         if file >= 0:
@@ -68,7 +68,7 @@ class FileLock:
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
-            self.release()
+            self.release_lock()
 
 
 def _try_to_lock(file: int) -> bool:
@@ -85,12 +85,12 @@ def _try_to_lock(file: int) -> bool:
 
 
 _held: WeakSet[FileLock] = WeakSet()
-"""All locks of this process."""
+"""Locks of this process, whose copies a forked child closes."""
 
 
 def _leave_locks_to_the_parent() -> None:
     for lock in list(_held):
-        lock.release()
+        lock.release_lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -22,7 +22,7 @@ class Owner:
         """Whether this process is the owner."""
         return os.getpid() == self._process
 
-    def check(self, name: str, advice: str) -> None:
+    def check_process(self, name: str, advice: str) -> None:
         """Raises RuntimeError in any other process; ``name`` is what belongs to the owner."""
         if not self.is_here:
             raise RuntimeError(f"{name} belongs to process {self._process}, of which {os.getpid()} is a fork: {advice}")

@@ -63,4 +63,4 @@ class SharedState(Generic[State]):
         """RuntimeError in a child that was forked from the process that made this, and in a thread whose arithmetic is
         not what the rounding of sums outward rests on."""
         _core.check_arithmetic()
-        self._owner.check("this account", self._advice)
+        self._owner.check_process("this account", self._advice)

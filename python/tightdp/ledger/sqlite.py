@@ -85,7 +85,7 @@ class SQLite:
         try:
             yield
         finally:
-            lock.release()
+            lock.release_lock()
 
     def check(self, run: Run, made: tuple[str, ...]) -> None:
         ((found,),) = run("PRAGMA integrity_check(1)")

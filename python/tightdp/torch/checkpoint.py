@@ -54,7 +54,7 @@ class Checkpoint:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder = path.resolve()
-            self._lock = _hold(self.folder)
+            self._lock = _hold_folder(self.folder)
         except BlockingIOError:
             raise ValueError(
                 "checkpoint must not be in use: another process holds it, and may take its steps"
@@ -256,7 +256,7 @@ class Checkpoint:
         return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
 
 
-def _hold(folder: Path) -> FileLock:
+def _hold_folder(folder: Path) -> FileLock:
     """Returns the lock of a folder, which this process may have held before. BlockingIOError where another holds it."""
     known = _locks.get(folder)
     lock = known if known is not None and known.is_held else FileLock(folder / "lock")

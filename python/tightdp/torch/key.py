@@ -25,7 +25,7 @@ class Keyed(RandomSource):
         self._key, self._next, self._owner = key, number, owner
 
     def stream(self) -> _core.RandomStream:
-        self._owner.check("the key of several ranks", "a child would repeat their draws")
+        self._owner.check_process("the key of several ranks", "a child would repeat their draws")
         number, self._next = self._next, self._next + 1
         return _core.chacha_stream(self._key, number)
 

@@ -533,7 +533,7 @@ class PrivateRun:
             self._busy.release()
 
     def _check_owner(self) -> None:
-        self._owner.check(
+        self._owner.check_process(
             "this run",
             "parent and child would each take the steps that were charged once. Make another run in the child, which "
             "is charged anew, or one that goes on from the checkpoint when the parent has ended",
