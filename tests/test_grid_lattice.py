@@ -250,3 +250,35 @@ def test_a_mass_at_infinity_of_a_sample_is_confined_by_its_own_logarithm(mass, a
     with mp.workdps(40):
         truth = mp.mpf(mass) * (1 if add else 1 - mp.mpf(q))
         assert low[2] <= truth <= high[2] <= low[2] * (1 + mp.mpf(10) ** -11)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("missing", [1e-3, 1e-9, -1e-9])
+def test_a_distribution_with_missing_or_excessive_mass_bounds_nothing(missing, direction):
+    """Of atoms whose masses do not add up to 1 no more is claimed than what three losses of at most 1 imply."""
+    p = 1 / (1 + math.exp(-1.0))
+    found = []
+    for lost in (0.0, missing):
+        logs = np.log([1 - p, p - lost])
+        law = _core.GridLaw.atoms(np.array([-1.0, 1.0]), logs, np.full(2, 1e-15), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        found.append(_core.grid_delta([(law if direction == "remove" else law.reversed(), 3.0)], 0.5, 1e-6, 1 << 16))
+    (low, high), (nothing, everything) = (ends[:2] for ends in found)
+    assert 0 < low <= high < 1
+    assert nothing == 0 and everything >= -math.expm1(0.5 - 3.0) * (1 - 1e-12) > high
+
+
+@pytest.mark.parametrize("tilt", [0.5, 4.0, 20.0])
+def test_errors_of_lowered_weights_grow_with_the_true_factors_they_meet(tilt):
+    """docs/theory/grid.md, section 5.2: the weight of one odd point is lowered by a whole fine cell.
+
+    The true weights may have the norm of the fine ones; in their fourth power an error meets three of them. What the
+    engine counts, in units of the fourth power of the lowered weights, is 4 E exp(4 E) for the error E it hands on.
+    """
+    coarse_h, error = 0.25, 1e-7
+    lowered, log_scale, handed_on = _testing.grid_coarse([0.0, 1.0, 0.0], 0, error, coarse_h, tilt, False)
+    norm = lowered.sum()
+    assert log_scale == 0 and 0 < norm <= math.exp(-tilt * coarse_h / 2)
+    counted = 4 * handed_on / norm * math.exp(4 * handed_on / norm) * norm**4
+    missed = math.fsum(math.comb(4, k) * error**k for k in (1, 2, 3, 4))  # (1 + error)^4 - 1
+    assert counted >= missed
+    assert 4 * error * math.exp(tilt * coarse_h) * norm**3 < missed  # not enough where three factors are forgotten

@@ -1,4 +1,5 @@
 // prv/*.hpp: laws, cells and the composition.
+#include <stdexcept>
 #include <vector>
 
 #include "check.hpp"
@@ -90,6 +91,22 @@ void memory() {
     CHECK(refused);
 }
 
+// A cell that gets lost on the way is seen, on whichever machine it was.
+void missing_mass() {
+    const Composer lossy = [](const std::vector<Run>& runs, const Circle& circle) {
+        Composite made = compose_here(runs, circle);
+        made.sums.back().total -= 1e-9;
+        return made;
+    };
+    bool refused = false;
+    try {
+        epsilon({{SampledLaw{1.0, 0.01, false}, 1000}}, 1e-5, {0.01, 1e-12, kGigabyte}, lossy);
+    } catch (const std::logic_error&) {
+        refused = true;
+    }
+    CHECK(refused);
+}
+
 }  // namespace
 
 int main() {
@@ -97,5 +114,6 @@ int main() {
     composition();
     rounding_of_a_cut_block();
     memory();
+    missing_mass();
     return check::failures;
 }

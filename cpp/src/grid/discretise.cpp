@@ -102,7 +102,7 @@ class Builder {
         const double all = std::exp(p_mass) + out.infinity_upper;
         const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
         return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) &&
-               total(out.lower, -tilt) <= allowed;
+               std::exp(total(out.lower, -tilt)) + out.infinity_lower <= 1 + allowed;
     }
 
     double x(std::size_t i) const { return lattice_.at(first_ + static_cast<std::int64_t>(i)); }

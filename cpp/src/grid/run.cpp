@@ -72,6 +72,16 @@ double lowered(const Weights& w, const Weights& below) {
 
 }  // namespace
 
+Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
+    Weights coarse = coarsen(fine.w, lattice, upper);
+    // Unknown errors move with the weights: they are split among neighbours, by at most e^{tilt h}. From below,
+    // errors meet three true factors, whose norms are measured by what lies below them.
+    const double lean = std::exp(lattice.tilt * lattice.h);
+    const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
+    return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
+            fine.log_error,    std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
+}
+
 double StepSums::infinity(bool high) const {
     const double rel = (16 + 4 * terms) * u;
     const double log = high ? log_finite_upper : log_finite_lower;
@@ -138,8 +148,6 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         if (l == last) return {std::move(high), std::move(low), sums, level.h};
         const Level& next = plan.levels[l + 1];
         const Lattice lattice{sums.anchor, next.h, plan.tilt};
-        // What is unknown of the errors moves with the weights: split among neighbours, by at most e^{tilt h}.
-        const double lean = std::exp(plan.tilt * next.h);
         const auto coarse = [&](Side& side, bool upward) {
             Inexact& fine = side.law;
             trim(fine);
@@ -150,12 +158,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
                 fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);
                 fine.error2 = 0;
             }
-            Weights coarsened = coarsen(fine.w, lattice, upward);
-            // Errors meet three true factors, whose norms are measured by what lies below them (section 5.2).
-            const double more = upward ? lean : lean * std::pow(lowered(fine.w, coarsened), 3);
-            const Inexact law{std::move(coarsened), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
-                              fine.log_error,       std::ceil(0.5 * fine.last), 0.5 * fine.span + 2};
-            return transform(law, next.window.exponents, next.h, next.n);
+            return transform(coarsen(fine, lattice, upward), next.window.exponents, next.h, next.n);
         };
         auto made = std::make_shared<Coarse>();
         made->upper = coarse(high, true);

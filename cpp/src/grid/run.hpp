@@ -40,6 +40,9 @@ double log_without(double infinity);
 // One law on the lattice of one level: the index of its left end and how many cells. False if out of reach of indices.
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
 
+// Weights on a lattice of twice the spacing, whose fourth power is taken next, and how far off they are (section 5.2).
+Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper);
+
 // Curves that bound nothing where the plan cannot be carried out.
 Composed run(const std::vector<Part>& parts, const Plan& plan);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "fft/real_fft.hpp"
 #include "runtime/compensated_sum.hpp"
@@ -21,6 +23,13 @@ constexpr double kSumError = (kChunk + 4) * u;
 // Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise
 // them.
 constexpr double kMassError = 8 * u + kSumError;
+
+// The cells of a support miss at most its tail (prv.md section 4.2); 1e-12 is more than all roundings of their masses.
+void require_all_mass(const Support& support, const CellSums& sums) {
+    constexpr double kRounding = 1e-12;
+    if (!(sums.total >= 1 - support.tail - kRounding && sums.total <= 1 + kRounding))
+        throw std::logic_error("the cells of a privacy loss have the mass " + std::to_string(sums.total));
+}
 
 // Cells, their sums, and the normalised cells on the circle.
 CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
@@ -81,6 +90,7 @@ Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Compos
     }
     made_ = compose(parts, circle);
     for (std::size_t j = 0; j < parts.size(); ++j) {
+        require_all_mass(plan.supports[j], made_.sums[j]);
         correct_mean(parts[j], plan.supports[j], made_.sums[j]);
         count_ += static_cast<double>(parts[j].count);
     }

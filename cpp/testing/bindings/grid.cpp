@@ -1,7 +1,8 @@
-// tightdp._testing: the weights of one privacy-loss distribution on a grid.
+// tightdp._testing: the weights of one privacy-loss distribution on a grid, and on a coarser one.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/grid_handle.hpp"
 #include "grid/lattice.hpp"
+#include "grid/run.hpp"
 
 namespace {
 
@@ -18,9 +19,18 @@ py::tuple weights(const GridLawHandle& h, double anchor, double spacing, double 
     return py::make_tuple(array(d.upper.w), array(d.lower.w), d.slack, d.infinity_upper, d.infinity_lower);
 }
 
+// Weights at indices from `first` on and an error of 1-norm `error`, on the lattice of twice the spacing.
+py::tuple coarse(std::vector<double> w, std::int64_t first, double error, double coarse_h, double tilt, bool upper) {
+    const auto size = static_cast<double>(w.size());
+    const Inexact fine{{first, std::move(w), 0}, error, 0, 0, static_cast<double>(first) + size - 1, size};
+    const Inexact made = coarsen(fine, {0, coarse_h, tilt}, upper);
+    return py::make_tuple(array(made.w.w), made.w.log_scale, made.error1);
+}
+
 }  // namespace
 
 void bind_grid(py::module_& m) {
     using namespace py::literals;
     m.def("grid_weights", &weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a, "cells"_a);
+    m.def("grid_coarse", &coarse, "weights"_a, "first"_a, "error"_a, "coarse_h"_a, "tilt"_a, "upper"_a);
 }
