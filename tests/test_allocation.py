@@ -477,3 +477,21 @@ def test_outputs_that_the_record_nearly_never_shows(sigma, at):
     assert found.lower <= found.upper and least <= found.upper
     inverse = run.epsilon(1e-90, neighbors="add")  # no two answers that contradict each other
     assert inverse.lower <= inverse.upper
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_an_atom_that_is_missing_or_counted_twice_is_seen(upper, monkeypatch):
+    """Atoms from above have all of both masses, those from below no more than all."""
+    whole = _core.allocation
+
+    def faulty(*arguments):
+        above, below, work = whole(*arguments)
+        losses, masses, *rest = above if upper else below
+        masses = masses.copy()
+        masses[np.argmax(masses)] *= 1 - 1e-5 if upper else 1 + 1e-5 + (1 - masses.sum()) / masses.max()
+        changed = (losses, masses, *rest)
+        return (changed, below, work) if upper else (above, changed, work)
+
+    monkeypatch.setattr(_core, "allocation", faulty)
+    with pytest.raises(RuntimeError, match="wrong side of 1"):
+        allocation_laws.allocation(dp.Gaussian(1.23), 7, 5, 1e-12)

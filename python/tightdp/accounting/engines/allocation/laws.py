@@ -25,6 +25,8 @@ U = 2.0**-53
 COARSEST, FINEST = 5, 12
 """Lattices have the spacing 2^-level in the logarithm of the likelihood ratio."""
 MOST_CELLS = 1 << 16
+_TABLE_ERROR = 2e-9
+"""Bound on how far the probabilities of a user's table are from adding up to 1, with room."""
 MOST_WORK = 3e8
 """Products of cells for one law: a third of a second or so."""
 LEAST_FLOOR = 1e-280
@@ -72,6 +74,14 @@ class Atoms:
         """Whether it is about the law of a pair, most of it finite, and worth composing: at both ends of the range of
         parameters all that is known may be that nothing is."""
         return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._totals)
+
+    def require_all_mass(self, steps: int) -> None:
+        """Raises RuntimeError if atoms from above have less of P's or Q's mass than 1, or those from below more, by
+        more than their errors and what a table of each step's losses may be off by."""
+        error = self.relative + self.slack + (len(self.masses) + 64) * U + _TABLE_ERROR * steps
+        low, high = min(self._totals) * (1 + error), max(self._totals) * (1 - error)
+        if not low >= 1 if self.upper else high > 1:
+            raise RuntimeError(f"the masses of an allocation's losses are on the wrong side of 1: {self._totals}")
 
     @property
     def _totals(self) -> tuple[float, float]:
@@ -139,7 +149,7 @@ def allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allo
     if found is None:
         return None
     above, below, work = found
-    return Allocation(_atoms(above, True), _atoms(below, False), work)
+    return Allocation(_atoms(above, steps, True), _atoms(below, steps, False), work)
 
 
 def _bound_allocation(
@@ -181,7 +191,7 @@ def coarse(inner: m.Mechanism, steps: int, selected: int, direction: Direction, 
         if found is None:
             continue
         above, below, _ = found
-        high, low = _atoms(above, True), _atoms(below, False)
+        high, low = _atoms(above, 1, True), _atoms(below, 1, False)
         excess = steps * max(abs(end - 1) for one in (high, low) for end in one._totals)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
@@ -205,7 +215,9 @@ def floor_for(delta: float) -> float:
     return max(10.0**-exponent, LEAST_FLOOR)
 
 
-def _atoms(found: _core.AllocationAtoms, upper: bool) -> Atoms:
+def _atoms(found: _core.AllocationAtoms, steps: int, upper: bool) -> Atoms:
     losses, masses, infinity, minus_infinity, slack, relative = found
     order = np.argsort(losses, kind="stable")
-    return Atoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
+    atoms = Atoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
+    atoms.require_all_mass(steps)
+    return atoms

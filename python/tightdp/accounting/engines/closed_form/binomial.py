@@ -149,7 +149,7 @@ def mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
 CONTEXT = Context(prec=60)
 """The terms reach 2^53 * 745 < 1e19, so that 40 digits are left behind the point of their sum."""
 _SUBNORMAL = 2.0**-1072
-"""What a term may lose where it is no normal double."""
+"""Rounding of a term that is no normal double, with room."""
 _RATIO = 4 * ULP
 """Relative error of (k - i) / (i + 1) * odds and of its product with the term before: four roundings, and odds."""
 _TWO_PI = Range(down(2 * math.pi), up(2 * math.pi))
