@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import shutil
 import subprocess
 import sys
 import threading
@@ -147,3 +148,148 @@ print(code, c.fegetexcept())
 
 def test_the_version_is_that_of_the_package(library):
     assert library.tightdp_version().decode() == dp.__version__
+
+
+def doubles(*values):
+    return (ctypes.c_double * len(values))(*values)
+
+
+NOISE = (0.5, 1.0, 1.5), (0.2, 0.5, 0.3)
+"""Sensitivities and probabilities of a mixture."""
+MECHANISMS = {  # arguments of tightdp_add_..., a sampling probability but for randomised response, and the mechanism
+    "gaussian": ((1.5,), 0.1, dp.Gaussian(1.5)),
+    "laplace": ((2.0,), 0.1, dp.Laplace(2.0)),
+    "discrete_gaussian": ((3.0, 2.0), 0.2, dp.DiscreteGaussian(3.0, 2)),
+    "discrete_laplace": ((4.0, 3.0), 0.2, dp.DiscreteLaplace(4.0, 3)),
+    "approximate_dp": ((0.5, 1e-7), 0.3, dp.ApproximateDP(0.5, 1e-7)),
+    "bounded_range": ((0.5,), 0.3, dp.BoundedRange(0.5)),
+    "randomized_response": ((0.4, 3.0), None, dp.RandomizedResponse(0.4, 3)),
+    "mixture_of_gaussians": ((2.0, doubles(*NOISE[0]), doubles(*NOISE[1]), 3), 0.2, dp.MixtureOfGaussians(2.0, *NOISE)),
+}
+
+
+@pytest.fixture
+def composition(library):
+    library.tightdp_composition_new.restype = ctypes.c_void_p
+    made = ctypes.c_void_p(library.tightdp_composition_new())
+    yield made
+    library.tightdp_composition_free(made)
+
+
+def c(value):
+    return ctypes.c_double(value) if isinstance(value, float) else value
+
+
+def add(library, composition, name, q, count):
+    arguments = [ctypes.c_size_t(a) if isinstance(a, int) else c(a) for a in MECHANISMS[name][0]]
+    sampling = [] if MECHANISMS[name][1] is None else [c(q)]
+    return getattr(library, f"tightdp_add_{name}")(composition, *arguments, *sampling, c(float(count)))
+
+
+def question(library, name, composition, at):
+    out = Interval(-7, -7)
+    return getattr(library, f"tightdp_composition_{name}")(composition, c(at), ctypes.byref(out)), out
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("sampled", [False, True])
+def test_each_mechanism_answers_as_in_python(library, composition, name, sampled):
+    _, q, mechanism = MECHANISMS[name]
+    q = q if sampled and q else 1.0
+    run = (mechanism if q == 1 else dp.PoissonSampled(mechanism, q)) * 5 + dp.Laplace(10.0)
+    assert add(library, composition, name, q, 5) == OK
+    assert library.tightdp_add_laplace(composition, c(10.0), c(1.0), c(1.0)) == OK
+    for curve, at, bound in [("epsilon", 1e-5, run.epsilon(1e-5)), ("delta", 0.3, run.delta(0.3))]:
+        code, out = question(library, curve, composition, at)
+        assert code == OK and out.lower <= bound.upper and bound.lower <= out.upper
+        assert out.upper <= bound.upper * (1 + 1e-5) + 1e-9
+
+
+def test_nothing_released_reveals_nothing(library, composition):
+    assert library.tightdp_add_approximate_dp(composition, c(0.0), c(0.0), c(0.5), c(3.0)) == OK
+    code, out = question(library, "epsilon", composition, 1e-5)
+    assert (code, out.lower, out.upper) == (OK, 0, 0)
+
+
+BAD = [  # function, arguments, the argument that the message names
+    ("gaussian", (0.0, 1.0, 1.0), b"noise_multiplier"),
+    ("gaussian", (1.0, 0.0, 1.0), b"sampling_probability"),
+    ("gaussian", (1.0, 1.0, 0.5), b"count"),
+    ("laplace", (math.nan, 1.0, 1.0), b"noise_multiplier"),
+    ("discrete_gaussian", (1e9, 1.0, 1.0, 1.0), b"sigma"),
+    ("discrete_gaussian", (1.0, 0.5, 1.0, 1.0), b"sensitivity"),
+    ("discrete_laplace", (-1.0, 1.0, 1.0, 1.0), b"scale"),
+    ("approximate_dp", (-1.0, 0.0, 1.0, 1.0), b"epsilon"),
+    ("approximate_dp", (1.0, 2.0, 1.0, 1.0), b"delta"),
+    ("bounded_range", (math.inf, 1.0, 1.0), b"eta"),
+    ("randomized_response", (0.0, 2.0, 1.0), b"noise_parameter"),
+    ("randomized_response", (0.5, 1.0, 1.0), b"num_buckets"),
+    ("mixture_of_gaussians", (1.0, doubles(1.0, 1.0), doubles(0.5, 0.5), 2, 1.0, 1.0), b"sensitivities"),
+    ("mixture_of_gaussians", (1.0, doubles(1.0, 2.0), doubles(0.5, 0.4), 2, 1.0, 1.0), b"probabilities"),
+    ("mixture_of_gaussians", (1.0, None, doubles(0.5), 1, 1.0, 1.0), b"sensitivities"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "named"), BAD)
+def test_a_bad_argument_is_named_and_changes_nothing(library, composition, name, arguments, named):
+    given = [ctypes.c_size_t(a) if isinstance(a, int) else c(a) for a in arguments]
+    function = getattr(library, f"tightdp_add_{name}")
+    assert function(composition, *given) == INVALID and library.tightdp_last_error().startswith(named + b":")
+    assert function(None, *given) == INVALID and library.tightdp_last_error().startswith(b"run:")
+    code, out = question(library, "epsilon", composition, 1e-5)
+    assert (code, out.lower, out.upper) == (OK, 0, 0)
+
+
+RunAt = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def calibrated(library, run_at, epsilon, delta, low, high):
+    out = ctypes.c_double(-7)
+    code = library.tightdp_calibrate(RunAt(run_at), None, *map(c, (epsilon, delta, low, high)), ctypes.byref(out))
+    return code, out.value
+
+
+def test_calibrated_noise_meets_the_target_and_little_less_does_not(library):
+    def run_at(noise, run, _):
+        return library.tightdp_add_laplace(ctypes.c_void_p(run), c(noise), c(0.1), c(20.0))
+
+    code, noise = calibrated(library, run_at, 1.0, 1e-6, 1e-3, 1e3)
+    assert code == OK
+    at, below = ((dp.PoissonSampled(dp.Laplace(s), 0.1) * 20).epsilon(1e-6) for s in (noise, noise * (1 - 1e-4)))
+    assert at.lower <= 1.0 < below.upper
+
+
+def test_calibration_for_dp_sgd(library):
+    out = ctypes.c_double()
+    assert library.tightdp_noise_multiplier(*map(c, (2.0, 1e-5, 0.01, 1000.0)), ctypes.byref(out)) == OK
+    assert (dp.PoissonSampled(dp.Gaussian(out.value), 0.01) * 1000).epsilon(1e-5).lower <= 2.0
+    assert abs(out.value / dp.noise_multiplier(2.0, 1e-5, sampling_probability=0.01, steps=1000) - 1) < 1e-8
+
+
+def test_a_target_that_is_not_met_and_bad_arguments_of_a_calibration(library):
+    def run_at(noise, run, _):
+        return library.tightdp_add_gaussian(ctypes.c_void_p(run), c(noise), c(1.0), c(1.0))
+
+    for arguments, named in [
+        ((1e-3, 1e-9, 0.5, 2.0), b"epsilon"),
+        ((-1.0, 1e-5, 0.5, 2.0), b"epsilon"),
+        ((1.0, 1.0, 0.5, 2.0), b"delta"),
+        ((1.0, 1e-5, 0.0, 2.0), b"low"),
+        ((1.0, 1e-5, 2.0, 1.0), b"high"),
+    ]:
+        code, noise = calibrated(library, run_at, *arguments)
+        assert (code, noise) == (INVALID, math.inf) and library.tightdp_last_error().startswith(named + b":")
+    assert calibrated(library, lambda *_: 1, 1.0, 1e-5, 0.5, 2.0)[0] == INVALID
+
+
+def test_the_library_says_its_version_and_shows_its_own_symbols_alone(library):
+    """As linkers see it: a SONAME that ends in a version, and no symbol of C++."""
+    readelf = shutil.which("readelf")
+    if readelf is None or not sys.platform.startswith("linux"):
+        pytest.skip("needs readelf, and a library of ELF")
+    read = [readelf, "--wide", "--dynamic", "--dyn-syms", dp.get_library()]
+    said = subprocess.run(read, capture_output=True, text=True, check=True).stdout
+    assert "soname: [libtightdp_c.so.0]" in said
+    lines = [line.split() for line in said.splitlines() if " GLOBAL " in line or " WEAK " in line]
+    shown = {line[7].split("@")[0] for line in lines if line[6] != "UND"} - {"TIGHTDP_0.1"}
+    assert "tightdp_calibrate" in shown and all(name.startswith("tightdp_") for name in shown)

@@ -72,6 +72,24 @@ def test_another_project_takes_the_sources_in(way, tmp_path):
     assert "tightdpTargets" not in "".join(path.read_text() for path in build.rglob("cmake_install.cmake"))
 
 
+@pytest.mark.parametrize("language", TUTORIALS)
+def test_pkg_config_alone_builds_the_tutorials_program(language, tmp_path):
+    """Without Python, and without CMake."""
+    tools = shutil.which("pkg-config"), shutil.which("cc"), shutil.which("c++")
+    if not all(tools):
+        pytest.skip("needs pkg-config and compilers on the path")
+    said = pages.expected(TUTORIALS[language])
+    [block] = [one for one in pages.blocks(TUTORIALS[language]) if one.kind == language]
+    (tmp_path / f"main.{language}").write_text(block.body)
+    folder = Path(dp.get_library()).parent / "pkgconfig"
+    environment = {"PATH": "/usr/bin:/bin", "PKG_CONFIG_PATH": str(folder)}
+    name, compiler = {"c": ("tightdp_c", "cc"), "cpp": ("tightdp", "c++ -std=c++20")}[language]
+    build = f"{compiler} main.{language} -o program $(pkg-config --cflags --libs {name})"
+    subprocess.run(["sh", "-c", build], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    printed = subprocess.run([tmp_path / "program"], env={}, check=True, capture_output=True, text=True).stdout
+    assert pages.matches(said[block.line], printed), printed
+
+
 def test_a_plain_build_is_optimised(tmp_path):
     if not (shutil.which("cmake") and (shutil.which("c++") or shutil.which("g++"))):
         pytest.skip("needs cmake and a C++ compiler on the path")

@@ -1,4 +1,4 @@
-// The C interface: arguments and exceptions of accounting/sampled_gaussians.hpp, and no mathematics.
+// The C interface: arguments and exceptions of accounting/composition.hpp, and no mathematics.
 #include "tightdp/tightdp.h"
 
 #include <cfenv>
@@ -9,9 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "tightdp/accounting/composition.hpp"
 #include "tightdp/accounting/sampled_gaussians.hpp"
 
+struct tightdp_composition {
+    tightdp::Composition run;
+};
+
 namespace {
+
+using tightdp::Interval;
+using tightdp::Mechanism;
+
+constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 
 // Of fixed size: where memory is short, there may be none for a message.
 thread_local char last_error[256] = "";
@@ -35,21 +45,14 @@ class Untrapped {
     std::fenv_t before_;
 };
 
-template <class Question>
-int answered(const tightdp_sampled_gaussians* run, size_t count, tightdp_interval* out, tightdp_interval unknown,
-             Question question) noexcept {
+// A code for whatever work() throws.
+template <class Work>
+int guarded(Work work) noexcept {
     last_error[0] = '\0';
     const Untrapped untrapped;
-    if (!out) return failed(TIGHTDP_INVALID_ARGUMENT, "the interval to fill: expected a pointer, got NULL");
-    *out = unknown;
-    if (!run || count == 0) return failed(TIGHTDP_INVALID_ARGUMENT, "run: expected at least one entry");
     try {
-        std::vector<tightdp::SampledGaussians> entries;
-        entries.reserve(count);
-        for (size_t i = 0; i < count; ++i)
-            entries.push_back({run[i].noise_multiplier, run[i].sampling_probability, run[i].steps});
-        const tightdp::Interval found = question(std::span<const tightdp::SampledGaussians>(entries));
-        *out = {found.lower, found.upper};
+        work();
+        last_error[0] = '\0';  // a callback may have left one
         return TIGHTDP_OK;
     } catch (const std::invalid_argument& e) {
         return failed(TIGHTDP_INVALID_ARGUMENT, e.what());
@@ -64,18 +67,141 @@ int answered(const tightdp_sampled_gaussians* run, size_t count, tightdp_interva
     }
 }
 
+template <class T>
+T& present(T* pointer, const char* message) {
+    if (!pointer) throw std::invalid_argument(message);
+    return *pointer;
+}
+
+template <class T>
+T& run_of(T* run) {
+    return present(run, "run: expected a composition, got NULL");
+}
+
+// Adds what make() returns.
+template <class Make>
+int add(tightdp_composition* run, double sampling_probability, double count, Make make) noexcept {
+    return guarded([&] { run_of(run).run.add(make().poisson_sampled(sampling_probability), count); });
+}
+
+// Fills `out` with `unknown`, and then with what question() returns.
+template <class Out, class Question>
+int answer(Out* out, Out unknown, Question question) noexcept {
+    if (out) *out = unknown;
+    return guarded([&] {
+        present(out, "result: expected a pointer, got NULL");
+        *out = question();
+    });
+}
+
+tightdp_interval plain(const Interval& found) {
+    return {found.lower, found.upper};
+}
+
+std::vector<tightdp::SampledGaussians> entries_of(const tightdp_sampled_gaussians* run, size_t count) {
+    if (!run || count == 0) throw std::invalid_argument("run: expected at least one entry");
+    std::vector<tightdp::SampledGaussians> entries;
+    entries.reserve(count);
+    for (size_t i = 0; i < count; ++i)
+        entries.push_back({run[i].noise_multiplier, run[i].sampling_probability, run[i].steps});
+    return entries;
+}
+
 }  // namespace
 
+tightdp_composition* tightdp_composition_new(void) {
+    tightdp_composition* made = nullptr;
+    guarded([&] { made = new tightdp_composition; });
+    return made;
+}
+
+void tightdp_composition_free(tightdp_composition* run) {
+    delete run;
+}
+
+int tightdp_add_gaussian(tightdp_composition* run, double noise_multiplier, double sampling_probability, double count) {
+    return add(run, sampling_probability, count, [=] { return Mechanism::gaussian(noise_multiplier); });
+}
+
+int tightdp_add_laplace(tightdp_composition* run, double noise_multiplier, double sampling_probability, double count) {
+    return add(run, sampling_probability, count, [=] { return Mechanism::laplace(noise_multiplier); });
+}
+
+int tightdp_add_discrete_gaussian(tightdp_composition* run, double sigma, double sensitivity,
+                                  double sampling_probability, double count) {
+    return add(run, sampling_probability, count, [=] { return Mechanism::discrete_gaussian(sigma, sensitivity); });
+}
+
+int tightdp_add_discrete_laplace(tightdp_composition* run, double scale, double sensitivity,
+                                 double sampling_probability, double count) {
+    return add(run, sampling_probability, count, [=] { return Mechanism::discrete_laplace(scale, sensitivity); });
+}
+
+int tightdp_add_approximate_dp(tightdp_composition* run, double epsilon, double delta, double sampling_probability,
+                               double count) {
+    return add(run, sampling_probability, count, [=] { return Mechanism::approximate_dp(epsilon, delta); });
+}
+
+int tightdp_add_bounded_range(tightdp_composition* run, double eta, double sampling_probability, double count) {
+    return add(run, sampling_probability, count, [=] { return Mechanism::bounded_range(eta); });
+}
+
+int tightdp_add_randomized_response(tightdp_composition* run, double noise_parameter, double num_buckets,
+                                    double count) {
+    return add(run, 1, count, [=] { return Mechanism::randomized_response(noise_parameter, num_buckets); });
+}
+
+int tightdp_add_mixture_of_gaussians(tightdp_composition* run, double noise_multiplier, const double* sensitivities,
+                                     const double* probabilities, size_t length, double sampling_probability,
+                                     double count) {
+    return add(run, sampling_probability, count, [=] {
+        present(sensitivities, "sensitivities: expected a pointer, got NULL");
+        present(probabilities, "probabilities: expected a pointer, got NULL");
+        return Mechanism::mixture_of_gaussians(noise_multiplier, {sensitivities, length}, {probabilities, length});
+    });
+}
+
+int tightdp_composition_epsilon(const tightdp_composition* run, double delta, tightdp_interval* epsilon) {
+    return answer(epsilon, kAnyEpsilon, [=] { return plain(run_of(run).run.epsilon(delta)); });
+}
+
+int tightdp_composition_delta(const tightdp_composition* run, double epsilon, tightdp_interval* delta) {
+    return answer(delta, kAnyDelta, [=] { return plain(run_of(run).run.delta(epsilon)); });
+}
+
+int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, double delta, double low, double high,
+                      double* parameter) {
+    return answer(parameter, HUGE_VAL, [=] {
+        if (!run_at) throw std::invalid_argument("run_at: expected a function, got NULL");
+        const auto run = [=](double at) {
+            tightdp_composition built;
+            if (run_at(at, &built, context) != TIGHTDP_OK) throw std::invalid_argument("the parameter does not serve");
+            return built.run;
+        };
+        return tightdp::calibrate(run, epsilon, delta, low, high);
+    });
+}
+
+int tightdp_noise_multiplier(double epsilon, double delta, double sampling_probability, double steps,
+                             double* noise_multiplier) {
+    return answer(noise_multiplier, HUGE_VAL,
+                  [=] { return tightdp::noise_multiplier(epsilon, delta, sampling_probability, steps); });
+}
+
 int tightdp_epsilon(const tightdp_sampled_gaussians* run, size_t count, double delta, tightdp_interval* epsilon) {
-    return answered(run, count, epsilon, {0, HUGE_VAL},
-                    [=](auto entries) { return tightdp::sampled_gaussians_epsilon(entries, delta); });
+    return answer(epsilon, kAnyEpsilon,
+                  [=] { return plain(tightdp::sampled_gaussians_epsilon(entries_of(run, count), delta)); });
 }
 
 int tightdp_delta(const tightdp_sampled_gaussians* run, size_t count, double epsilon, tightdp_interval* delta) {
-    return answered(run, count, delta, {0, 1},
-                    [=](auto entries) { return tightdp::sampled_gaussians_delta(entries, epsilon); });
+    return answer(delta, kAnyDelta,
+                  [=] { return plain(tightdp::sampled_gaussians_delta(entries_of(run, count), epsilon)); });
 }
 
-const char* tightdp_last_error(void) { return last_error; }
+const char* tightdp_last_error(void) {
+    return last_error;
+}
 
-const char* tightdp_version(void) { return TIGHTDP_VERSION; }
+const char* tightdp_version(void) {
+    return TIGHTDP_VERSION;
+}

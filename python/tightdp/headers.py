@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import _core
 
-_LIBRARIES = {"win32": "tightdp_c.dll", "darwin": "libtightdp_c.dylib"}
+_LIBRARIES = {"win32": "tightdp_c.dll", "darwin": "libtightdp_c.0.dylib"}
 
 
 def get_include() -> str:
@@ -24,5 +24,5 @@ def get_cmake_dir() -> str:
 
 def get_library() -> str:
     """The shared library of the C interface, ``<tightdp/tightdp.h>``, for other languages to load. It needs no
-    Python."""
-    return str(Path(_core.__file__).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so"))
+    Python. The folder ``pkgconfig`` beside it holds the files of pkg-config."""
+    return str(Path(_core.__file__).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so.0"))

@@ -1,0 +1,420 @@
+#include "tightdp/accounting/composition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "contour/engine.hpp"
+#include "grid/engine.hpp"
+#include "runtime/arithmetic.hpp"
+#include "runtime/compensated_sum.hpp"
+#include "runtime/work.hpp"
+#include "tightdp/accounting/gaussian.hpp"
+
+namespace tightdp {
+
+struct Mechanism::Content {
+    std::vector<double> key;      // equal mechanisms have equal ones
+    double noise_multiplier = 0;  // of a Gaussian
+    double sampling_probability = 1;
+    bool sampleable = true, reveals_nothing = false;
+    grid::LawPair remove, add;
+};
+
+namespace {
+
+using Content = Mechanism::Content;
+using Part = Composition::Part;
+
+// As in Python: relative errors aimed at, and points of the largest grid (accounting/engines/contour.py, grid.py).
+constexpr double kTolerance = 1e-11, kWidth = 1e-6;
+constexpr std::size_t kMostPoints = std::size_t{1} << 20;
+
+// Work for a question, about two seconds with what is done last, and for a search: a caller in C cannot interrupt it.
+constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
+
+constexpr double kMostCount = 0x1p53;
+
+// Found when the library is loaded.
+const std::string fault_of_library = library_fault();
+
+void check_arithmetic() {
+    if (const char* fault = arithmetic_fault()) throw std::runtime_error(fault);
+    if (!fault_of_library.empty()) throw std::runtime_error(fault_of_library);
+}
+
+// Throws unless the argument is what is expected; NaN never is.
+void expect(bool holds, const char* message) {
+    if (!holds) throw std::invalid_argument(message);
+}
+
+bool between(double x, double low, double high) {
+    return x >= low && x <= high;
+}
+bool is_count(double x) {
+    return x >= 1 && x < kMostCount && x == std::floor(x);
+}
+
+enum Kind { kGaussian, kLaplace, kDiscreteGaussian, kDiscreteLaplace, kPair, kRange, kResponse, kMixture };
+
+grid::LawPair exactly(const grid::LawPtr& law) {
+    return {law, law};
+}
+
+// A mechanism whose pair is its own reversal.
+Content symmetric(std::vector<double> key, const grid::LawPair& pair) {
+    Content made;
+    made.key = std::move(key);
+    made.remove = made.add = pair;
+    return made;
+}
+
+void expect_noise(double noise_multiplier) {
+    expect(between(noise_multiplier, 1e-6, 1e12), "noise_multiplier: expected a number in [1e-6, 1e12]");
+}
+
+void expect_sensitivity(double sensitivity) {
+    expect(is_count(sensitivity) && sensitivity <= 1e6, "sensitivity: expected an integer in [1, 1e6]");
+}
+
+std::shared_ptr<const Content> shared(Content made) {
+    return std::make_shared<const Content>(std::move(made));
+}
+
+// In one order, equal mechanisms once unless their counts reach 2^53, and without what reveals nothing.
+std::vector<Part> merged(std::span<const Part> given) {
+    std::vector<Part> parts, found;
+    for (const Part& part : given)
+        if (!part.mechanism.content().reveals_nothing) parts.push_back(part);
+    std::ranges::stable_sort(parts, {}, [](const Part& part) -> const auto& { return part.mechanism.content().key; });
+    for (const Part& part : parts)
+        if (!found.empty() && found.back().mechanism.content().key == part.mechanism.content().key &&
+            found.back().count + part.count < kMostCount)
+            found.back().count += part.count;
+        else
+            found.push_back(part);
+    return found;
+}
+
+bool are_gaussians(const std::vector<Part>& parts) {
+    return std::ranges::all_of(parts, [](const Part& part) { return part.mechanism.content().noise_multiplier > 0; });
+}
+
+// mu^2 of Gaussians, sampled or not, within 4u (contour.md 5.3).
+double mu_squared(const std::vector<Part>& parts, bool sampled) {
+    CompensatedSum mu2;
+    for (const auto& [mechanism, count] : parts) {
+        const Content& one = mechanism.content();
+        if (sampled || one.sampling_probability == 1) mu2 += count / (one.noise_multiplier * one.noise_multiplier);
+    }
+    return mu2;
+}
+
+// mu of Gaussians without sampling, which dominate them (grid.md 6.1); nothing where the closed form has no answer.
+std::optional<double> unsampled(const std::vector<Part>& parts) {
+    if (!are_gaussians(parts)) return std::nullopt;
+    const double mu = std::sqrt(mu_squared(parts, true)) * (1 + 8 * kUnitRoundoff);
+    return mu >= kGaussianMuMin && mu <= kGaussianMuMax ? std::optional(mu) : std::nullopt;
+}
+
+// An upper bound on the privacy loss of all parts together; infinite where there is none.
+double largest_loss(const std::vector<Part>& parts) {
+    double sum = 0;
+    for (const auto& [mechanism, count] : parts) {
+        double top = 0;
+        for (const grid::LawPair* pair : {&mechanism.content().remove, &mechanism.content().add})
+            top = std::max(top, pair->upper->infinity > 0 ? HUGE_VAL : pair->upper->top());
+        sum += count * top * (1 + 2 * kUnitRoundoff);
+    }
+    return sum * (1 + 2 * kUnitRoundoff * static_cast<double>(parts.size() + 1));
+}
+
+std::vector<grid::Part> on_grid(const std::vector<Part>& parts, bool add, bool upper) {
+    std::vector<grid::Part> found;
+    for (const auto& [mechanism, count] : parts) {
+        const grid::LawPair& pair = add ? mechanism.content().add : mechanism.content().remove;
+        found.push_back({upper ? pair.upper : pair.lower, count});
+    }
+    return found;
+}
+
+template <class Question>
+Interval by_grid(const std::vector<Part>& parts, bool add, double at, Question question) {
+    const grid::Bounds found = question(on_grid(parts, add, true), at, kWidth, kMostPoints);
+    const bool exact = std::ranges::all_of(parts, [=](const Part& part) {
+        const grid::LawPair& pair = add ? part.mechanism.content().add : part.mechanism.content().remove;
+        return pair.lower == pair.upper;
+    });
+    if (exact) return {found.lower, found.upper};
+    return {question(on_grid(parts, add, false), at, kWidth, kMostPoints).lower, found.upper};
+}
+
+// The larger of both directions, each by the contour or else by the grid; parts not empty.
+template <class Contour, class Grid>
+Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Grid question) {
+    const work::Budget budget(kUnits);
+    const bool gaussians = are_gaussians(parts);
+    std::vector<contour::Sampled> sampled;
+    for (const auto& [mechanism, count] : parts)
+        if (const Content& one = mechanism.content(); gaussians && one.sampling_probability < 1)
+            sampled.push_back({one.noise_multiplier, one.sampling_probability, count});
+    const bool alike = std::ranges::all_of(parts, [](const Part& part) {
+        return part.mechanism.content().remove.upper == part.mechanism.content().add.upper;
+    });
+    Interval both{0, 0};
+    for (const bool add : {false, true}) {
+        std::optional<Interval> one;
+        if (gaussians) {
+            const contour::Composition composition{sampled, mu_squared(parts, false), contour::add_or_remove(add)};
+            const contour::Result found = by_contour(composition, at, kTolerance);
+            if (found.status == contour::Status::certified) one = {found.lower, found.upper};
+        }
+        if (!one) one = by_grid(parts, add, at, question);
+        both = {std::max(both.lower, one->lower), std::max(both.upper, one->upper)};
+        if (alike) break;
+    }
+    return both;
+}
+
+// Where the target is met: log(upper / epsilon) <= 0 at `high`, > 0 at `low`. Narrows by false position, and by halves
+// where that is slow, on the logarithms of parameters.
+class Search {
+  public:
+    Search(const std::function<Composition(double)>& run, double epsilon, double delta)
+        : run_(run), epsilon_(epsilon), delta_(delta) {}
+
+    double solve(double low, double high) {
+        const work::Budget budget(kSearchUnits);
+        // From the middle outwards, as ends of the range are seldom of interest and may be slow.
+        double x = std::clamp(1.0, low, high), ratio = 2;
+        double gap = gap_at(x);
+        const bool met = gap <= 0;
+        while (true) {
+            (gap <= 0 ? high_ : low_) = {x, gap};
+            if ((gap <= 0) != met || x == (met ? low : high)) break;
+            x = met ? std::max(low, x / ratio) : std::min(high, x * ratio);
+            ratio *= ratio;
+            gap = gap_at(x);
+        }
+        if (!high_) throw std::invalid_argument("epsilon: expected a target that the parameter `high` meets");
+        if (low_) narrow();
+        return high_->x;
+    }
+
+  private:
+    struct Point {
+        double x, gap;
+    };
+
+    double gap_at(double x) const {
+        try {
+            const double upper = run_(x).epsilon(delta_).upper;
+            if (upper <= epsilon_) return upper > 0 ? std::min(std::log(upper / epsilon_), 0.0) : -HUGE_VAL;
+            return epsilon_ > 0 ? std::max(std::log(upper / epsilon_), 0x1p-1000) : HUGE_VAL;
+        } catch (const std::invalid_argument&) {
+            return HUGE_VAL;
+        }
+    }
+
+    void narrow() {
+        bool halve = false;
+        while (high_->x > low_->x * (1 + kNear) && !(high_->gap > -kNear) && !work::exhausted()) {
+            const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
+            const double share = low_->gap / (low_->gap - high_->gap);  // NaN where both are infinite
+            const bool usable = !halve && share > 0 && share < 1;
+            // A little beyond the line's root, on the side that meets the target.
+            const double step = usable ? std::min(width * share + 0.25 * kNear, width) : 0.5 * width;
+            double x = std::exp(left + step);
+            if (!(x > low_->x && x < high_->x)) x = 0.5 * (low_->x + high_->x);
+            if (!(x > low_->x && x < high_->x)) break;
+            const double gap = gap_at(x);
+            (gap <= 0 ? high_ : low_) = {x, gap};
+            halve = usable && std::log(high_->x / low_->x) > 0.5 * width;
+        }
+    }
+
+    static constexpr double kNear = 1e-9;
+
+    const std::function<Composition(double)>& run_;
+    double epsilon_, delta_;
+    std::optional<Point> low_, high_;
+};
+
+}  // namespace
+
+Mechanism Mechanism::gaussian(double noise_multiplier) {
+    check_arithmetic();
+    expect_noise(noise_multiplier);
+    Content made = symmetric({kGaussian, noise_multiplier}, exactly(grid::gaussian(1 / noise_multiplier)));
+    made.noise_multiplier = noise_multiplier;
+    return Mechanism(shared(std::move(made)));
+}
+
+Mechanism Mechanism::laplace(double noise_multiplier) {
+    check_arithmetic();
+    expect_noise(noise_multiplier);
+    return Mechanism(shared(symmetric({kLaplace, noise_multiplier}, exactly(grid::laplace(1 / noise_multiplier)))));
+}
+
+Mechanism Mechanism::discrete_gaussian(double sigma, double sensitivity) {
+    check_arithmetic();
+    expect(between(sigma, 1e-6, 20000), "sigma: expected a number in [1e-6, 20000]");
+    expect_sensitivity(sensitivity);
+    return Mechanism(shared(
+        symmetric({kDiscreteGaussian, sigma, sensitivity}, exactly(grid::discrete_gaussian(sigma, sensitivity)))));
+}
+
+Mechanism Mechanism::discrete_laplace(double scale, double sensitivity) {
+    check_arithmetic();
+    expect(between(scale, 1e-6, 1e12), "scale: expected a number in [1e-6, 1e12]");
+    expect_sensitivity(sensitivity);
+    return Mechanism(
+        shared(symmetric({kDiscreteLaplace, scale, sensitivity}, exactly(grid::discrete_laplace(scale, sensitivity)))));
+}
+
+Mechanism Mechanism::pure_dp(double epsilon) {
+    return approximate_dp(epsilon, 0);
+}
+
+Mechanism Mechanism::approximate_dp(double epsilon, double delta) {
+    check_arithmetic();
+    expect(between(epsilon, 0, 1e6), "epsilon: expected a number in [0, 1e6]");
+    expect(between(delta, 0, 1), "delta: expected a number in [0, 1]");
+    Content made = symmetric({kPair, epsilon, delta}, exactly(grid::approximate_dp(epsilon, delta)));
+    made.reveals_nothing = epsilon == 0 && delta == 0;
+    return Mechanism(shared(std::move(made)));
+}
+
+Mechanism Mechanism::bounded_range(double eta) {
+    check_arithmetic();
+    expect(between(eta, 0, 1e6), "eta: expected a number in [0, 1e6]");
+    Content made;
+    made.reveals_nothing = eta == 0;
+    // The envelope dominates the class; randomised response with losses of eta / 2 either way is a member.
+    if (eta > 0) made = symmetric({}, {grid::bounded_range(eta), grid::approximate_dp(eta / 2, 0)});
+    made.key = {kRange, eta};
+    return Mechanism(shared(std::move(made)));
+}
+
+Mechanism Mechanism::randomized_response(double noise_parameter, double num_buckets) {
+    check_arithmetic();
+    expect(noise_parameter > 0 && noise_parameter <= 1, "noise_parameter: expected a number in (0, 1]");
+    expect(is_count(num_buckets) && num_buckets >= 2, "num_buckets: expected an integer in [2, 2^53)");
+    Content made;
+    made.reveals_nothing = noise_parameter == 1;
+    if (noise_parameter < 1) made = symmetric({}, exactly(grid::randomized_response(noise_parameter, num_buckets)));
+    made.key = {kResponse, noise_parameter, num_buckets};
+    made.sampleable = false;
+    return Mechanism(shared(std::move(made)));
+}
+
+Mechanism Mechanism::mixture_of_gaussians(double noise_multiplier, std::span<const double> sensitivities,
+                                          std::span<const double> probabilities) {
+    check_arithmetic();
+    expect_noise(noise_multiplier);
+    const std::size_t n = sensitivities.size();
+    expect(n >= 1 && n <= 1000, "sensitivities: expected 1 to 1000 numbers");
+    expect(probabilities.size() == n, "probabilities: expected as many numbers as there are sensitivities");
+    std::vector<grid::Weight> weights;
+    CompensatedSum total;
+    for (std::size_t i = 0; i < n; ++i) {
+        expect(between(sensitivities[i], 0, 1e12), "sensitivities: expected distinct numbers in [0, 1e12]");
+        expect(probabilities[i] > 0 && probabilities[i] <= 1, "probabilities: expected numbers in (0, 1]");
+        weights.push_back({sensitivities[i] + 0.0, probabilities[i]});
+        total += probabilities[i];
+    }
+    expect(std::abs(total - 1) <= 1e-9, "probabilities: expected numbers that add up to 1");
+    std::ranges::sort(weights, {}, &grid::Weight::shift);
+    expect(std::ranges::adjacent_find(weights, {}, &grid::Weight::shift) == weights.end(),
+           "sensitivities: expected distinct numbers in [0, 1e12]");
+    expect(between(weights.back().shift / noise_multiplier, grid::kLeastShift, grid::kMostShift),
+           "sensitivities: expected the largest between 1e-9 and 1e6 times noise_multiplier");
+    Content made;
+    made.key = {kMixture, noise_multiplier};
+    for (grid::Weight& one : weights) {
+        one.probability /= total;
+        made.key.insert(made.key.end(), {one.shift, one.probability});
+    }
+    const std::vector<grid::Weight> nothing{{0, 1}};
+    const double rel = 8 * kUnitRoundoff;  // of the sum and the quotient
+    made.remove = grid::gaussian_mixtures(weights, nothing, noise_multiplier, 0, rel);
+    made.add = grid::gaussian_mixtures(nothing, weights, noise_multiplier, 0, rel);
+    return Mechanism(shared(std::move(made)));
+}
+
+Mechanism Mechanism::poisson_sampled(double sampling_probability) const {
+    check_arithmetic();
+    const double q = sampling_probability;
+    expect(q > 0 && q <= 1, "sampling_probability: expected a number in (0, 1]");
+    if (q == 1) return *this;
+    expect(content_->sampleable, "mechanism: expected one that is not sampled already, nor randomised response");
+    Content made = *content_;
+    made.sampling_probability = q;
+    made.sampleable = false;
+    made.key.push_back(q);
+    if (made.reveals_nothing) return Mechanism(shared(std::move(made)));
+    const auto sample = [q](const grid::LawPair& pair, bool add) {
+        const grid::LawPtr upper = grid::poisson(pair.upper, q, add);
+        return grid::LawPair{upper, pair.lower == pair.upper ? upper : grid::poisson(pair.lower, q, add)};
+    };
+    made.remove = sample(content_->remove, false);
+    made.add = sample(content_->add, true);
+    return Mechanism(shared(std::move(made)));
+}
+
+Composition& Composition::add(const Mechanism& mechanism, double count) {
+    expect(is_count(count), "count: expected an integer in [1, 2^53)");
+    parts_.push_back({mechanism, count});
+    return *this;
+}
+
+Interval Composition::epsilon(double delta) const {
+    check_arithmetic();
+    expect(delta > 0 && delta < 1, "delta: expected a number in (0, 1)");
+    const std::vector<Part> parts = merged(parts_);
+    if (parts.empty()) return {0, 0};
+    Interval found = worse(parts, delta, contour::epsilon, grid::epsilon);
+    if (found.upper < HUGE_VAL) return found;
+    if (const auto mu = unsampled(parts); mu && delta >= 1e-300)
+        found.upper = gaussian_epsilon(*mu, delta).upper;
+    else
+        found.upper = std::max(found.lower, largest_loss(parts));
+    return found;
+}
+
+Interval Composition::delta(double epsilon) const {
+    check_arithmetic();
+    expect(std::isfinite(epsilon), "epsilon: expected a finite number");
+    const std::vector<Part> parts = merged(parts_);
+    if (parts.empty()) {
+        const Interval known = around(-std::expm1(std::min(epsilon, 0.0)), 8 * kUnitRoundoff);
+        return epsilon >= 0 ? Interval{0, 0} : Interval{known.lower, std::min(known.upper, 1.0)};
+    }
+    Interval found = worse(parts, epsilon, contour::delta, grid::delta);
+    if (const auto mu = unsampled(parts); mu && !(found.upper < 1))
+        found.upper = gaussian_bounds(*mu, epsilon).delta.upper;
+    return found;
+}
+
+double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high) {
+    check_arithmetic();
+    expect(epsilon >= 0 && epsilon < HUGE_VAL, "epsilon: expected a number in [0, inf)");
+    expect(delta > 0 && delta < 1, "delta: expected a number in (0, 1)");
+    expect(low > 0 && low < HUGE_VAL, "low: expected a positive number");
+    expect(high > low && high < HUGE_VAL, "high: expected a number above low");
+    return Search(run, epsilon, delta).solve(low, high);
+}
+
+double noise_multiplier(double epsilon, double delta, double sampling_probability, double steps) {
+    const auto run = [=](double noise) {
+        return Composition().add(Mechanism::gaussian(noise).poisson_sampled(sampling_probability), steps);
+    };
+    run(1);  // arguments that no noise mends
+    return calibrate(run, epsilon, delta, 1e-4, 1e6);
+}
+
+}  // namespace tightdp
