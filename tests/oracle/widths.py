@@ -25,6 +25,8 @@ BESIDE = 1.5, 0.1
 OBSTACLES = (dp.TruncatedPoissonSampled, dp.FixedSizeSampled, dp.SampledWithReplacement, dp.PoissonSampled)
 """Samples, in groups of which no better upper end than that of a chain is known, and on which zCDP has moments alone:
 the page says so, and curves of a line or two do know more."""
+MOMENTS = dp.ZCDP, dp.DiscreteGaussianVector
+"""Their samples have an upper end by moments, or by a Gaussian, alone."""
 AT = np.concatenate((np.linspace(0.0, 12.0, 241), np.linspace(12.5, 60.0, 96)))
 ROWS = {
     "Gaussian": "Gaussian",
@@ -62,7 +64,7 @@ def too_wide(case: Case, name: str) -> Iterator[str]:
         width, several = (bound.upper - bound.lower) / bound.upper, getattr(case.parts[0][0], "selected", 1) > 1
         if width > max(TIMES * most, ROUNDED) and not several:
             yield f"{case}: epsilon has the width {width:.3g}, the page states {most:.3g}"
-    if any(isinstance(m, OBSTACLES) and (case.group > 1 or isinstance(m.mechanism, dp.ZCDP)) for m, _ in case.parts):
+    if any(isinstance(m, OBSTACLES) and (case.group > 1 or isinstance(m.mechanism, MOMENTS)) for m, _ in case.parts):
         return
     if any(isinstance(m, (dp.Group, dp.RepeatAndSelect)) for m, _ in case.parts):
         return
