@@ -30,7 +30,7 @@ namespace {
 using Content = Mechanism::Content;
 using Part = Composition::Part;
 
-// As in Python: relative errors aimed at, and points of the largest grid (accounting/engines/contour.py, grid.py).
+// Relative errors aimed at, and points of the largest grid, as in Python (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
@@ -85,7 +85,7 @@ std::shared_ptr<const Content> shared(Content made) {
     return std::make_shared<const Content>(std::move(made));
 }
 
-// In one order, equal mechanisms once unless their counts reach 2^53, and without what reveals nothing.
+// Puts parts in one order: equal mechanisms once unless their counts reach 2^53, and none that reveals nothing.
 std::vector<Part> merged(std::span<const Part> given) {
     std::vector<Part> parts, found;
     for (const Part& part : given)
@@ -189,7 +189,7 @@ class Search {
 
     double solve(double low, double high) {
         const work::Budget budget(kSearchUnits);
-        // From the middle outwards, as ends of the range are seldom of interest and may be slow.
+        // The search goes from the middle outwards, as ends of the range are seldom of interest and may be slow.
         double x = std::clamp(1.0, low, high), ratio = 2;
         double gap = gap_at(x);
         const bool met = gap <= 0;

@@ -12,11 +12,11 @@ namespace {
 
 // Nothing below e^-745 is a double: where sketches end.
 constexpr double kFar = 39;
-// Between the edges of sketches.
+// The distance of a sketch's edges.
 constexpr double kStep = 0.1;
 // Pieces of one cell: some milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
-// Of work: a piece.
+// The work of a piece, in units.
 constexpr std::int64_t kPieceUnits = 20;
 
 // ln of P(Z < z).

@@ -185,7 +185,8 @@ LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, do
 // Binary randomised response at epsilon, or with probability delta no privacy at all.
 LawPtr approximate_dp(double epsilon, double delta);
 
-// With probability p in (0, 1) one of `buckets` answers at random, otherwise the true one; an integer of at least 2.
+// Randomised response: with probability p in (0, 1) one of `buckets` answers at random, otherwise the true one.
+// `buckets` is an integer of at least 2.
 LawPtr randomized_response(double p, double buckets);
 
 // Integer noise, P(n) ~ exp(-n^2 / 2 sigma^2) or exp(-|n| / scale), on a count that moves by `sensitivity`, an integer.
@@ -193,7 +194,7 @@ LawPtr randomized_response(double p, double buckets);
 // memory (2 kKeptDeviations sigma, or the sensitivity of discrete Laplace noise, at most kMostAtoms: 100 MB, half a
 // second).
 inline constexpr double kLeastScale = 1e-201, kMostAtoms = 1 << 21;
-// Of a discrete Gaussian in sigma: beyond lies less than e^-1000.
+// The part of a discrete Gaussian that is kept, in sigma: beyond lies less than e^-1000.
 inline constexpr double kKeptDeviations = 45;
 LawPtr discrete_gaussian(double sigma, double sensitivity);
 LawPtr discrete_laplace(double scale, double sensitivity);

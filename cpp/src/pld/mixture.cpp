@@ -21,7 +21,7 @@ constexpr double kFar = 39;
 constexpr double kStep = 0.1;
 constexpr double kMostNodes = 4000;
 constexpr int kMostSteps = 100;
-// Of work: a component in a cell.
+// The work of a component in a cell, in units.
 constexpr std::int64_t kComponentUnits = 300;
 
 struct Component {
@@ -51,7 +51,8 @@ class Mixture final : public Density {
             (ahead ? first_ : last_) = std::max(ahead ? first_ : last_, shift);
             shared_ = shared_ || (!ahead && one.p > 0);
         }
-        // Those ahead first, and of either kind the least shift last: what has the shift 0 is read off its cells.
+        // Components ahead come first, and of either kind the least shift last: what has the shift 0 is read off its
+        // cells.
         std::ranges::sort(components_, std::ranges::greater(),
                           [](const Component& one) { return std::pair(one.ahead, one.shift); });
         const double limit = p_ > 0 && q_ > 0 ? std::log(p_ / q_) : p_ > 0 ? kInfinity : -kInfinity;
@@ -400,7 +401,7 @@ bool exact(const std::vector<Weight>& weights, double sigma) {
 // Shifts in deviations, rounded up or down; few of them, and none too small to be told from 0.
 std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sigma, bool high) {
     const double least = kTiny * largest_shift(weights, sigma);
-    // In the order in which a shift stands for itself and for all up to the next one that does.
+    // Shifts are put in the order in which one stands for itself and for all up to the next one that does.
     std::vector<Weight> ordered, found;
     double at_none = 0;
     for (const Weight& one : weights)

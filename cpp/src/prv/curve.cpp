@@ -30,7 +30,7 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // Both sums: 64 additions in each of eight lanes, twice, and five roundings a block.
+    // Roundings of both sums: 64 additions in each of eight lanes, twice, and five roundings a block.
     return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
 

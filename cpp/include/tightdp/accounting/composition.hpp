@@ -27,7 +27,7 @@
 
 namespace tightdp {
 
-// What is released once. A value: copies are cheap and equal.
+// A mechanism that releases once. It is a value: copies are cheap and equal.
 class Mechanism {
   public:
     // Noise N(0, sigma^2 I): sigma over the bound on the L2 norm, in [1e-6, 1e12].
@@ -43,8 +43,8 @@ class Mechanism {
     static Mechanism approximate_dp(double epsilon, double delta);
     // Anything whose losses lie in some interval of length eta in [0, 1e6], as those of the exponential mechanism do.
     static Mechanism bounded_range(double eta);
-    // With probability `noise_parameter` in (0, 1] one of `num_buckets` answers at random, an integer in [2, 2^53);
-    // otherwise the true one. Not to be sampled.
+    // Randomised response: with probability `noise_parameter` in (0, 1] one of `num_buckets` answers at random, an
+    // integer in [2, 2^53); otherwise the true one. Not to be sampled.
     static Mechanism randomized_response(double noise_parameter, double num_buckets);
     // Gaussian noise on a sum to which a record contributes a vector of norm at most sensitivities[i], distinct numbers
     // in [0, 1e12], with probabilities[i] > 0, which add up to 1 within 1e-9; at most 1000, and the largest sensitivity
@@ -64,7 +64,7 @@ class Mechanism {
     std::shared_ptr<const Content> content_;
 };
 
-// What is released in all. Not for several threads at once while it is added to.
+// The composition of all releases. Not for several threads at once while it is added to.
 class Composition {
   public:
     struct Part {
