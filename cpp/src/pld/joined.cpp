@@ -31,9 +31,10 @@ class Joined final : public Density {
             for (std::size_t i = 0; i < left; ++i) {
                 const std::size_t j = left - 1 - i;
                 const double w = edges[i + 1] - edges[i], mass = inner.s[j];
-                const double t = std::max(0.0, -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j]);
-                // The difference loses what its terms lose, both below w times the mass.
+                // The difference loses what its terms lose, both below w times the mass: so much may be left of it.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
+                const double difference = -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j];
+                const double t = difference > 0 ? difference : lost;
                 const double rel = inner.rel[j] + 4 * u + (t > 0 ? lost / t : 1) + 2 * u * std::abs(edges[i + 1]);
                 out.put(i, {mass - t, t, inner.log_scale[j] + edges[i + 1], rel, inner.bend[j] + 3 * w});
             }
