@@ -63,6 +63,25 @@ def test_negative_epsilon_at_large_delta():
     assert (b.lower, b.upper) == (0, 0)
 
 
+@pytest.mark.parametrize(("sigma", "q", "delta"), [(0.02, 0.999, 0.05), (0.02, 1 - 2.0**-47, 0.3), (0.05, 0.9, 0.85)])
+def test_losses_that_all_but_stand_still(sigma, q, delta):
+    """The loss is all but -ln(1 - q), so that delta reaches its target left of every point of the grid."""
+    b = dp.PoissonSampled(dp.Gaussian(sigma), q).epsilon(delta, neighbors="add", engine="prv")
+
+    def exact(epsilon):
+        """1 - e^eps + e^eps times the curve of removal at -eps, by amplification of the Gaussian's."""
+        e, share, mu = mp.mpf(epsilon), mp.mpf(q), 1 / mp.mpf(sigma)
+        if mp.exp(-e) <= 1 - share:
+            return mp.mpf(0)
+        inner = mp.log((mp.exp(-e) - 1 + share) / share)
+        gaussian = mp.ncdf(mu / 2 - inner / mu) - mp.exp(inner) * mp.ncdf(-mu / 2 - inner / mu)
+        return 1 - mp.exp(e) + mp.exp(e) * share * gaussian
+
+    with mp.workdps(60):
+        assert exact(b.upper) <= delta <= exact(b.lower)
+    assert b.width <= 0.02
+
+
 @pytest.mark.parametrize("delta", [1e-12, 1e-15, 1e-30, 1e-100, 1e-300])
 def test_small_deltas_get_a_finite_bound(delta):
     run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000

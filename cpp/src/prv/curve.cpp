@@ -65,7 +65,13 @@ double Curve::delta(double eps) const {
 double Curve::epsilon(double target) const {
     std::size_t b = 0;
     while (b < suffix_.size() && suffix_[b].delta() < target) ++b;
-    if (b == suffix_.size()) return -HUGE_VAL;
+    if (b == suffix_.size()) {
+        // Left of the lowest point the curve goes on rising, towards the whole mass, unless the floor comes before.
+        const Sums& all = suffix_.back();
+        const bool whole = suffix_.size() * static_cast<std::size_t>(kBlock) == n_;
+        if (!(whole && all.mass > target && all.discounted > 0)) return -HUGE_VAL;
+        return y(block_start(b - 1)) + std::min(0.0, std::log((all.mass - target) / all.discounted));
+    }
     // delta is at least the target at point i, and less at the end of its block.
     long long i = block_start(b), end = i + kBlock;
     while (end - i > 1) {

@@ -34,7 +34,7 @@ class Curve {
     // eps >= floor.
     double delta(double eps) const;
 
-    // The largest eps with delta(eps) >= target > 0; -inf if it lies under the floor.
+    // The largest eps with delta(eps) >= target > 0; -inf if it lies under the floor, or if there is none.
     double epsilon(double target) const;
 
     // Points at or above eps, at most.
