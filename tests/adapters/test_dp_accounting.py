@@ -197,8 +197,8 @@ def test_what_reveals_nothing_costs_nothing(event):
         (dp_event.SampledWithoutReplacementDpEvent(10, 5, G(1.0)), ADD, "`REPLACE_ONE` or `REPLACE_SPECIAL`"),
         (dp_event.SampledWithReplacementDpEvent(10, 5, G(1.0)), ADD, "`REPLACE_ONE` or `REPLACE_SPECIAL`"),
         (dp_event.SampledWithReplacementDpEvent(10, 5, L(1.0)), ONE, "must be a Gaussian"),
-        (G(-1.0), ADD, "noise_multiplier must be a number in"),
-        (G(math.nan), ADD, "noise_multiplier must be a number in"),
+        (G(-1.0), ADD, "noise_multiplier must be a non-negative number"),
+        (G(math.nan), ADD, "noise_multiplier must be a non-negative number"),
         (G("1"), ADD, "noise_multiplier must be"),
         (Poisson(1.5, G(1.0)), ADD, r"sampling_probability must be a number in \[0, 1\]"),
         (Poisson(0.5, "x"), ADD, "Unsupported event"),
@@ -216,8 +216,9 @@ def test_what_reveals_nothing_costs_nothing(event):
 def test_refusals_name_the_reason_and_change_nothing(event, relation, says):
     found = TightDPAccountant(relation)
     assert not found.supports(event)
-    with pytest.raises(dpa.UnsupportedEventError, match=says):
+    with pytest.raises(dpa.UnsupportedEventError, match=says) as raised:
         found.compose(event)
+    assert isinstance(raised.value, ValueError)  # as theirs is for parameters out of their range
     assert found.get_epsilon(0) == 0 and isinstance(found.ledger, dp_event.NoOpDpEvent)
 
 

@@ -24,7 +24,7 @@ from .answers import delta_at, epsilon_at, gdp_parameter, reveals, true_positive
 from .distribution import INTERVAL, privacy_loss_distribution
 from .events import parts
 from .reading import NEIGHBORS, REPLACE, Reading, Unit
-from .tree import Refused, is_short, shown
+from .tree import Refused, RefusedEventError, is_short, shown
 
 _LEAST_ORDER = 1 + 2.0**-20
 """In the place of an order of 1, whose divergence is no larger, as they grow with the order."""
@@ -53,8 +53,8 @@ class TightDPAccountant(PrivacyAccountant):
     is, ``TightDPAccountant(orders, relation)``, it reads all noise relative to the sensitivity.
 
     All relations are served. For an event without a known bound, and for parameters out of their range,
-    ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, whose message names them. For further
-    questions ask ``accountant.composition`` under ``accountant.neighbors``.
+    ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, whose message names them, and which is a
+    ValueError as well. For further questions ask ``accountant.composition`` under ``accountant.neighbors``.
 
     Threads may compose and ask at once. Copies, by ``copy`` or ``pickle``, are new accounts.
     """
@@ -95,13 +95,15 @@ class TightDPAccountant(PrivacyAccountant):
             if not is_short(event):  # theirs would write it out in full, however often it shares a part
                 refused = self._maybe_compose(event, count, False)
                 if refused:
-                    raise UnsupportedEventError(
+                    raise RefusedEventError(
                         f"Unsupported event: {shown(event)}. Error: [{refused.error_message}] caused by subevent "
                         f"{shown(refused.invalid_event)}."
                     )
                 event, count = _unwrapped(event, count)
             try:
                 super().compose(event, count)
+            except UnsupportedEventError as error:
+                raise RefusedEventError(str(error)) from None
             except RecursionError:
                 raise ValueError(
                     f"event must be nested at most some {sys.getrecursionlimit()} deep, because the ledger compares "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dp_accounting import UnsupportedEventError, dp_event
+from dp_accounting import dp_event
 
 from ... import _check
 from ... import mechanisms as m
@@ -16,10 +16,12 @@ from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
 from ...losses import PrivacyLoss
 from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
-from .tree import Refused, leaves, shown
+from .tree import Refused, RefusedEventError, leaves, shown
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """What a release without noise is: with probability 1 it reveals everything."""
+_MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampling_probability"
+"""Names of parameters in errors: dp_accounting's words, and the fields of its events."""
 
 
 class Part(NamedTuple):
@@ -46,7 +48,7 @@ def from_event(
     try:
         return Composition((part.mechanism, part.times) for part in parts(event, reading))
     except Refused as refused:
-        raise UnsupportedEventError(f"{refused.reason} (subevent {shown(refused.event)})") from None
+        raise RefusedEventError(f"{refused.reason} (subevent {shown(refused.event)})") from None
 
 
 def parts(event: Any, reading: Reading) -> Iterator[Part]:
@@ -79,15 +81,20 @@ def _noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mec
     """Additive noise: none of it reveals everything, infinitely much of it nothing."""
     if value == 0:
         return REVEALS
-    return None if value == math.inf else kind(_check.positive(name, value))
+    if value == math.inf:
+        return None
+    accepted = "a non-negative number"
+    if (noise := _check.real(name, value, accepted)) < 0:
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    return kind(noise)
 
 
 def _gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
-    return _noise(lambda s: m.Gaussian(reading.of_contribution(s)), "noise_multiplier", event.noise_multiplier)
+    return _noise(lambda s: m.Gaussian(reading.of_contribution(s)), _MULTIPLIER, event.noise_multiplier)
 
 
 def _laplace(event: Any, reading: Reading) -> m.Mechanism | None:
-    return _noise(lambda b: m.Laplace(reading.of_contribution(b)), "noise_multiplier", event.noise_multiplier)
+    return _noise(lambda b: m.Laplace(reading.of_contribution(b)), _MULTIPLIER, event.noise_multiplier)
 
 
 def _discrete_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
@@ -122,11 +129,14 @@ def _tree(event: Any, reading: Reading) -> m.Mechanism | None:
             f"{reading.relation}."
         )
     given = event.step_counts
-    counts = [_check.count("step_counts", steps, least=0) for steps in (given if isinstance(given, list) else [given])]
+    counts = [
+        _check.count("step_counts (non-negative)", steps, least=0)
+        for steps in (given if isinstance(given, list) else [given])
+    ]
     steps = max(counts, default=0)  # a record is in one of the trees
     if steps == 0:
         return None
-    return _noise(lambda sigma: m.TreeAggregation(sigma, steps), "noise_multiplier", event.noise_multiplier)
+    return _noise(lambda sigma: m.TreeAggregation(sigma, steps), _MULTIPLIER, event.noise_multiplier)
 
 
 def randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
@@ -178,7 +188,7 @@ def _permute_and_flip(event: Any, reading: Reading) -> m.Mechanism | None:
 def _poisson(event: Any, reading: Reading) -> m.Mechanism | None:
     probability, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):  # samples of samples
-        q = _check.closed_unit("sampling_probability", inner.sampling_probability)
+        q = _check.closed_unit(_RATE, inner.sampling_probability)
         probability = min((Range(probability) * q).hi, q) if probability < 1 else q
         inner = inner.event
     if probability == 0:
@@ -213,7 +223,7 @@ def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[An
 
 def _truncated(event: Any, reading: Reading) -> m.Mechanism | None:
     reading.check_contributions(event)
-    q = _check.closed_unit("sampling_probability", event.sampling_probability)
+    q = _check.closed_unit(_RATE, event.sampling_probability)
     batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
     total = _check.count("dataset_size", event.dataset_size, least=0)
     if not (q and batch and total):

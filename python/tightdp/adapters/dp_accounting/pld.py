@@ -144,6 +144,18 @@ def _sampled(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
     return m.PoissonSampled(mechanism, q) if q < 1 else mechanism
 
 
+class FractionalSensitivityError(TypeError, ValueError):
+    """Error of a sensitivity that is no integer: a TypeError here, and a ValueError in dp_accounting."""
+
+
+def _check_integer(sensitivity: Any) -> int:
+    """Returns ``sensitivity`` if it is a positive integer."""
+    try:
+        return _check.count("sensitivity", sensitivity)
+    except TypeError as error:
+        raise FractionalSensitivityError(str(error)) from None
+
+
 def _per_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
     """noise / sensitivity, rounded down: less noise."""
     deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
@@ -227,7 +239,7 @@ def from_discrete_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.DiscreteLaplace(below_inverse("parameter", parameter), sensitivity)
+    noise = m.DiscreteLaplace(below_inverse("parameter", parameter), _check_integer(sensitivity))
     return _made(_sampled(noise, sampling_prob), value_discretization_interval)
 
 
@@ -251,7 +263,9 @@ def from_discrete_gaussian_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    return _made(_sampled(m.DiscreteGaussian(sigma, sensitivity), sampling_prob), value_discretization_interval)
+    return _made(
+        _sampled(m.DiscreteGaussian(sigma, _check_integer(sensitivity)), sampling_prob), value_discretization_interval
+    )
 
 
 def from_mixture_gaussian_mechanism(

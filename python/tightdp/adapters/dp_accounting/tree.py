@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dp_accounting import dp_event
+from dp_accounting import UnsupportedEventError, dp_event
 
 from ... import _check
+
+
+class RefusedEventError(UnsupportedEventError, ValueError):
+    """Error of an event that has no bound, which callers may catch as either: dp_accounting raises a ValueError for
+    parameters out of their range."""
 
 
 class Refused(Exception):
