@@ -246,4 +246,11 @@ def test_pure_differential_privacy_is_a_target():
     assert scale == pytest.approx(6, rel=2e-9) and (dp.Laplace(scale) * 3).epsilon(0).upper <= 0.5
     assert dp.calibrate(lambda k: dp.PureDP(0.125) * k, epsilon=1.1, delta=0.0, integer=True) == 8
     with pytest.raises(ValueError, match="factory must build something whose epsilon depends on its parameter"):
-        dp.calibrate(dp.Gaussian, epsilon=1.0, delta=0)
+        dp.calibrate(lambda x: dp.PureDP(2.0), epsilon=1.0, delta=0)
+
+
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("with_gaussians", [dp.Gaussian, lambda s: dp.PoissonSampled(dp.Gaussian(s), 0.1) * 3])
+def test_gaussian_noise_is_said_to_have_no_guarantee_at_delta_0(with_gaussians, integer):
+    with pytest.raises(ValueError, match=r"delta must be > 0 .* Gaussian noise, however large, has no guarantee"):
+        dp.calibrate(with_gaussians, epsilon=1.0, delta=0, integer=integer)

@@ -53,9 +53,9 @@ def calibrate(
     computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it (of the
     grid, allocation and fixed-size engines' bounds, a thousandth of their own width if that is more), or x is within
     1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
-    refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks for pure differential privacy.
-    Guarantee, neighbouring relation and engines
-    are those of ``Composable.epsilon``.
+    refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks for pure differential
+    privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are those of
+    ``Composable.epsilon``.
 
     Raises ValueError where no parameter in the range meets the target, or where the bound does not depend on it.
 
@@ -80,6 +80,11 @@ def calibrate(
     start = min(max(1.0, low), high)
     slope = _slope(gap if integer else search.rough_gap, start, low, high, integer)
     if slope is None:
+        if delta == 0 and gap(start) == math.inf:
+            raise ValueError(
+                f"delta must be > 0 for this factory: at delta=0 no parameter between {low!r} and {high!r} was found "
+                "with a finite epsilon. Gaussian noise, however large, has no guarantee at delta 0"
+            )
         raise ValueError(
             f"factory must build something whose epsilon depends on its parameter: at delta={delta!r} it does not "
             f"between {low!r} and {high!r}"
