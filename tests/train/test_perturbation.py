@@ -127,6 +127,24 @@ def test_objective_perturbation_raises_the_convexity_where_curvature_would_cost_
     assert np.log1p(0.25 / ObjectivePerturbation().objective(public, 0.1).convexity) == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("public_size", [None, 1500])
+def test_objective_perturbation_names_the_range_of_epsilon(public_size, blobs, tmp_path):
+    """Where e^(epsilon/2) overflows the error is a clear one, before anything is charged."""
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=1e4, delta=1e-3, dataset="blobs")
+    clf = LogisticRegression(
+        ObjectivePerturbation(),
+        1500.0,
+        1e-5,
+        regularization=0.1,
+        public_size=public_size,
+        classes=[0, 1],
+        ledger=ledger,
+    )
+    with pytest.raises(ValueError, match=r"epsilon of objective perturbation must be a number in \(0, 1400\]"):
+        clf.fit(*blobs)
+    assert ledger.spent == 0
+
+
 def test_objective_perturbation_loss_stays_below_its_bound():
     """In one dimension the density of the release is known: its hockey-stick divergence is under the proved curve."""
     lam, sigma, x = 2.0, 1.5, np.array([0.9, -0.4, 0.7])

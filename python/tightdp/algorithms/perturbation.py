@@ -25,6 +25,8 @@ from .algorithm import Plan
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
 raised (docs/theory/perturbation.md, section 3)."""
+EPSILON = _check.interval("(0, 1400]")
+"""Range of epsilon: e^(epsilon/2), by which the least convexity is divided, is a double."""
 COVER = 0.02
 """Part of epsilon and delta for the noise that covers the inexactness of the minimum. It can be small, because the
 minimum is computed to 1e-6 of one record's gradient: even the noise that it buys is negligible."""
@@ -72,8 +74,8 @@ class ObjectivePerturbation:
     ----------
     max_norm : records are scaled down to this norm, intercept included
 
-    Two classes only; the noise follows from epsilon and delta. Guarantee: (epsilon, delta)-DP, add/remove one
-    record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta being the
+    Two classes only; the noise follows from epsilon, at most 1400, and delta. Guarantee: (epsilon, delta)-DP,
+    add/remove one record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta being the
     loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the exact
     Gaussian curve in place of a tail bound, without the factor two that losses of either slope would need, and a
     minimum that may be approximate, the error being covered by a second, small Gaussian (Iyengar et al. 2019).
@@ -88,6 +90,7 @@ class ObjectivePerturbation:
     def objective(self, public: Public, epsilon: float) -> Objective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
         more than half of epsilon."""
+        epsilon = EPSILON("epsilon of objective perturbation", epsilon)
         f = objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation needs losses of one score")
