@@ -75,9 +75,9 @@ class ObjectivePerturbation:
     max_norm : records are scaled down to this norm, intercept included
 
     Two classes only; the noise follows from epsilon, at most 1400, and delta. Guarantee: (epsilon, delta)-DP,
-    add/remove one record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta being the
-    loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the exact
-    Gaussian curve in place of a tail bound, without the factor two that losses of either slope would need, and a
+    add/remove one record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta
+    being the loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the
+    exact Gaussian curve in place of a tail bound, without the factor two that losses of either slope would need, and a
     minimum that may be approximate, the error being covered by a second, small Gaussian (Iyengar et al. 2019).
     """
 
