@@ -187,6 +187,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         return self._plan(_check.count("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        seeded(self.random_state)
         _rehearse(self._plan(features, classes), features, classes)
 
     def _checked(self) -> list[tuple[str, Any]]:
@@ -342,8 +343,7 @@ class PrivatePipeline(Steps, BaseEstimator):
 def _rehearse(plan: _Planned, features: int, classes: int) -> None:
     """Raises what the last step would raise about its settings, once all are paid for."""
     _, last = plan.steps[-1]
-    if isinstance(last, PrivateEstimator):
-        last._rehearse_for(features, classes)
+    last._rehearse_for(features, classes)
 
 
 def _stateless(step: Any) -> bool:

@@ -336,6 +336,21 @@ def test_a_dry_run_says_what_is_then_charged(data, ledger, declared, capsys):
     assert f"{statement.charged!r}" in (printed := capsys.readouterr().out) and "Nothing was spent" in printed
 
 
+@pytest.mark.parametrize("declared", [GOOD, [*GOOD[2:], "--learn-bounds", "age"], [*GOOD, "--public-size", "300"]])
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--algorithm", "objective-perturbation"], "regularization must be > 0"),
+        (["--algorithm", "objective-perturbation", "--model", "svm", "--regularization", "1"], "needs a linear model"),
+        (["--seed", str(2**64)], "random_state must be"),
+    ],
+)
+def test_a_dry_run_refuses_the_settings_that_the_run_refuses(data, ledger, declared, options, line, capsys):
+    for more in (["--dry-run"], []):
+        assert train(data, ledger, *declared, *options, *more) == 2
+        assert line in capsys.readouterr().err and ledger.spent == 0
+
+
 def test_a_dry_run_that_the_ledger_does_not_cover_is_told(data, ledger, capsys):
     asked = ["--epsilon", "9", "--dry-run"]
     assert train(data, ledger, *GOOD, *asked) == 3

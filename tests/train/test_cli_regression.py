@@ -85,11 +85,16 @@ def test_a_regression_is_that_of_the_library(incomes):
         ([*DECLARED, "--fill", "age=learn"], "--model ridge: takes declared columns alone"),
         ([*DECLARED[2:], "--learn-bounds", "age"], "--model ridge: takes declared columns alone"),
         ([*DECLARED, "--model", "svm", "--classes", "a,b"], "--target-bounds 0:400: must be left out unless"),
+        ([*DECLARED[:-1], "0:1e300"], "target_bounds must lie in [-1e+60, 1e+60]"),
+        ([*DECLARED, "--regularization", "-1"], "regularization must be a number in [0, inf)"),
+        ([*DECLARED, "--seed", str(2**64)], "random_state must be an integer in [0, 18446744073709551615]"),
         ([*DECLARED, "--label", "sex"], "'sex' is the label and cannot be a feature as well"),
     ],
 )
 def test_what_a_regression_does_not_take_is_said_before_it_spends(incomes, tmp_path, options, line, capsys):
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=1e-5, dataset="incomes")
-    assert main(["train", str(incomes), *REGRESSION, *options, "--ledger", str(tmp_path / "l")]) == 2
-    err = capsys.readouterr().err
-    assert line in err and len(err.splitlines()) == 1 and ledger.spent == 0
+    for more in ([], ["--dry-run"]):
+        assert main(["train", str(incomes), *REGRESSION, *options, "--ledger", str(tmp_path / "l"), *more]) == 2
+        err = capsys.readouterr().err
+        *notes, last = err.splitlines()
+        assert line in last and all("not to be published" in note for note in notes) and ledger.spent == 0

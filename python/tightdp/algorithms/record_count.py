@@ -85,12 +85,17 @@ def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
 
     check_length(plan)
+    stop_before_payment(plan.budget, lambda gate: plan.run(oracle.without_records(public), gate, np.zeros(public.size)))
+
+
+def stop_before_payment(budget: Budget, run: Callable[[Gate], object]) -> None:
+    """Runs up to where the first release would be paid for, and raises what is raised before that."""
 
     def enough() -> None:
         raise _Enough
 
     with suppress(_Enough):
-        plan.run(oracle.without_records(public), Gate(plan.budget, Philox(0), pay=enough), np.zeros(public.size))
+        run(Gate(budget, Philox(0), pay=enough))
 
 
 class _Enough(Exception):

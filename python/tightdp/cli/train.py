@@ -176,7 +176,9 @@ def _print_charge(
     if X is None:
         model = planned_pipeline(planned, classifier, arguments)
         warn_of_bounds(model, width, classifier, arguments.public_size or records)
-    charge, ledger = model.charge_for(width, number_of_classes(classifier)), arguments.ledger
+    classes, ledger = number_of_classes(classifier), arguments.ledger
+    model._rehearse_for(width, classes)
+    charge = model.charge_for(width, classes)
     bound = charge.epsilon(arguments.delta)
     plain: dict[str, Any] = {"epsilon": bound.upper, "delta": arguments.delta, "charged": repr(charge)}
     lines = [

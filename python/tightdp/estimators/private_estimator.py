@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..algorithms.algorithm import Algorithm
-from ..algorithms.driver import Callback, check_records, check_settings, fit, opened
+from ..algorithms.driver import Callback, check_records, check_settings, fit, opened, seeded
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import charge_of, check_feasible, rehearse
 from ..bound import Bound
@@ -100,6 +100,7 @@ class PrivateEstimator(Nested):
         raise NotImplementedError
 
     def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
+        seeded(self.random_state)
         algorithm, target = self._trainer(), Target.of(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
 from ..algorithms.driver import seeded
+from ..algorithms.record_count import stop_before_payment
+from ..gate.budget import FixedPlan
+from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
@@ -89,9 +92,6 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""
         check_free(self)
-        noise = self._noise()
-        penalty = self.regularization
-        penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
         source = seeded(self.random_state)
         blocks = as_blocks(X, y)
         refuse_weights(blocks, "Ridge")
@@ -100,15 +100,9 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         else:
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        inputs = Scale.of("bounds", self.bounds, size)
-        if self.target_bounds is None:
-            raise ValueError("target_bounds must be given, public (low, high) of the target")
-        output = Scale.of("target_bounds", self.target_bounds, 1)
-        constant = bool(self.fit_intercept)
-        usual = math.sqrt(constant + (size + 1) / 3)
-        bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
+        noise, penalty, bound, rows = self._checked(size)
+        inputs, output, constant = rows.inputs, rows.output, rows.constant
         deviation = noise * bound**2
-        rows = _Rows(inputs, output, constant)
         if blocks is not None:
             query = second_moment(Stream.of(blocks, rows, numbers_in), bound, size + constant + 1)
         else:
@@ -139,6 +133,26 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         )
         return self
 
+    def _checked(self, size: int) -> _Settings:
+        """Returns the settings for so many features; raises ValueError or TypeError for any that is out of range."""
+        noise, penalty = self._noise(), self.regularization
+        penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
+        inputs = Scale.of("bounds", self.bounds, size)
+        if self.target_bounds is None:
+            raise ValueError("target_bounds must be given, public (low, high) of the target")
+        output = Scale.of("target_bounds", self.target_bounds, 1)
+        constant = bool(self.fit_intercept)
+        usual = math.sqrt(constant + (size + 1) / 3)
+        bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
+        return _Settings(noise, penalty, bound, _Rows(inputs, output, constant))
+
+    def _rehearse_for(self, features: int, classes: int = 2) -> None:
+        """Raises what ``fit`` would raise about the settings, for whoever charges before it begins."""
+        seeded(self.random_state)
+        noise, _, bound, rows = self._checked(features)
+        query = second_moment(rows(np.zeros((0, features)), np.zeros(0)), bound)
+        stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.gaussian(query, noise))
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if not hasattr(self, "coef_"):
@@ -163,6 +177,16 @@ class _Rows:
         x, t = features.astype(np.float64), same_numbers(targets)
         one = [np.ones(len(x))] if self.constant else []
         return Records(np.column_stack([self.inputs.mapped(x), *one, self.output.mapped(t[:, None])]), t)
+
+
+class _Settings(NamedTuple):
+    """What ``fit`` takes its settings to mean."""
+
+    noise: float
+    """Noise multiplier of the moment, over max_norm^2."""
+    penalty: float | None
+    max_norm: float
+    rows: _Rows
 
 
 def numbers(y: Any, records: int) -> NDArray[np.float64]:
