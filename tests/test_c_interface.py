@@ -205,6 +205,43 @@ def test_each_mechanism_answers_as_in_python(library, composition, name, sampled
         assert out.upper <= bound.upper * (1 + 1e-5) + 1e-9
 
 
+def test_as_many_sensitivities_as_have_cells_of_their_own(library, composition):
+    """Of 48 the least probable is taken for its neighbour, so that the lower end must be another pair's: with one
+    output z at which the loss of removal is epsilon, delta is sum p_i P[N(c_i) > z] - e^epsilon P[N(0) > z]."""
+    norms = [k / 16 for k in range(1, 49)]
+    shares = [5 / 256] * 48
+    shares[10] = 1 / 256
+    shares[-1] = 1 - sum(shares[:-1])
+
+    def above(z):
+        return 0.5 * math.erfc(z / math.sqrt(2))
+
+    low, high = -3.0, 3.0
+    for _ in range(60):
+        z = 0.5 * (low + high)
+        ratio = math.fsum(p * math.exp(c * z - c * c / 2) for c, p in zip(norms, shares, strict=True))
+        low, high = (z, high) if ratio < math.e else (low, z)
+    exact = math.fsum(p * above(z - c) for c, p in zip(norms, shares, strict=True)) - math.e * above(z)
+    arrays = doubles(*norms), doubles(*shares), ctypes.c_size_t(48)
+    assert library.tightdp_add_mixture_of_gaussians(composition, c(1.0), *arrays, c(1.0), c(1.0)) == OK
+    code, out = question(library, "delta", composition, 1.0)
+    assert code == OK and out.lower <= exact * (1 + 1e-12) and exact * (1 - 1e-12) <= out.upper
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "at"),
+    [
+        ("discrete_gaussian", (5.0, 1.0, 1.0, 1.0), 12.0),  # losses of every size, if rarely
+        ("discrete_gaussian", (5.0, 1.0, 0.5, 3.0), 40.0),
+        ("approximate_dp", (0.5, 5e-324, 0.1, 1.0), 3.0),  # with a probability that is no double
+    ],
+)
+def test_what_is_not_pure_has_a_delta_above_zero(library, composition, name, arguments, at):
+    assert getattr(library, f"tightdp_add_{name}")(composition, *map(c, arguments)) == OK
+    code, out = question(library, "delta", composition, at)
+    assert code == OK and out.lower == 0 < out.upper <= 1e-300
+
+
 def test_nothing_released_reveals_nothing(library, composition):
     assert library.tightdp_add_approximate_dp(composition, c(0.0), c(0.0), c(0.5), c(3.0)) == OK
     code, out = question(library, "epsilon", composition, 1e-5)

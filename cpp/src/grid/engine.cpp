@@ -323,7 +323,9 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
     if (nothing_finite(parts) || no_sketch(parts)) return {std::max(least, infinity_of(parts).lower), 1};
     if (epsilon >= top_of(parts)) {
         const Infinity mass = infinity_of(parts);
-        return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), mass.upper};
+        const bool cut = std::ranges::any_of(parts, [](const Part& part) { return part.law->cut; });
+        const double upper = cut ? std::min(1.0, mass.upper + kLeast) : mass.upper;
+        return {std::min(mass.upper, std::max(mass.lower, -std::expm1(epsilon) * (1 - 4 * u))), upper};
     }
     double log_delta = kNothing, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {

@@ -55,7 +55,7 @@ LawPtr discrete_gaussian(double sigma, double sensitivity) {
     }
     const double log_total = std::log(total);
     for (Atom& a : found) {
-        a.rel = (16 + 8 * std::abs(a.log_mass) + 4 * std::abs(log_total)) * u;
+        a.rel = (16 + 8 * std::abs(a.log_mass) + 12 * std::abs(log_total)) * u;
         a.log_mass -= log_total;
     }
     // Q is P moved to the left. What of it is there beyond P's atoms must not be lost: a sample mixes it into P.
@@ -68,7 +68,7 @@ LawPtr discrete_gaussian(double sigma, double sensitivity) {
     const double hidden = std::min<double>(beyond, 1);
     const double slack = 8 * u * std::max(std::abs(found.front().loss), std::abs(found.back().loss));
     const double anchor = found[static_cast<std::size_t>(reach)].loss;
-    return atoms(std::move(found), 0, hidden, hidden > 0 ? error / hidden + 16 * u : 0, slack, anchor, step);
+    return atoms(std::move(found), 0, hidden, hidden > 0 ? error / hidden + 16 * u : 0, slack, anchor, step, 0, true);
 }
 
 // The loss of an output n is (2n - sensitivity)/scale for 0 <= n <= sensitivity, and constant outside.

@@ -159,6 +159,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
         }
     }
     law->total_rel = base->total_rel;
+    law->cut = base->cut;
     law->mass_rel = base->mass_rel + 4 * u;
     if (base->density) {
         const Density::Right half = base->density->right_of(0);
@@ -246,6 +247,7 @@ LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& othe
     law->mass_rel = std::max(one->mass_rel, other->mass_rel) + rel + 4 * u;
     law->total_rel = std::max(one->total_rel, other->total_rel) + rel;
     law->loss_slack = std::max(one->loss_slack, other->loss_slack);
+    law->cut = one->cut || other->cut;
     return law;
 }
 

@@ -189,7 +189,7 @@ LawPtr bounded_range(double eta) {
 }
 
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
-             double anchor, double step, double total_rel) {
+             double anchor, double step, double total_rel, bool cut) {
     auto law = std::make_shared<Law>();
     law->atoms = std::move(atoms);
     law->infinity = infinity;
@@ -197,6 +197,7 @@ LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, do
     law->mass_rel = mass_rel;
     law->total_rel = total_rel;
     law->loss_slack = loss_slack;
+    law->cut = cut;
     law->anchor = anchor;
     law->step = step;
     return law;

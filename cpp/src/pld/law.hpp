@@ -114,6 +114,7 @@ struct Law {
     double mass_rel = 0;   // relative error of the two
     double total_rel = 0;  // how far all masses together may be from 1, where a user gave them
     double loss_slack = 0;
+    bool cut = false;   // larger losses were left out, of less mass than any double
     double anchor = 0;  // a loss that belongs on the lattice, as close to it as doubles are
     double step = 0;    // if positive: so do anchor + step, anchor + 2 step, ...
 
@@ -121,7 +122,7 @@ struct Law {
     // for another thread would be for ever in a forked child, which has the law and not the thread.
     const Sketch& sketch() const;
 
-    // An upper bound on all finite losses, rounded up.
+    // An upper bound on all finite losses that were not left out, rounded up.
     double top() const;
 
   private:
@@ -180,7 +181,7 @@ inline constexpr double kUserTotal = 1e-8;
 
 // Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
-             double anchor, double step, double total_rel = 0);
+             double anchor, double step, double total_rel = 0, bool cut = false);
 
 // Binary randomised response at epsilon, or with probability delta no privacy at all.
 LawPtr approximate_dp(double epsilon, double delta);

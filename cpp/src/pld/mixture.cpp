@@ -390,15 +390,7 @@ bool divides_exactly(double shift, double sigma) {
     return shift == 0 || (shift > kLeastExact && std::fma(shift / sigma, sigma, -shift) == 0);
 }
 
-// Whether no shift is rounded or merged.
-bool exact(const std::vector<Weight>& weights, double sigma) {
-    const double least = kTiny * largest_shift(weights, sigma);
-    return weights.size() <= kMostShifts && std::ranges::all_of(weights, [&](const Weight& one) {
-               return one.shift == 0 || (divides_exactly(one.shift, sigma) && one.shift / sigma > least);
-           });
-}
-
-// Shifts in deviations, rounded up or down; few of them, and none too small to be told from 0.
+// Shifts in deviations, rounded up or down; few of them, and none too small to be told from 0. They ascend.
 std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sigma, bool high) {
     const double least = kTiny * largest_shift(weights, sigma);
     // Shifts are put in the order in which one stands for itself and for all up to the next one that does.
@@ -431,20 +423,32 @@ std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sig
         else
             found.push_back({at, one.probability});
     }
-    found.push_back({0, at_none});
+    if (high) std::ranges::reverse(found);
+    found.insert(found.begin(), {0, at_none});
     return found;
 }
 
-LawPtr rounded_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma, double lost,
-                        double rel, bool high) {
+// Shifts of either side, all rounded up or all down.
+struct Rounded {
+    std::vector<Weight> ahead, behind;
+
+    bool operator==(const Rounded& other) const {
+        const auto equal = [](const Weight& a, const Weight& b) {
+            return a.shift == b.shift && a.probability == b.probability;
+        };
+        return std::ranges::equal(ahead, other.ahead, equal) && std::ranges::equal(behind, other.behind, equal);
+    }
+};
+
+LawPtr law_of(const Rounded& mixtures, double lost, double rel) {
     std::vector<Shifted> components;
     Shifted none{0, 0, 0};
     const auto add = [&](double shift, double p, double q) {
         if (shift != 0 && p + q > 0) components.push_back({shift, p, q});
         if (shift == 0) none.p += p, none.q += q;
     };
-    for (const Weight& one : in_deviations(ahead, sigma, high)) add(one.shift, one.probability, 0);
-    for (const Weight& one : in_deviations(behind, sigma, high)) add(-one.shift, 0, one.probability);
+    for (const Weight& one : mixtures.ahead) add(one.shift, one.probability, 0);
+    for (const Weight& one : mixtures.behind) add(-one.shift, 0, one.probability);
     components.push_back(none);
     return gaussian_mixture(components, lost, lost, rel);
 }
@@ -455,9 +459,13 @@ LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<We
                           double lost, double rel) {
     // Sums of up to so many probabilities.
     rel += 0x1p-50 * static_cast<double>(std::max(ahead.size(), behind.size()));
-    const LawPtr upper = rounded_mixtures(ahead, behind, sigma, lost, rel, true);
-    if (lost == 0 && exact(ahead, sigma) && exact(behind, sigma)) return {upper, upper};
-    return {upper, rounded_mixtures(ahead, behind, sigma, lost, rel, false)};
+    const auto rounded = [&](bool high) {
+        return Rounded{in_deviations(ahead, sigma, high), in_deviations(behind, sigma, high)};
+    };
+    const Rounded high = rounded(true), low = rounded(false);
+    const LawPtr upper = law_of(high, lost, rel);
+    // Shifts that are the same rounded up and down were neither rounded nor merged.
+    return {upper, lost == 0 && high == low ? upper : law_of(low, lost, rel)};
 }
 
 }  // namespace tightdp::grid

@@ -191,6 +191,9 @@ Atom mirrored(const Atom& a, double slack) {
     return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + mass_error(slack)};
 }
 
+// A mass under this is known to lie between 0 and twice it.
+constexpr double kFaint = 1e-307;
+
 double largest_loss(const std::vector<Atom>& atoms) {
     return atoms.empty() ? 0 : std::max(std::abs(atoms.front().loss), std::abs(atoms.back().loss));
 }
@@ -209,6 +212,7 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
     auto law = std::make_shared<Law>();
     law->total_rel = base->total_rel;
     law->mass_rel = base->mass_rel + 4 * u;
+    law->cut = base->cut;
     if (base->density) {
         if (add)
             law->density = std::make_shared<Add>(base->density, q);
@@ -230,6 +234,10 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
         }
         for (const Atom& a : base->atoms) law->atoms.push_back(remove_atom(a, q, base->loss_slack));
         law->infinity = q * base->infinity;
+        if (base->infinity > 0 && law->infinity < kFaint) {  // too small for relative errors
+            law->infinity = kFaint;
+            law->mass_rel = 1;
+        }
     }
     // The map y -> x has slope at most 1; log1p and expm1 add their own roundings.
     law->loss_slack = base->loss_slack + 16 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
@@ -246,6 +254,7 @@ LawPtr reversed(const LawPtr& base) {
     law->minus_infinity = base->infinity;
     law->total_rel = base->total_rel;
     law->mass_rel = base->mass_rel;
+    law->cut = base->cut;
     law->loss_slack = base->loss_slack;
     law->anchor = -base->anchor;
     law->step = base->step;
