@@ -100,6 +100,7 @@ class PrivateEstimator(Nested):
         raise NotImplementedError
 
     def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
+        """Raises what a run of this model would raise about its settings, on no records and before any charge."""
         seeded(self.random_state)
         algorithm, target = self._trainer(), Target.of(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None

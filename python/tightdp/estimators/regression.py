@@ -100,7 +100,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         else:
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        noise, penalty, bound, rows = self._checked(size)
+        noise, penalty, bound, rows = self._check_settings(size)
         inputs, output, constant = rows.inputs, rows.output, rows.constant
         deviation = noise * bound**2
         if blocks is not None:
@@ -133,7 +133,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         )
         return self
 
-    def _checked(self, size: int) -> _Settings:
+    def _check_settings(self, size: int) -> _Settings:
         """Returns the settings for so many features; raises ValueError or TypeError for any that is out of range."""
         noise, penalty = self._noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
@@ -149,7 +149,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         """Raises what ``fit`` would raise about the settings, for whoever charges before it begins."""
         seeded(self.random_state)
-        noise, _, bound, rows = self._checked(features)
+        noise, _, bound, rows = self._check_settings(features)
         query = second_moment(rows(np.zeros((0, features)), np.zeros(0)), bound)
         stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.gaussian(query, noise))
 
@@ -180,7 +180,7 @@ class _Rows:
 
 
 class _Settings(NamedTuple):
-    """What ``fit`` takes its settings to mean."""
+    """Settings of ``fit`` after they were checked."""
 
     noise: float
     """Noise multiplier of the moment, over max_norm^2."""
