@@ -8,6 +8,7 @@ import pytest
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name_of)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} names {target}"

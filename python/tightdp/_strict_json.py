@@ -13,10 +13,12 @@ import stat
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from . import _check
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_BYTES = 2**25
 """Longest file: a model of a million weights."""
