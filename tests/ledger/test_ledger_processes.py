@@ -58,15 +58,7 @@ def test_killed_processes_have_spent_at_least_what_was_released(where, kills, tm
     assert dp.Ledger(where).spent == pytest.approx(lasting.spent / lasting.cap, rel=1e-9)
 
 
-GREEDY = """
-import os, sys
-import tightdp as dp
-where, processes = sys.argv[1], int(sys.argv[2])
-ledger = dp.Ledger(where)
-children = []
-for _ in range(processes):
-    child = os.fork()
-    if not child:
+SPEND_IN_CHILDREN = """\
         try:
             while True:
                 ledger.spend(dp.Gaussian(30.0))
@@ -78,6 +70,21 @@ for _ in range(processes):
     children.append(child)
 assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
+"""End of a script whose children spend until the budget is exceeded, and write an x for each spend."""
+
+GREEDY = (
+    """
+import os, sys
+import tightdp as dp
+where, processes = sys.argv[1], int(sys.argv[2])
+ledger = dp.Ledger(where)
+children = []
+for _ in range(processes):
+    child = os.fork()
+    if not child:
+"""
+    + SPEND_IN_CHILDREN
+)
 
 
 def most(epsilon, delta, mechanism=G):
@@ -229,7 +236,8 @@ def test_a_process_that_reads_the_file_in_the_middle_of_its_spend_lets_nobody_el
     assert alone(COPIED, where).split() == ["7", "7", "1"]
 
 
-COPYING = """
+COPYING = (
+    """
 import os, shutil, sys, threading
 import tightdp as dp
 where, processes = sys.argv[1], int(sys.argv[2])
@@ -242,17 +250,9 @@ for k in range(processes):
                 shutil.copy(where, f"{where}.copy{k}")
         threading.Thread(target=copy, daemon=True).start()
         ledger = dp.Ledger(where)
-        try:
-            while True:
-                ledger.spend(dp.Gaussian(30.0))
-                os.write(1, b"x")
-        except dp.BudgetExceeded:
-            os._exit(0)
-        finally:
-            os._exit(1)
-    children.append(child)
-assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
+    + SPEND_IN_CHILDREN
+)
 
 
 def test_processes_that_copy_the_ledger_all_the_time_spend_the_budget_and_no_more(tmp_path):

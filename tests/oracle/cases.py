@@ -102,9 +102,14 @@ def table(rng: Rng) -> dp.PrivacyLoss:
         kept = float(masses.sum())  # all finite losses as one outcome
         lower = ((math.log(kept / float((masses * np.exp(-y)).sum())),), (1 - infinity,), infinity)
     found = dp.PrivacyLoss(tuple(said), tuple(masses), infinity, 0.9 * hidden, "any", mirrored, error, lower)
-    KNOWN[found] = Pair(
-        np.append(masses, [infinity, 0.0]), np.append(masses * np.exp(-y), [0.0, hidden]), label="table"
-    )
+    return remember_pair(found, y, masses, infinity, hidden, "table")
+
+
+def remember_pair(
+    found: dp.PrivacyLoss, y: np.ndarray, masses: np.ndarray, infinity: float, hidden: float, label: str
+) -> dp.PrivacyLoss:
+    """Notes the true pair behind a loss: finite losses y, and what P and Q alone have. Returns the loss."""
+    KNOWN[found] = Pair(np.append(masses, [infinity, 0.0]), np.append(masses * np.exp(-y), [0.0, hidden]), label=label)
     return found
 
 
@@ -119,10 +124,7 @@ def from_pmf(rng: Rng) -> dp.PrivacyLoss:
     found = dp.PrivacyLoss.from_pmf(
         said, masses, infinity=infinity, relation=relation, mirrored=mirrored, loss_error=error, **options
     )
-    KNOWN[found] = Pair(
-        np.append(masses, [infinity, 0.0]), np.append(masses * np.exp(-y), [0.0, hidden]), label="masses"
-    )
-    return found
+    return remember_pair(found, y, masses, infinity, hidden, "masses")
 
 
 def from_cdf(rng: Rng) -> dp.PrivacyLoss:

@@ -180,8 +180,8 @@ Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Gr
     return both;
 }
 
-// Where the target is met: log(upper / epsilon) <= 0 at `high`, > 0 at `low`. Narrows by false position, and by halves
-// where that is slow, on the logarithms of parameters.
+// The search for a parameter at which the target is met: log(upper / epsilon) <= 0 at `high`, > 0 at `low`. It narrows
+// by false position, and by halves where that is slow, on the logarithms of parameters.
 class Search {
   public:
     Search(const std::function<Composition(double)>& run, double epsilon, double delta)

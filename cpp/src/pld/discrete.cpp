@@ -15,7 +15,7 @@ double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
-// Below this probability log1p(1/p) and log(1/p) are one double, and 1/p may overflow.
+// Probability below which log1p(1/p) and log(1/p) are one double, and 1/p may overflow.
 constexpr double kFaint = 1e-200;
 
 }  // namespace

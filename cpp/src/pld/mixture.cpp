@@ -379,7 +379,8 @@ namespace {
 constexpr std::size_t kMostShifts = 48;
 // Shifts smaller than this part of the largest one are taken for it, or for none.
 constexpr double kTiny = 1e-9;
-// Below this a shift's product with sigma may be off by less than a double can hold: it counts as rounded.
+// Least product of a shift and sigma that may be exact. A smaller one may be off by less than a double can hold, and
+// counts as rounded.
 constexpr double kLeastExact = 1e-250;
 
 double largest_shift(const std::vector<Weight>& weights, double sigma) {

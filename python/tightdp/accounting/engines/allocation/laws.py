@@ -149,7 +149,7 @@ def allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allo
     if found is None:
         return None
     above, below, work = found
-    return Allocation(_atoms(above, steps, True), _atoms(below, steps, False), work)
+    return Allocation(_build_atoms(above, steps, True), _build_atoms(below, steps, False), work)
 
 
 def _bound_allocation(
@@ -191,7 +191,7 @@ def coarse(inner: m.Mechanism, steps: int, selected: int, direction: Direction, 
         if found is None:
             continue
         above, below, _ = found
-        high, low = _atoms(above, 1, True), _atoms(below, 1, False)
+        high, low = _build_atoms(above, 1, True), _build_atoms(below, 1, False)
         excess = steps * max(abs(end - 1) for one in (high, low) for end in one._totals)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
@@ -215,7 +215,7 @@ def floor_for(delta: float) -> float:
     return max(10.0**-exponent, LEAST_FLOOR)
 
 
-def _atoms(found: _core.AllocationAtoms, steps: int, upper: bool) -> Atoms:
+def _build_atoms(found: _core.AllocationAtoms, steps: int, upper: bool) -> Atoms:
     losses, masses, infinity, minus_infinity, slack, relative = found
     order = np.argsort(losses, kind="stable")
     atoms = Atoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
